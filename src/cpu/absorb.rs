@@ -1,0 +1,68 @@
+//! Taking in a batch: order & dedupe, shadows, and one merge with the carried runs.
+
+use crate::batch::{Order, Updates};
+use crate::cpu::Cpu;
+use crate::cpu::merge::{Keep, Source, SourceMarks, merge};
+use crate::cpu::run::{Run, key_room};
+use crate::cpu::shadows;
+use crate::cpu::sort::{Tile, sort};
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::value::Value;
+
+/// Merges the batch and the carried runs into one run on top of the older ones.
+pub(crate) fn absorb<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    updates: &Updates<'_, B, V>,
+    carried: &[Run<B, V>],
+    older: &[Run<B, V>],
+) -> Result<Option<Run<B, V>>, Error> {
+    // Shadows are looked for outside the carry only: where a carried run has the key too, the
+    // oldest entry's shadow is the merge's, and says the same.
+    let inserts = order(cpu, &updates.keys, &updates.values, updates.order)?;
+    let insert_marks = match older {
+        [] => None,
+        _ => Some(shadows::mark(cpu, inserts.keys(), true, older)?),
+    };
+    if carried.is_empty() && updates.deletes.is_empty() {
+        let Tile { keys, values, len } = inserts;
+        return Run::build(cpu, keys, values, insert_marks.as_deref(), len);
+    }
+
+    // A delete wins over an insert of the same batch: deletes count as newer.
+    let deletes = order(cpu, &updates.deletes, &vec![(); updates.deletes.len()], updates.order)?;
+    let delete_marks = shadows::mark(cpu, deletes.keys(), false, older)?;
+    let batch = [
+        Source { keys: deletes.keys(), values: None, marks: SourceMarks::Bytes(&delete_marks) },
+        Source {
+            keys: inserts.keys(),
+            values: Some(&inserts.values),
+            marks: insert_marks.as_deref().map_or(SourceMarks::New, SourceMarks::Bytes),
+        },
+    ];
+    let sources: Vec<Source<'_, B, V>> = batch
+        .into_iter()
+        .chain(carried.iter().map(Source::from))
+        .filter(|source| !source.keys.is_empty())
+        .collect();
+    let keep = if older.is_empty() { Keep::Live } else { Keep::Marked };
+    let merged = merge(cpu, &sources, keep)?;
+    Run::build(cpu, merged.keys, merged.values, merged.marks.as_deref(), merged.len)
+}
+
+/// The batch as a sorted tile with unique keys.
+fn order<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    keys: &[B],
+    values: &[V],
+    order: Order,
+) -> Result<Tile<B, V>, Error> {
+    if order == Order::Any {
+        return sort(cpu, keys, values);
+    }
+    let mut tile_keys = cpu.memory.zeroed(key_room(keys.len()))?;
+    let mut tile_values = cpu.memory.zeroed(values.len())?;
+    tile_keys[..keys.len()].copy_from_slice(keys);
+    tile_values.copy_from_slice(values);
+    Ok(Tile { keys: tile_keys, values: tile_values, len: keys.len() })
+}

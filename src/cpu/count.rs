@@ -1,0 +1,88 @@
+//! Counting: two searches and two reads of running sums per run, however wide the range.
+
+use crate::cpu::Cpu;
+use crate::cpu::run::Run;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::value::Value;
+
+/// Queries that go through the runs together.
+const GROUP: usize = 128;
+
+/// How many keys are live in all.
+pub(crate) fn len<B: OrderedKey, V: Value>(runs: &[Run<B, V>]) -> u64 {
+    let sum: i64 = runs.iter().map(|run| run.sum_before(run.len())).sum();
+    sum as u64
+}
+
+/// How many live keys each closed range has.
+pub(crate) fn count<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    runs: &[Run<B, V>],
+    lo: &[B],
+    hi: &[B],
+    out: &mut [u64],
+) -> Result<(), Error> {
+    let piece = cpu.workers.piece(lo.len());
+    let tasks = lo.chunks(piece).zip(hi.chunks(piece)).zip(out.chunks_mut(piece));
+    cpu.workers.each(tasks, |((lo, hi), out)| {
+        let groups = lo.chunks(GROUP).zip(hi.chunks(GROUP)).zip(out.chunks_mut(GROUP));
+        for ((lo, hi), out) in groups {
+            let mut below = [0; GROUP];
+            let mut up_to = [0; GROUP];
+            ranks(runs, lo, &mut below, Bound::Below);
+            ranks(runs, hi, &mut up_to, Bound::UpTo);
+            for (index, out) in out.iter_mut().enumerate() {
+                *out = if lo[index] <= hi[index] { up_to[index] - below[index] } else { 0 };
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// How many live keys are less than each key.
+pub(crate) fn rank<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    runs: &[Run<B, V>],
+    keys: &[B],
+    out: &mut [u64],
+) -> Result<(), Error> {
+    let piece = cpu.workers.piece(keys.len());
+    cpu.workers.each(keys.chunks(piece).zip(out.chunks_mut(piece)), |(keys, out)| {
+        for (keys, out) in keys.chunks(GROUP).zip(out.chunks_mut(GROUP)) {
+            ranks(runs, keys, out, Bound::Below);
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Which keys count: those less than a key, or those up to and including it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Below,
+    UpTo,
+}
+
+/// How many live keys are below, or up to, each of at most [`GROUP`] keys.
+fn ranks<B: OrderedKey, V: Value>(runs: &[Run<B, V>], keys: &[B], out: &mut [u64], bound: Bound) {
+    let mut searched = [B::default(); GROUP];
+    let mut positions = [0; GROUP];
+    let mut sums = [0i64; GROUP];
+    let len = keys.len();
+    for (searched, &key) in searched.iter_mut().zip(keys) {
+        *searched = if bound == Bound::UpTo { key.next().unwrap_or(key) } else { key };
+    }
+    for run in runs {
+        run.lower_bounds(&searched[..len], &mut positions[..len]);
+        for index in 0..len {
+            let all = bound == Bound::UpTo && keys[index] == B::HIGHEST;
+            let position = if all { run.len() } else { positions[index] };
+            sums[index] += run.sum_before(position);
+        }
+    }
+    for (out, sum) in out.iter_mut().zip(&sums[..len]) {
+        *out = *sum as u64;
+    }
+}

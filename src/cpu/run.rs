@@ -1,0 +1,208 @@
+//! A run: an immutable sorted array of entries with unique keys.
+
+use std::sync::Arc;
+
+use crate::cpu::Cpu;
+use crate::cpu::fences::{Fences, NODE, count_less, padded};
+use crate::cpu::marks::Marks;
+use crate::cpu::memory::Buffer;
+use crate::device::{Bytes, Mark, RunStats};
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::value::Value;
+
+/// A run. Clones share their memory.
+#[derive(Clone)]
+pub(crate) struct Run<B, V>(Arc<Parts<B, V>>);
+
+struct Parts<B, V> {
+    /// Sorted and unique, filled up to whole nodes with the largest key.
+    keys: Buffer<B>,
+    /// In step with keys; as many as there are entries.
+    values: Buffer<V>,
+    fences: Fences<B>,
+    /// `None` when every entry is new.
+    marks: Option<Marks>,
+}
+
+/// How long a buffer of keys must be so that `len` of them can become a run.
+pub(crate) fn key_room(len: usize) -> usize {
+    padded(len)
+}
+
+impl<B: OrderedKey, V: Value> Run<B, V> {
+    /// A run of the first `len` keys and values; `None` when there are none.
+    ///
+    /// `keys` has at least [`key_room`] for them. Without `marks` (a byte each) all are new.
+    pub fn build(
+        cpu: &Cpu,
+        mut keys: Buffer<B>,
+        mut values: Buffer<V>,
+        marks: Option<&[u8]>,
+        len: usize,
+    ) -> Result<Option<Self>, Error> {
+        if len == 0 {
+            return Ok(None);
+        }
+        keys.truncate(padded(len));
+        keys[len..].fill(B::HIGHEST);
+        values.truncate(len);
+        let fences = Fences::build(&cpu.memory, &keys)?;
+        let marks = match marks {
+            Some(bytes) => Marks::pack(cpu, &bytes[..len])?,
+            None => None,
+        };
+        Ok(Some(Run(Arc::new(Parts { keys, values, fences, marks }))))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.values.len()
+    }
+
+    pub fn keys(&self) -> &[B] {
+        &self.0.keys[..self.len()]
+    }
+
+    pub fn values(&self) -> &[V] {
+        &self.0.values
+    }
+
+    pub fn marks(&self) -> Option<&Marks> {
+        self.0.marks.as_ref()
+    }
+
+    pub fn mark(&self, position: usize) -> Mark {
+        self.marks().map_or(Mark { live: true, shadow: false }, |marks| marks.get(position))
+    }
+
+    /// Σ (live − shadow) over the entries before `position`.
+    pub fn sum_before(&self, position: usize) -> i64 {
+        self.marks().map_or(position as i64, |marks| marks.sum_before(position))
+    }
+
+    /// The position of the first key ≥ `key`.
+    pub fn lower_bound(&self, key: B) -> usize {
+        self.0.fences.lower_bound(&self.0.keys, key)
+    }
+
+    /// The position of the first key > `key`.
+    pub fn upper_bound(&self, key: B) -> usize {
+        key.next().map_or(self.len(), |next| self.lower_bound(next))
+    }
+
+    /// [`lower_bound`](Run::lower_bound) of every query.
+    pub fn lower_bounds(&self, queries: &[B], positions: &mut [usize]) {
+        self.0.fences.lower_bounds(&self.0.keys, queries, positions);
+    }
+
+    /// Whether the entry at `position`, which may be just past the end, has this key.
+    pub fn has_key_at(&self, position: usize, key: B) -> bool {
+        self.keys().get(position) == Some(&key)
+    }
+
+    /// Walks the run in step with ascending `queries`, and says where each is that is there.
+    ///
+    /// The walk is over the lowest fences, with strides that double, so that it costs little both
+    /// where queries are dense and where they are few; the keys between two fences are read only
+    /// to be compared with the query, so their cache misses overlap with the walk.
+    pub fn co_scan(&self, queries: impl Iterator<Item = B>, mut hit: impl FnMut(usize, usize)) {
+        let firsts = self.0.fences.firsts(&self.0.keys);
+        let mut node = 0;
+        for (index, key) in queries.enumerate() {
+            node = last_at_most(firsts, node, key);
+            let keys = self.0.keys[node * NODE..][..NODE].try_into().expect("whole nodes");
+            let position = node * NODE + count_less(keys, key);
+            if self.has_key_at(position, key) {
+                hit(index, position);
+            }
+        }
+    }
+
+    pub fn stats(&self) -> RunStats {
+        let parts = &*self.0;
+        let marks = parts.marks.as_ref();
+        RunStats {
+            entries: self.len() as u64,
+            tombstones: marks.map_or(0, |marks| marks.tombstones() as u64),
+            bytes: Bytes {
+                keys: parts.keys.bytes(),
+                values: parts.values.bytes(),
+                marks: marks.map_or(0, |marks| marks.bytes()),
+                fences: parts.fences.bytes(),
+            },
+        }
+    }
+
+    pub fn validate(&self) -> Result<(), String> {
+        let parts = &*self.0;
+        if parts.keys.len() != padded(self.len()) {
+            return Err(format!("{} keys for {} values", parts.keys.len(), self.len()));
+        }
+        if parts.keys[self.len()..].iter().any(|&filler| filler != B::HIGHEST) {
+            return Err("the last node of keys is not filled up with the largest key".into());
+        }
+        parts.fences.validate(&parts.keys)?;
+        parts.marks.as_ref().map_or(Ok(()), |marks| marks.validate(self.len()))
+    }
+}
+
+/// The last index from `from` on whose key is ≤ `key`, or `from` if none is.
+fn last_at_most<B: OrderedKey>(keys: &[B], from: usize, key: B) -> usize {
+    let mut at = from;
+    let mut stride = 1;
+    while keys.get(at + stride).is_some_and(|&next| next <= key) {
+        at += stride;
+        stride *= 2;
+    }
+    while stride > 1 {
+        stride /= 2;
+        if keys.get(at + stride).is_some_and(|&next| next <= key) {
+            at += stride;
+        }
+    }
+    at
+}
+
+/// Reads a run as a merge does.
+impl<'a, B: OrderedKey, V: Value> From<&'a Run<B, V>> for crate::cpu::merge::Source<'a, B, V> {
+    fn from(run: &'a Run<B, V>) -> Self {
+        use crate::cpu::merge::{Source, SourceMarks};
+        let marks = run.marks().map_or(SourceMarks::New, |marks| SourceMarks::Packed(marks, 0));
+        Source { keys: run.keys(), values: Some(run.values()), marks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(keys: &[u32]) -> Run<u32, ()> {
+        let cpu = Cpu::new(None, None).unwrap();
+        let mut buffer = cpu.memory.zeroed(key_room(keys.len())).unwrap();
+        buffer[..keys.len()].copy_from_slice(keys);
+        let values = cpu.memory.zeroed(keys.len()).unwrap();
+        Run::build(&cpu, buffer, values, None, keys.len()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn co_scan_finds_what_is_there_and_nothing_else() {
+        for len in [1, 15, 16, 17, 100, 3000] {
+            let keys: Vec<u32> = (0..len).map(|i| i * 5).chain([u32::MAX]).collect();
+            let run = run(&keys);
+            for step in [1, 3, 50, 1000] {
+                let queries: Vec<u32> =
+                    (0..len * 6).step_by(step).chain([u32::MAX - 1, u32::MAX]).collect();
+                let mut hits = Vec::new();
+                run.co_scan(queries.iter().copied(), |index, position| {
+                    hits.push((queries[index], keys[position]));
+                });
+                let expected: Vec<(u32, u32)> = queries
+                    .iter()
+                    .filter(|query| keys.binary_search(query).is_ok())
+                    .map(|&query| (query, query))
+                    .collect();
+                assert_eq!(hits, expected);
+            }
+        }
+    }
+}

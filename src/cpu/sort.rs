@@ -1,0 +1,269 @@
+//! Order & dedupe: a batch in any order becomes a sorted tile in which the last insert of a key won.
+//!
+//! A stable radix sort from the top: records are scattered into buckets by where their key lies
+//! between the smallest and the largest, until a bucket is small enough for the standard library's
+//! sort. Two scatters do for millions of keys of any width, since only as many bits are looked at as
+//! tell the records apart; narrow bands, dense keys and sorted input are no slower. Threads first
+//! scatter a part of the batch each, and then sort different buckets.
+
+use crate::cpu::Cpu;
+use crate::cpu::memory::Buffer;
+use crate::cpu::run::key_room;
+use crate::cpu::workers::cut;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::value::Value;
+
+/// A sorted batch: unique keys with their values, ready to be a run.
+pub(crate) struct Tile<B, V> {
+    /// With room to become the keys of a run: only the first `len` count.
+    pub keys: Buffer<B>,
+    pub values: Buffer<V>,
+    pub len: usize,
+}
+
+impl<B, V> Tile<B, V> {
+    pub fn keys(&self) -> &[B] {
+        &self.keys[..self.len]
+    }
+}
+
+type Record<B, V> = (B, V);
+
+/// Buckets of at most this many records are left to the standard library's stable sort.
+const SMALL: usize = 40;
+
+/// How many records a bucket of the next scatter should have.
+const AIM: usize = 16;
+
+/// How many records a bucket that one thread sorts should have: they fit its cache.
+const SHARED_AIM: usize = 1 << 13;
+
+/// At most this many buckets in one scatter: more and the writes miss the caches.
+const MOST_BITS: u32 = 10;
+
+/// Sorts by key; of equal keys the last one stays.
+pub(crate) fn sort<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    keys: &[B],
+    values: &[V],
+) -> Result<Tile<B, V>, Error> {
+    let mut records = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
+    let lengths = if cpu.workers.parts(keys.len()) == 1 {
+        let mut scratch = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
+        for (record, (&key, &value)) in records.iter_mut().zip(keys.iter().zip(values)) {
+            *record = (key, value);
+        }
+        sort_records(&mut records, &mut scratch);
+        vec![(keys.len(), keep_last(&mut records))]
+    } else {
+        sort_shared(cpu, keys, values, &mut records)?
+    };
+    unzip(cpu, &records, &lengths)
+}
+
+/// Sorts with all threads, into `records`. Returns how the records are cut into stretches, in key
+/// order, and how many unique records each stretch begins with.
+fn sort_shared<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    keys: &[B],
+    values: &[V],
+    records: &mut [Record<B, V>],
+) -> Result<Vec<(usize, usize)>, Error> {
+    let part = keys.len().div_ceil(cpu.workers.parts(keys.len()));
+    let span = span_of(keys.iter().copied()).expect("a shared batch is not empty");
+    let buckets = Buckets::new(span, keys.len() / SHARED_AIM);
+
+    // Each thread scatters its part of the batch into buckets of its own…
+    let mut scattered = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
+    let pieces = keys.chunks(part).zip(values.chunks(part)).zip(scattered.chunks_mut(part));
+    let ends = cpu.workers.each(pieces, |((keys, values), scattered)| {
+        let pairs = || keys.iter().copied().zip(values.iter().copied());
+        Ok(buckets.scatter(pairs, scattered))
+    })?;
+
+    // …then each bucket is collected from all of them, in the order of the batch, and sorted.
+    let sizes: Vec<usize> =
+        (0..buckets.count).map(|bucket| ends.iter().map(|ends| ends.stretch(bucket).len()).sum()).collect();
+    let stretches = cut(records, sizes.iter().copied());
+    let uniques = cpu.workers.each(stretches.into_iter().enumerate(), |(bucket, records)| {
+        let mut filled = 0;
+        for (ends, scattered) in ends.iter().zip(scattered.chunks(part)) {
+            let piece = &scattered[ends.stretch(bucket)];
+            records[filled..][..piece.len()].copy_from_slice(piece);
+            filled += piece.len();
+        }
+        let mut scratch = cpu.memory.zeroed(if filled > SMALL { filled } else { 0 })?;
+        sort_records(records, &mut scratch);
+        Ok(keep_last(records))
+    })?;
+    Ok(sizes.into_iter().zip(uniques).collect())
+}
+
+/// Keys and values apart, from stretches that each begin with their unique records.
+fn unzip<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    records: &[Record<B, V>],
+    stretches: &[(usize, usize)],
+) -> Result<Tile<B, V>, Error> {
+    let len = stretches.iter().map(|&(_, unique)| unique).sum();
+    let mut keys = cpu.memory.zeroed(key_room(len))?;
+    let mut values = cpu.memory.zeroed(len)?;
+    let per_task = stretches.len().div_ceil(cpu.workers.parts(len));
+    let groups = || stretches.chunks(per_task.max(1));
+    let uniques = || groups().map(|group| group.iter().map(|&(_, unique)| unique).sum());
+    let starts = groups().scan(0, |start, group| {
+        let here = *start;
+        *start += group.iter().map(|&(size, _)| size).sum::<usize>();
+        Some(here)
+    });
+    let outputs = cut(&mut keys, uniques()).into_iter().zip(cut(&mut values, uniques()));
+    cpu.workers.each(groups().zip(starts).zip(outputs), |((group, start), (keys, values))| {
+        let mut start = start;
+        let mut outputs = keys.iter_mut().zip(values);
+        for &(size, unique) in group {
+            for (record, (key, value)) in records[start..][..unique].iter().zip(&mut outputs) {
+                (*key, *value) = *record;
+            }
+            start += size;
+        }
+        Ok(())
+    })?;
+    Ok(Tile { keys, values, len })
+}
+
+/// Sorts by key, stably. `scratch` is as long as `records`, unless they are few.
+fn sort_records<B: OrderedKey, V: Value>(
+    records: &mut [Record<B, V>],
+    scratch: &mut [Record<B, V>],
+) {
+    if records.is_sorted_by_key(|record| record.0) {
+        return;
+    }
+    if records.len() <= SMALL {
+        return records.sort_by_key(|record| record.0);
+    }
+    let span = span_of(records.iter().map(|record| record.0)).expect("not empty");
+    let buckets = Buckets::new(span, records.len() / AIM);
+    let ends = buckets.scatter(|| records.iter().copied(), scratch);
+    records.copy_from_slice(scratch);
+    for bucket in 0..buckets.count {
+        let stretch = ends.stretch(bucket);
+        sort_records(&mut records[stretch.clone()], &mut scratch[stretch]);
+    }
+}
+
+/// The smallest and the largest key.
+fn span_of<B: OrderedKey>(keys: impl Iterator<Item = B>) -> Option<(B, B)> {
+    keys.fold(None, |span, key| match span {
+        None => Some((key, key)),
+        Some((lo, hi)) => Some((lo.min(key), hi.max(key))),
+    })
+}
+
+/// Cuts the span of keys into equal buckets.
+struct Buckets {
+    lowest: u64,
+    shift: u32,
+    count: usize,
+}
+
+/// Where each bucket ends among scattered records.
+struct Ends([usize; 1 << MOST_BITS]);
+
+impl Ends {
+    fn stretch(&self, bucket: usize) -> std::ops::Range<usize> {
+        let start = if bucket == 0 { 0 } else { self.0[bucket - 1] };
+        start..self.0[bucket]
+    }
+}
+
+impl Buckets {
+    /// About `wanted` buckets, at most 2^[`MOST_BITS`], over the keys from `lo` to `hi`.
+    fn new<B: OrderedKey>((lo, hi): (B, B), wanted: usize) -> Self {
+        let width = hi.widen() - lo.widen();
+        let bits = wanted.checked_ilog2().unwrap_or(0).clamp(1, MOST_BITS);
+        let shift = (u64::BITS - width.leading_zeros()).saturating_sub(bits);
+        Buckets { lowest: lo.widen(), shift, count: (width >> shift) as usize + 1 }
+    }
+
+    fn of<B: OrderedKey>(&self, key: B) -> usize {
+        ((key.widen() - self.lowest) >> self.shift) as usize
+    }
+
+    /// Writes the records bucket by bucket, keeping their order within each.
+    fn scatter<B: OrderedKey, V: Value, I: Iterator<Item = Record<B, V>>>(
+        &self,
+        records: impl Fn() -> I,
+        out: &mut [Record<B, V>],
+    ) -> Ends {
+        let mut next = [0; 1 << MOST_BITS];
+        for (key, _) in records() {
+            next[self.of(key)] += 1;
+        }
+        let mut start = 0;
+        for next in &mut next[..self.count] {
+            start += std::mem::replace(next, start);
+        }
+        for record in records() {
+            let next = &mut next[self.of(record.0)];
+            out[*next] = record;
+            *next += 1;
+        }
+        Ends(next) // Each bucket's next place is now its end.
+    }
+}
+
+/// Moves the last record of every key to the front, in order, and returns how many there are.
+fn keep_last<B: OrderedKey, V: Value>(records: &mut [Record<B, V>]) -> usize {
+    let mut kept = 0;
+    for index in 0..records.len() {
+        let is_last = records.get(index + 1).is_none_or(|next| next.0 != records[index].0);
+        records[kept] = records[index];
+        kept += usize::from(is_last);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// A generator good enough to scatter keys.
+    fn numbers(seed: u64) -> impl Iterator<Item = u64> {
+        (1..).map(move |i: u64| {
+            let mixed = (i ^ seed << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ mixed >> 32
+        })
+    }
+
+    fn check<B: OrderedKey>(threads: usize, keys: &[B]) {
+        let cpu = Cpu::new(None, Some(threads)).unwrap();
+        let values: Vec<u32> = (0..keys.len() as u32).collect();
+        let expected: BTreeMap<B, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
+        let tile = sort(&cpu, keys, &values).unwrap();
+        assert_eq!(tile.len, expected.len());
+        let sorted = tile.keys[..tile.len].iter().copied().zip(tile.values.iter().copied());
+        assert!(sorted.eq(expected), "{} keys on {threads} threads", keys.len());
+    }
+
+    #[test]
+    fn every_shape_of_batch_is_sorted_and_the_last_insert_wins() {
+        for threads in [1, 3] {
+            for len in [0, 1, 2, 39, 40, 41, 1000, 60_000] {
+                let random: Vec<u64> = numbers(1).take(len).collect();
+                check(threads, &random);
+                check(threads, &random.iter().map(|&key| key as u32).collect::<Vec<_>>());
+                check(threads, &random.iter().map(|key| key % 100).collect::<Vec<_>>());
+                check(threads, &random.iter().map(|key| u64::MAX - key % 5000).collect::<Vec<_>>());
+                check(threads, &random.iter().map(|key| 1u64 << (key % 64)).collect::<Vec<_>>());
+                check(threads, &(0..len as u32).collect::<Vec<_>>());
+                check(threads, &(0..len as u32).rev().collect::<Vec<_>>());
+                check(threads, &vec![7u32; len]);
+                let ends: Vec<u32> = random.iter().map(|key| (key & 1) as u32 * u32::MAX).collect();
+                check(threads, &ends);
+            }
+        }
+    }
+}

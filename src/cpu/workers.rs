@@ -1,0 +1,92 @@
+//! The threads that share the work of a call.
+
+use std::sync::Arc;
+
+use rayon::ThreadPool;
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+
+use crate::error::Error;
+
+/// Calls with less work than this (entries or queries) stay on the caller's thread: waking another
+/// costs more than it saves.
+const WORTH_SHARING: usize = 1 << 12;
+
+/// Worker threads: the process's own pool, or one for this dictionary alone.
+#[derive(Clone)]
+pub(crate) struct Workers {
+    pool: Option<Arc<ThreadPool>>,
+    threads: usize,
+}
+
+impl Workers {
+    /// The process's pool, or `threads` threads of one's own.
+    pub fn new(threads: Option<usize>) -> Result<Self, Error> {
+        match threads {
+            None => Ok(Workers { pool: None, threads: rayon::current_num_threads() }),
+            Some(0) => {
+                let reason = "a dictionary needs at least one".into();
+                Err(Error::Threads { threads: 0, reason })
+            }
+            Some(1) => Ok(Workers { pool: None, threads: 1 }),
+            Some(threads) => {
+                let pool = rayon::ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .thread_name(|index| format!("gpulsm-{index}"))
+                    .build()
+                    .map_err(|error| Error::Threads { threads, reason: error.to_string() })?;
+                Ok(Workers { pool: Some(Arc::new(pool)), threads })
+            }
+        }
+    }
+
+    /// Into how many equal parts work of this size is best cut.
+    pub fn parts(&self, work: usize) -> usize {
+        if work < WORTH_SHARING { 1 } else { self.threads }
+    }
+
+    /// How long the pieces of a batch of queries should be: a few for each thread, to even out.
+    pub fn piece(&self, queries: usize) -> usize {
+        if self.parts(queries) == 1 {
+            return queries.max(1);
+        }
+        queries.div_ceil(self.threads * 8).clamp(512, 1 << 14)
+    }
+
+    /// Does every task, side by side if there is more than one; the results are in order.
+    pub fn each<T, R>(
+        &self,
+        tasks: impl IntoIterator<Item = T>,
+        work: impl Fn(T) -> Result<R, Error> + Sync + Send,
+    ) -> Result<Vec<R>, Error>
+    where
+        T: Send,
+        R: Send,
+    {
+        let tasks: Vec<T> = tasks.into_iter().collect();
+        if tasks.len() <= 1 || self.threads == 1 {
+            return tasks.into_iter().map(work).collect();
+        }
+        let share = || tasks.into_par_iter().with_max_len(1).map(work).collect();
+        match &self.pool {
+            Some(pool) => pool.install(share),
+            None => share(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Workers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} threads", self.threads)
+    }
+}
+
+/// Cuts `slice` into pieces of the given lengths.
+pub(crate) fn cut<'a, T>(
+    mut slice: &'a mut [T],
+    lengths: impl IntoIterator<Item = usize>,
+) -> Vec<&'a mut [T]> {
+    lengths
+        .into_iter()
+        .map(|len| slice.split_off_mut(..len).expect("lengths add up to at most the slice's"))
+        .collect()
+}

@@ -1,0 +1,251 @@
+//! Which devices there are, and what each must be able to do with runs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::batch::Updates;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::value::Value;
+
+/// Where a dictionary lives: chosen at run time.
+///
+/// A device is also made from text (`"best"`, `"cpu"`, `"cuda"`, `"cuda:1"`), as programs take it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Device(Kind);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum Kind {
+    #[default]
+    Cpu,
+}
+
+impl Device {
+    /// The fastest device of this machine: a GPU where this build and the machine have one, else
+    /// the CPU.
+    pub fn best() -> Self {
+        Device::cuda(0).unwrap_or_default()
+    }
+
+    /// This machine's CPU.
+    pub fn cpu() -> Self {
+        Device(Kind::Cpu)
+    }
+
+    /// NVIDIA GPU number `index`, or an error that says why it can't be used.
+    pub fn cuda(index: usize) -> Result<Self, Error> {
+        Err(Error::BuiltWithoutCuda { index })
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Kind::Cpu => f.write_str("cpu"),
+        }
+    }
+}
+
+impl FromStr for Device {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "best" => Ok(Device::best()),
+            "cpu" => Ok(Device::cpu()),
+            "cuda" => Device::cuda(0),
+            _ => text
+                .strip_prefix("cuda:")
+                .and_then(|index| index.parse().ok())
+                .ok_or_else(|| Error::UnknownDevice { text: text.into() })
+                .and_then(Device::cuda),
+        }
+    }
+}
+
+/// What a device does with runs. Each device implements it in a folder of its own.
+///
+/// A *run* is an immutable sorted array of entries with unique keys. Lists of runs are always
+/// newest first: for one key, the first run that has it decides.
+///
+/// Verbs take everything at once, so that a device may fuse steps, and never ask for a run's true
+/// length: merging drops entries, so a GPU knows that length before the host does. The host works
+/// with [`bound`](Engine::bound).
+pub(crate) trait Engine: Clone {
+    /// Keys as this engine sorts them.
+    type Key: OrderedKey;
+
+    /// Values.
+    type Value: Value;
+
+    /// A run on this device. Cheap to clone: clones share their memory.
+    type Run: Clone;
+
+    /// How many entries the run has at most, as far as the host knows now.
+    fn bound(&self, run: &Self::Run) -> usize;
+
+    /// Sorts the batch, finds which of its keys the older runs hold, and merges it with the
+    /// carried runs into one run. `carried` and then `older` are all runs there are, newest first;
+    /// with nothing older, the output is the oldest run and holds no tombstone.
+    ///
+    /// With no updates and every run carried, this is a cleanup. `None` where nothing is left.
+    fn absorb(
+        &self,
+        updates: &Updates<'_, Self::Key, Self::Value>,
+        carried: &[Self::Run],
+        older: &[Self::Run],
+    ) -> Result<Option<Self::Run>, Error>;
+
+    /// How many keys are live in all.
+    fn len(&self, runs: &[Self::Run]) -> Result<u64, Error>;
+
+    /// Whether each key is there and, where wanted, its value; 0 where it is not.
+    fn lookup(
+        &self,
+        runs: &[Self::Run],
+        keys: &[Self::Key],
+        values: Option<&mut [Self::Value]>,
+        found: &mut [bool],
+    ) -> Result<(), Error>;
+
+    /// How many live keys each closed range has.
+    fn count(&self, runs: &[Self::Run], lo: &[Self::Key], hi: &[Self::Key], out: &mut [u64]) -> Result<(), Error>;
+
+    /// How many live keys are less than each key.
+    fn rank(&self, runs: &[Self::Run], keys: &[Self::Key], out: &mut [u64]) -> Result<(), Error>;
+
+    /// Where the answer to each range begins when all are laid end to end, and where the last ends.
+    fn range_offsets(
+        &self,
+        runs: &[Self::Run],
+        lo: &[Self::Key],
+        hi: &[Self::Key],
+        offsets: &mut [usize],
+    ) -> Result<(), Error>;
+
+    /// The pairs of each range at its offset, as [`range_offsets`](Engine::range_offsets) gave them.
+    fn range_fill(
+        &self,
+        runs: &[Self::Run],
+        ranges: (&[Self::Key], &[Self::Key]),
+        offsets: &[usize],
+        keys: &mut [Self::Key],
+        values: Option<&mut [Self::Value]>,
+    ) -> Result<(), Error>;
+
+    /// The live pair at each place in key order.
+    fn select(
+        &self,
+        runs: &[Self::Run],
+        indices: &[u64],
+        out: PairsOut<'_, Self::Key, Self::Value>,
+    ) -> Result<(), Error>;
+
+    /// The live pair nearest to each key, itself included, on one side of it.
+    fn nearest(
+        &self,
+        runs: &[Self::Run],
+        side: Side,
+        keys: &[Self::Key],
+        out: PairsOut<'_, Self::Key, Self::Value>,
+    ) -> Result<(), Error>;
+
+    /// What the run holds and takes.
+    fn run_stats(&self, run: &Self::Run) -> Result<RunStats, Error>;
+
+    /// Bytes that all runs of this engine's clones take together.
+    fn bytes_shared(&self) -> u64;
+
+    /// Every key of the run with its mark: what the rules of [`validate`](crate::store::Store::validate) speak of.
+    fn entries(&self, run: &Self::Run) -> Result<Vec<(Self::Key, Mark)>, Error>;
+
+    /// Whether the parts of a run that only this device knows (fences, running counts) agree with
+    /// its entries.
+    fn validate_run(&self, run: &Self::Run) -> Result<(), String>;
+}
+
+/// Which neighbour [`Engine::nearest`] looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The least key that is not less.
+    Successor,
+    /// The greatest key that is not greater.
+    Predecessor,
+}
+
+/// Where answers of at most one pair per query go; 0 where nothing was found.
+pub(crate) struct PairsOut<'a, B, V> {
+    pub keys: &'a mut [B],
+    pub values: &'a mut [V],
+    pub found: &'a mut [bool],
+}
+
+/// What an entry means, in two bits. `live − shadow` over all entries of a key telescopes to 1 if
+/// the key is there and to 0 if it is not: that is what makes counting two searches per run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// A regular entry rather than a tombstone.
+    pub live: bool,
+    /// When the entry arrived, its key was live in the older runs.
+    pub shadow: bool,
+}
+
+/// What one run holds and takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RunStats {
+    pub entries: u64,
+    pub tombstones: u64,
+    pub bytes: Bytes,
+}
+
+/// Bytes taken, part by part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Bytes {
+    /// Sorted keys.
+    pub keys: u64,
+    /// Values.
+    pub values: u64,
+    /// Marks: which entries are live, which replace or delete an older one, and running counts.
+    pub marks: u64,
+    /// Fences: the sampled keys that searches start from.
+    pub fences: u64,
+}
+
+impl Bytes {
+    /// All parts together.
+    pub fn total(&self) -> u64 {
+        self.keys + self.values + self.marks + self.fences
+    }
+}
+
+impl std::ops::AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.values += other.values;
+        self.marks += other.marks;
+        self.fences += other.fences;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_read_from_text() {
+        assert_eq!("cpu".parse(), Ok(Device::cpu()));
+        assert_eq!("best".parse(), Ok(Device::best()));
+        assert_eq!("cpu".parse::<Device>().unwrap().to_string(), "cpu");
+        for text in ["", "gpu", "CPU", "cuda:", "cuda:x", "cuda:-1"] {
+            assert_eq!(text.parse::<Device>(), Err(Error::UnknownDevice { text: text.into() }));
+        }
+    }
+
+    #[test]
+    fn cuda_says_that_it_is_not_built_in() {
+        assert_eq!("cuda:3".parse::<Device>(), Err(Error::BuiltWithoutCuda { index: 3 }));
+        let message = Device::cuda(0).unwrap_err().to_string();
+        assert!(message.contains("built without CUDA"), "{message}");
+    }
+}

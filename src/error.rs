@@ -1,0 +1,121 @@
+//! Everything that can go wrong, in one enum.
+
+/// Why a call failed. The dictionary is as it was before the call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two slices that go together element by element have different lengths.
+    #[error(
+        "`{left}` has {left_len} elements but `{right}` has {right_len}: \
+         give one `{right}` element for each `{left}` element"
+    )]
+    LengthMismatch {
+        /// The first argument's name.
+        left: &'static str,
+        /// Its length.
+        left_len: usize,
+        /// The second argument's name.
+        right: &'static str,
+        /// Its length.
+        right_len: usize,
+    },
+
+    /// The caller's output buffer is too short.
+    #[error("the buffer `{buffer}` holds {given} elements but the answer has {needed}")]
+    BufferTooSmall {
+        /// The argument's name.
+        buffer: &'static str,
+        /// How many elements the answer has.
+        needed: usize,
+        /// How many the buffer holds.
+        given: usize,
+    },
+
+    /// Keys said to be sorted are not strictly ascending.
+    #[error(
+        "keys[{index}] is not greater than keys[{}]: `from_sorted` wants strictly ascending keys; \
+         `bulk_build` takes them in any order",
+        index - 1
+    )]
+    NotSorted {
+        /// The index of the first key that is not greater than the one before it.
+        index: usize,
+    },
+
+    /// The device has no room for a buffer, or the dictionary's memory limit does not allow it.
+    #[error("out of memory: wanted {wanted} bytes, {} free", .free.map_or("unknown".into(), |free: u64| free.to_string()))]
+    OutOfMemory {
+        /// The size of the buffer that was asked for, in bytes.
+        wanted: u64,
+        /// How many bytes the memory limit still allowed; `None` where there is no limit.
+        free: Option<u64>,
+    },
+
+    /// The batch size is out of its range.
+    #[error("a batch size of {given} is out of range: it must be from 1 to {max}", max = crate::Builder::<u32, ()>::MAX_BATCH_SIZE)]
+    BatchSize {
+        /// What was asked for.
+        given: usize,
+    },
+
+    /// The worker threads could not be started.
+    #[error("cannot start {threads} worker threads: {reason}")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// What the system said.
+        reason: String,
+    },
+
+    /// A CUDA device was asked for in a build that has no CUDA engine.
+    #[error("no CUDA device {index}: gpulsm was built without CUDA; use the device `cpu` or `best`")]
+    BuiltWithoutCuda {
+        /// Which GPU was asked for.
+        index: usize,
+    },
+
+    /// A text that names no device.
+    #[error("`{text}` names no device: say `best`, `cpu`, `cuda` or `cuda:N`")]
+    UnknownDevice {
+        /// The text.
+        text: String,
+    },
+}
+
+/// An error that says the slices `left` and `right` differ in length, if they do.
+pub(crate) fn check_lengths(
+    (left, left_len): (&'static str, usize),
+    (right, right_len): (&'static str, usize),
+) -> Result<(), Error> {
+    if left_len == right_len {
+        return Ok(());
+    }
+    Err(Error::LengthMismatch { left, left_len, right, right_len })
+}
+
+/// An error that says how much `buffer` must hold, if it holds less.
+pub(crate) fn check_buffer(buffer: &'static str, given: usize, needed: usize) -> Result<(), Error> {
+    if given >= needed {
+        return Ok(());
+    }
+    Err(Error::BufferTooSmall { buffer, needed, given })
+}
+
+/// A vector with room for `len` elements, or an error where the allocator has none.
+pub(crate) fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, Error> {
+    let mut vec = Vec::new();
+    vec.try_reserve_exact(len)
+        .map_err(|_| Error::OutOfMemory { wanted: bytes_of::<T>(len), free: None })?;
+    Ok(vec)
+}
+
+/// A vector of `len` zeros, or an error where the allocator has no room.
+pub(crate) fn try_zeroed<T: bytemuck::Zeroable>(len: usize) -> Result<Vec<T>, Error> {
+    bytemuck::allocation::try_zeroed_vec(len)
+        .map_err(|()| Error::OutOfMemory { wanted: bytes_of::<T>(len), free: None })
+}
+
+/// The size of `len` elements of type `T`.
+pub(crate) fn bytes_of<T>(len: usize) -> u64 {
+    (len as u64).saturating_mul(size_of::<T>() as u64)
+}

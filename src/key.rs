@@ -1,0 +1,230 @@
+//! Which types can be keys, and how each is mapped to an unsigned integer that sorts the same way.
+//!
+//! The map is applied at the edge of the dictionary: engines see `u32` and `u64` only.
+
+use std::borrow::Cow;
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+
+use bytemuck::Pod;
+
+use crate::error::{Error, try_with_capacity};
+
+/// A type of key: `u32`, `u64`, `i32`, `i64`, `f32` or `f64`.
+///
+/// Every value of the type is a legal key. Integers have their usual order. Floats are ordered by
+/// value; −0 is stored as +0, and every NaN is one and the same NaN, which comes after +∞.
+pub trait Key: sealed::Sealed + Pod + Debug + Display + Send + Sync + PartialOrd {
+    /// The unsigned integer of the same width that engines sort by.
+    type Ordered: OrderedKey;
+
+    /// The first key in order: the smallest integer, or −∞.
+    const LOWEST: Self;
+
+    /// The last key in order: the largest integer, or NaN.
+    const HIGHEST: Self;
+
+    /// The integer that sorts as this key does.
+    fn to_ordered(self) -> Self::Ordered;
+
+    /// The key that [`to_ordered`](Key::to_ordered) maps to this integer.
+    fn from_ordered(ordered: Self::Ordered) -> Self;
+}
+
+/// An integer that engines sort by: `u32` or `u64`.
+pub trait OrderedKey: Key<Ordered = Self> + Ord + Hash + Default {
+    /// The key after this one, unless it is the largest.
+    fn next(self) -> Option<Self>;
+
+    /// The key before this one, unless it is 0.
+    fn previous(self) -> Option<Self>;
+
+    /// This key as a `u64`.
+    fn widen(self) -> u64;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! unsigned_key {
+    ($type:ty) => {
+        impl sealed::Sealed for $type {}
+
+        impl Key for $type {
+            type Ordered = $type;
+            const LOWEST: Self = <$type>::MIN;
+            const HIGHEST: Self = <$type>::MAX;
+
+            fn to_ordered(self) -> $type {
+                self
+            }
+
+            fn from_ordered(ordered: $type) -> Self {
+                ordered
+            }
+        }
+
+        impl OrderedKey for $type {
+            fn next(self) -> Option<Self> {
+                self.checked_add(1)
+            }
+
+            fn previous(self) -> Option<Self> {
+                self.checked_sub(1)
+            }
+
+            fn widen(self) -> u64 {
+                u64::from(self)
+            }
+        }
+    };
+}
+
+macro_rules! signed_key {
+    ($type:ty, $ordered:ty) => {
+        impl sealed::Sealed for $type {}
+
+        impl Key for $type {
+            type Ordered = $ordered;
+            const LOWEST: Self = <$type>::MIN;
+            const HIGHEST: Self = <$type>::MAX;
+
+            fn to_ordered(self) -> $ordered {
+                // Flipping the sign bit puts the negative half below the positive one.
+                self.cast_unsigned() ^ (1 << (<$ordered>::BITS - 1))
+            }
+
+            fn from_ordered(ordered: $ordered) -> Self {
+                (ordered ^ (1 << (<$ordered>::BITS - 1))).cast_signed()
+            }
+        }
+    };
+}
+
+macro_rules! float_key {
+    ($type:ty, $ordered:ty) => {
+        impl sealed::Sealed for $type {}
+
+        impl Key for $type {
+            type Ordered = $ordered;
+            const LOWEST: Self = <$type>::NEG_INFINITY;
+            const HIGHEST: Self = <$type>::NAN;
+
+            fn to_ordered(self) -> $ordered {
+                const SIGN: $ordered = 1 << (<$ordered>::BITS - 1);
+                // `+ 0.0` turns −0 into +0 and changes no other number.
+                let one_of_each = if self.is_nan() { <$type>::NAN } else { self + 0.0 };
+                let bits = one_of_each.to_bits();
+                // Negative floats grow downwards in their bits: flip them all; else only the sign.
+                if bits & SIGN == 0 { bits | SIGN } else { !bits }
+            }
+
+            fn from_ordered(ordered: $ordered) -> Self {
+                const SIGN: $ordered = 1 << (<$ordered>::BITS - 1);
+                let bits = if ordered & SIGN == 0 { !ordered } else { ordered & !SIGN };
+                <$type>::from_bits(bits)
+            }
+        }
+    };
+}
+
+unsigned_key!(u32);
+unsigned_key!(u64);
+signed_key!(i32, u32);
+signed_key!(i64, u64);
+float_key!(f32, u32);
+float_key!(f64, u64);
+
+/// A caller's keys as engines want them: borrowed where the map is the identity, else mapped.
+pub(crate) fn encode<K: Key>(keys: &[K]) -> Result<Cow<'_, [K::Ordered]>, Error> {
+    // The cast succeeds for every key type; it *means* the same only where the types are equal.
+    if same_type::<K, K::Ordered>() {
+        return Ok(Cow::Borrowed(bytemuck::cast_slice(keys)));
+    }
+    let mut ordered = try_with_capacity(keys.len())?;
+    ordered.extend(keys.iter().map(|key| key.to_ordered()));
+    Ok(Cow::Owned(ordered))
+}
+
+/// Lends a caller's key buffer to an engine as integers; call [`decode`] when it is filled.
+pub(crate) fn lend<K: Key>(keys: &mut [K]) -> &mut [K::Ordered] {
+    bytemuck::cast_slice_mut(keys)
+}
+
+/// Turns the integers an engine wrote through [`lend`] into keys, in place.
+pub(crate) fn decode<K: Key>(keys: &mut [K]) {
+    if same_type::<K, K::Ordered>() {
+        return;
+    }
+    for key in keys {
+        *key = K::from_ordered(bytemuck::cast(*key));
+    }
+}
+
+fn same_type<A: 'static, B: 'static>() -> bool {
+    std::any::TypeId::of::<A>() == std::any::TypeId::of::<B>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each list is in key order without repeats.
+    fn check_order<K: Key>(keys: &[K]) {
+        for pair in keys.windows(2) {
+            assert!(pair[0].to_ordered() < pair[1].to_ordered(), "{pair:?}");
+        }
+        for key in keys {
+            let ordered = key.to_ordered();
+            assert_eq!(K::from_ordered(ordered).to_ordered(), ordered, "{key:?}");
+        }
+        assert_eq!(keys[0].to_ordered(), K::LOWEST.to_ordered());
+        assert_eq!(keys[keys.len() - 1].to_ordered(), K::HIGHEST.to_ordered());
+    }
+
+    #[test]
+    fn maps_preserve_order_from_the_lowest_to_the_highest() {
+        check_order(&[0u32, 1, 1 << 31, u32::MAX]);
+        check_order(&[0u64, 1, 1 << 63, u64::MAX]);
+        check_order(&[i32::MIN, -1, 0, 1, i32::MAX]);
+        check_order(&[i64::MIN, -1, 0, 1, i64::MAX]);
+        check_order(&[
+            f32::NEG_INFINITY,
+            f32::MIN,
+            -1.0,
+            -f32::from_bits(1),
+            0.0,
+            f32::from_bits(1),
+            1.0,
+            f32::MAX,
+            f32::INFINITY,
+            f32::NAN,
+        ]);
+        check_order(&[
+            f64::NEG_INFINITY,
+            f64::MIN,
+            -1.0,
+            -f64::from_bits(1),
+            0.0,
+            f64::from_bits(1),
+            1.0,
+            f64::MAX,
+            f64::INFINITY,
+            f64::NAN,
+        ]);
+    }
+
+    #[test]
+    fn zeros_are_one_key_and_nans_are_one_key() {
+        assert_eq!((-0.0f32).to_ordered(), 0.0f32.to_ordered());
+        assert_eq!((-0.0f64).to_ordered(), 0.0f64.to_ordered());
+        assert!(f32::from_ordered((-0.0f32).to_ordered()).is_sign_positive());
+        for nan in [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(u32::MAX)] {
+            assert_eq!(nan.to_ordered(), f32::NAN.to_ordered());
+        }
+        for nan in [f64::NAN, -f64::NAN, f64::from_bits(u64::MAX)] {
+            assert_eq!(nan.to_ordered(), f64::NAN.to_ordered());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The binary counter: which runs merge when a batch comes in.
+//!
+//! Level i holds at most one run, of at most `capacity(i)` entries; newer runs are in lower levels.
+//! Taking in a batch walks up from level 0, adding up the batch and every run met, and stops at the
+//! first level that holds the sum; all of it becomes one run there. For batches of exactly b this
+//! is the paper's counter: the full levels are the set bits of the number of batches, and a carry
+//! is a merge.
+
+/// Capacities of the levels: b halved down to [`Ladder::SMALLEST`], b, and b doubled without end.
+///
+/// Levels below b keep many tiny batches cheap: a single insert rewrites at most the smallest
+/// level, not b entries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ladder {
+    batch_size: usize,
+    /// How many levels are smaller than b.
+    below: usize,
+}
+
+impl Ladder {
+    /// No level is halved below this many entries.
+    const SMALLEST: usize = 256;
+
+    pub fn new(batch_size: usize) -> Self {
+        let halvings = (batch_size / Self::SMALLEST).checked_ilog2().unwrap_or(0);
+        Ladder { batch_size, below: halvings as usize }
+    }
+
+    pub fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
+    /// The most entries that level `level` may hold.
+    pub fn capacity(&self, level: usize) -> usize {
+        if level < self.below {
+            return self.batch_size >> (self.below - level);
+        }
+        let doublings = (level - self.below) as u32;
+        match 1usize.checked_shl(doublings) {
+            Some(factor) => self.batch_size.saturating_mul(factor),
+            None => usize::MAX,
+        }
+    }
+
+    /// The first level that may hold this many entries.
+    pub fn level_for(&self, entries: usize) -> usize {
+        (0..).find(|&level| entries <= self.capacity(level)).expect("capacities grow without end")
+    }
+}
+
+/// What taking in a batch merges: the newest `runs` runs, into `level`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Carry {
+    pub runs: usize,
+    pub level: usize,
+}
+
+/// Runs, level by level. A clone shares the runs: that is a snapshot.
+#[derive(Clone)]
+pub(crate) struct Levels<R> {
+    ladder: Ladder,
+    /// Newest first…
+    runs: Vec<R>,
+    /// …and the level of each, ascending.
+    places: Vec<usize>,
+}
+
+impl<R> Levels<R> {
+    pub fn new(batch_size: usize) -> Self {
+        Levels { ladder: Ladder::new(batch_size), runs: Vec::new(), places: Vec::new() }
+    }
+
+    pub fn ladder(&self) -> &Ladder {
+        &self.ladder
+    }
+
+    /// Every run, newest first.
+    pub fn runs(&self) -> &[R] {
+        &self.runs
+    }
+
+    /// Every run with its level, newest first.
+    pub fn placed(&self) -> impl DoubleEndedIterator<Item = (usize, &R)> {
+        self.places.iter().copied().zip(&self.runs)
+    }
+
+    /// Walks up from level 0 until a level holds `len` new entries and every run met.
+    pub fn walk(&self, len: usize, bound: impl Fn(&R) -> usize) -> Carry {
+        let mut sum = len;
+        let mut runs = 0;
+        for level in 0.. {
+            if self.places.get(runs) == Some(&level) {
+                sum = sum.saturating_add(bound(&self.runs[runs]));
+                runs += 1;
+            }
+            if sum <= self.ladder.capacity(level) {
+                return Carry { runs, level };
+            }
+        }
+        unreachable!("capacities grow without end")
+    }
+
+    /// Puts `run`, if there is one, where the newest `carry.runs` runs were.
+    pub fn install(&mut self, carry: &Carry, run: Option<R>) {
+        let place = run.as_ref().map(|_| carry.level);
+        self.runs.splice(..carry.runs, run);
+        self.places.splice(..carry.runs, place);
+    }
+
+    pub fn clear(&mut self) {
+        self.runs.clear();
+        self.places.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Levels whose runs are mere lengths.
+    fn levels(batch_size: usize) -> Levels<usize> {
+        Levels::new(batch_size)
+    }
+
+    fn take_in(levels: &mut Levels<usize>, len: usize) -> Carry {
+        let carry = levels.walk(len, |&run| run);
+        let sum = len + levels.runs[..carry.runs].iter().sum::<usize>();
+        levels.install(&carry, Some(sum));
+        carry
+    }
+
+    #[test]
+    fn batches_of_b_count_in_binary() {
+        let mut levels = levels(4);
+        for batches in 1usize..=64 {
+            take_in(&mut levels, 4);
+            let bits: Vec<usize> = (0..8).filter(|bit| batches >> bit & 1 == 1).collect();
+            assert_eq!(levels.places, bits, "after {batches} batches");
+            let lengths: Vec<usize> = bits.iter().map(|bit| 4 << bit).collect();
+            assert_eq!(levels.runs, lengths);
+        }
+    }
+
+    #[test]
+    fn batches_of_b_use_the_levels_from_b_up() {
+        let mut levels = levels(1024);
+        assert_eq!(levels.ladder.capacity(2), 1024);
+        take_in(&mut levels, 1024);
+        take_in(&mut levels, 1024);
+        assert_eq!(levels.places, [3]);
+    }
+
+    #[test]
+    fn short_batches_gather_at_the_bottom_and_long_ones_start_higher() {
+        let mut levels = levels(256);
+        for _ in 0..256 {
+            assert_eq!(take_in(&mut levels, 1).level, 0);
+        }
+        assert_eq!(take_in(&mut levels, 1), Carry { runs: 1, level: 1 });
+        assert_eq!(take_in(&mut levels, 5 * 256), Carry { runs: 1, level: 3 });
+    }
+
+    #[test]
+    fn a_million_single_inserts_leave_few_levels_and_cost_little() {
+        let mut levels = levels(65_536);
+        let mut moved = 0;
+        for _ in 0..1_000_000 {
+            take_in(&mut levels, 1);
+            moved += levels.runs[0];
+            assert!(levels.runs.len() <= 13);
+        }
+        assert!(moved < 1_000_000 * 150, "{moved} entries written");
+    }
+
+    #[test]
+    fn capacities_halve_below_b_and_double_above_without_overflow() {
+        let ladder = Ladder::new(1000);
+        assert_eq!([0, 1, 2].map(|level| ladder.capacity(level)), [500, 1000, 2000]);
+        assert_eq!(ladder.capacity(500), usize::MAX);
+        assert_eq!(Ladder::new(1).capacity(0), 1);
+        assert_eq!(Ladder::new(1).level_for(1 << 40), 40);
+    }
+}

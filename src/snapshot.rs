@@ -1,0 +1,458 @@
+//! A frozen view of a dictionary: everything that can be asked.
+
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+
+use crate::device::{Device, Engine, PairsOut, Side};
+use crate::error::{Error, check_buffer, check_lengths, try_with_capacity, try_zeroed};
+use crate::iter::Iter;
+use crate::key::{self, Key, OrderedKey};
+use crate::ranges::Ranges;
+use crate::stats::Stats;
+use crate::store::{AnyStore, CleanupPolicy, with_store};
+use crate::value::Value;
+
+/// A dictionary as it was at one moment, made by [`Dictionary::snapshot`](crate::Dictionary::snapshot).
+///
+/// Snapshots share their memory with the dictionary and with each other, cost next to nothing, and
+/// can be sent to and read from any thread while the dictionary goes on taking updates.
+///
+/// Each query answers a whole batch. The variants that end in `_into` write into the caller's
+/// buffers, whose first elements are used if they are longer than needed; the others return vectors.
+///
+/// ```
+/// # fn main() -> Result<(), gpulsm::Error> {
+/// let mut dictionary: gpulsm::Dictionary<u32, u32> = (0..100).map(|i| (i * 10, i)).collect();
+/// let before = dictionary.snapshot();
+/// dictionary.clear();
+/// let answers = std::thread::spawn(move || before.lookup(&[500, 501])).join().unwrap()?;
+/// assert_eq!(answers, [Some(50), None]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Snapshot<K: Key, V: Value> {
+    device: Device,
+    store: AnyStore<K::Ordered, V>,
+}
+
+/// Answers of at most one pair per query.
+type MaybePairs<K, V> = Vec<Option<(K, V)>>;
+
+impl<K: Key, V: Value> Snapshot<K, V> {
+    pub(crate) fn new(device: Device, store: AnyStore<K::Ordered, V>) -> Self {
+        Snapshot { device, store }
+    }
+
+    pub(crate) fn store(&self) -> &AnyStore<K::Ordered, V> {
+        &self.store
+    }
+
+    pub(crate) fn store_mut(&mut self) -> &mut AnyStore<K::Ordered, V> {
+        &mut self.store
+    }
+
+    /// The device that holds the dictionary.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The batch size b.
+    pub fn batch_size(&self) -> usize {
+        with_store!(&self.store, store => store.levels.ladder().batch_size())
+    }
+
+    /// When stale entries are removed.
+    pub fn cleanup_policy(&self) -> CleanupPolicy {
+        with_store!(&self.store, store => store.policy)
+    }
+
+    /// How many keys there are, exactly.
+    pub fn len(&self) -> Result<usize, Error> {
+        with_store!(&self.store, store => Ok(store.len()? as usize))
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.len()? == 0)
+    }
+
+    /// For each key its value, or nothing.
+    pub fn lookup(&self, keys: &[K]) -> Result<Vec<Option<V>>, Error> {
+        let mut values = try_zeroed(keys.len())?;
+        let mut found = try_zeroed(keys.len())?;
+        self.lookup_into(keys, &mut values, &mut found)?;
+        let answers = values.into_iter().zip(found);
+        collect(keys.len(), answers.map(|(value, found)| found.then_some(value)))
+    }
+
+    /// [`lookup`](Snapshot::lookup) into buffers: `found[i]` says whether `keys[i]` is there;
+    /// `values[i]` is its value, or 0.
+    pub fn lookup_into(
+        &self,
+        keys: &[K],
+        values: &mut [V],
+        found: &mut [bool],
+    ) -> Result<(), Error> {
+        let values = first("values", values, keys.len())?;
+        let found = first("found", found, keys.len())?;
+        let keys = key::encode(keys)?;
+        with_store!(&self.store, store => store.engine.lookup(store.runs(), &keys, Some(values), found))
+    }
+
+    /// For each key whether it is there.
+    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>, Error> {
+        let mut found = try_zeroed(keys.len())?;
+        self.contains_into(keys, &mut found)?;
+        Ok(found)
+    }
+
+    /// [`contains`](Snapshot::contains) into a buffer.
+    pub fn contains_into(&self, keys: &[K], found: &mut [bool]) -> Result<(), Error> {
+        let found = first("found", found, keys.len())?;
+        let keys = key::encode(keys)?;
+        with_store!(&self.store, store => store.engine.lookup(store.runs(), &keys, None, found))
+    }
+
+    /// For each i, how many keys k there are with `lo[i]` ≤ k ≤ `hi[i]`; 0 if `lo[i]` > `hi[i]`.
+    pub fn count(&self, lo: &[K], hi: &[K]) -> Result<Vec<u64>, Error> {
+        let mut counts = try_zeroed(lo.len())?;
+        self.count_into(lo, hi, &mut counts)?;
+        Ok(counts)
+    }
+
+    /// [`count`](Snapshot::count) into a buffer.
+    pub fn count_into(&self, lo: &[K], hi: &[K], counts: &mut [u64]) -> Result<(), Error> {
+        check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
+        let counts = first("counts", counts, lo.len())?;
+        let (lo, hi) = (key::encode(lo)?, key::encode(hi)?);
+        with_store!(&self.store, store => store.engine.count(store.runs(), &lo, &hi, counts))
+    }
+
+    /// For each i, the pairs with `lo[i]` ≤ key ≤ `hi[i]`, in key order.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let squares: gpulsm::Dictionary<u32, u32> = (0..100).map(|i| (i, i * i)).collect();
+    /// let ranges = squares.range(&[10, 98], &[12, 1000])?;
+    /// assert_eq!(ranges.get(0), (&[10, 11, 12][..], &[100, 121, 144][..]));
+    /// assert_eq!(ranges.get(1).0, [98, 99]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn range(&self, lo: &[K], hi: &[K]) -> Result<Ranges<K, V>, Error> {
+        let mut offsets = try_zeroed(lo.len() + 1)?;
+        let total = self.range_offsets_into(lo, hi, &mut offsets)?;
+        let (mut keys, mut values) = (try_zeroed(total)?, try_zeroed(total)?);
+        self.range_fill(lo, hi, &offsets, &mut keys, &mut values)?;
+        Ok(Ranges { offsets, keys, values })
+    }
+
+    /// [`range`](Snapshot::range) into buffers: answer i lies from `offsets[i]` to `offsets[i + 1]`
+    /// of `keys` and `values`. Returns how many pairs there are in all.
+    ///
+    /// If `keys` or `values` is too short, the error says how much is needed, and `offsets` is
+    /// filled all the same.
+    pub fn range_into(
+        &self,
+        lo: &[K],
+        hi: &[K],
+        offsets: &mut [usize],
+        keys: &mut [K],
+        values: &mut [V],
+    ) -> Result<usize, Error> {
+        let total = self.range_offsets_into(lo, hi, offsets)?;
+        let (keys, values) = (first("keys", keys, total)?, first("values", values, total)?);
+        self.range_fill(lo, hi, &offsets[..=lo.len()], keys, values)?;
+        Ok(total)
+    }
+
+    /// The offsets alone of what [`range_into`](Snapshot::range_into) would write, and their sum:
+    /// what to allocate.
+    pub fn range_offsets_into(
+        &self,
+        lo: &[K],
+        hi: &[K],
+        offsets: &mut [usize],
+    ) -> Result<usize, Error> {
+        check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
+        let offsets = first("offsets", offsets, lo.len() + 1)?;
+        let (lo, hi) = (key::encode(lo)?, key::encode(hi)?);
+        with_store!(&self.store, store => store.engine.range_offsets(store.runs(), &lo, &hi, offsets))?;
+        Ok(offsets[lo.len()])
+    }
+
+    fn range_fill(
+        &self,
+        lo: &[K],
+        hi: &[K],
+        offsets: &[usize],
+        keys: &mut [K],
+        values: &mut [V],
+    ) -> Result<(), Error> {
+        let (lo, hi) = (key::encode(lo)?, key::encode(hi)?);
+        let ordered = key::lend(keys);
+        with_store!(&self.store, store => {
+            store.engine.range_fill(store.runs(), (&lo, &hi), offsets, ordered, Some(values))
+        })?;
+        key::decode(keys);
+        Ok(())
+    }
+
+    /// For each key the nearest pair whose key is not less, or nothing.
+    pub fn successor(&self, keys: &[K]) -> Result<MaybePairs<K, V>, Error> {
+        pairs(keys.len(), |out_keys, values, found| {
+            self.successor_into(keys, out_keys, values, found)
+        })
+    }
+
+    /// [`successor`](Snapshot::successor) into buffers; 0 where `found` says there is none.
+    pub fn successor_into(
+        &self,
+        keys: &[K],
+        out_keys: &mut [K],
+        values: &mut [V],
+        found: &mut [bool],
+    ) -> Result<(), Error> {
+        self.nearest_into(Side::Successor, keys, out_keys, values, found)
+    }
+
+    /// For each key the nearest pair whose key is not greater, or nothing.
+    pub fn predecessor(&self, keys: &[K]) -> Result<MaybePairs<K, V>, Error> {
+        pairs(keys.len(), |out_keys, values, found| {
+            self.predecessor_into(keys, out_keys, values, found)
+        })
+    }
+
+    /// [`predecessor`](Snapshot::predecessor) into buffers; 0 where `found` says there is none.
+    pub fn predecessor_into(
+        &self,
+        keys: &[K],
+        out_keys: &mut [K],
+        values: &mut [V],
+        found: &mut [bool],
+    ) -> Result<(), Error> {
+        self.nearest_into(Side::Predecessor, keys, out_keys, values, found)
+    }
+
+    fn nearest_into(
+        &self,
+        side: Side,
+        keys: &[K],
+        out_keys: &mut [K],
+        values: &mut [V],
+        found: &mut [bool],
+    ) -> Result<(), Error> {
+        let keys = key::encode(keys)?;
+        self.pairs_into(keys.len(), out_keys, values, found, |store, out| {
+            with_store!(store, store => store.engine.nearest(store.runs(), side, &keys, out))
+        })
+    }
+
+    /// For each key, how many keys are less.
+    pub fn rank(&self, keys: &[K]) -> Result<Vec<u64>, Error> {
+        let mut ranks = try_zeroed(keys.len())?;
+        self.rank_into(keys, &mut ranks)?;
+        Ok(ranks)
+    }
+
+    /// [`rank`](Snapshot::rank) into a buffer.
+    pub fn rank_into(&self, keys: &[K], ranks: &mut [u64]) -> Result<(), Error> {
+        let ranks = first("ranks", ranks, keys.len())?;
+        let keys = key::encode(keys)?;
+        with_store!(&self.store, store => store.engine.rank(store.runs(), &keys, ranks))
+    }
+
+    /// For each index the pair at that place in key order, counted from 0, or nothing.
+    pub fn select(&self, indices: &[u64]) -> Result<MaybePairs<K, V>, Error> {
+        pairs(indices.len(), |keys, values, found| self.select_into(indices, keys, values, found))
+    }
+
+    /// [`select`](Snapshot::select) into buffers; 0 where `found` says there is none.
+    pub fn select_into(
+        &self,
+        indices: &[u64],
+        keys: &mut [K],
+        values: &mut [V],
+        found: &mut [bool],
+    ) -> Result<(), Error> {
+        self.pairs_into(indices.len(), keys, values, found, |store, out| {
+            with_store!(store, store => store.engine.select(store.runs(), indices, out))
+        })
+    }
+
+    /// Runs a query that answers with at most one pair each, and turns the answers' keys back.
+    fn pairs_into(
+        &self,
+        len: usize,
+        keys: &mut [K],
+        values: &mut [V],
+        found: &mut [bool],
+        query: impl FnOnce(
+            &AnyStore<K::Ordered, V>,
+            PairsOut<'_, K::Ordered, V>,
+        ) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let keys = first("keys", keys, len)?;
+        let values = first("values", values, len)?;
+        let found = first("found", found, len)?;
+        query(&self.store, PairsOut { keys: key::lend(keys), values, found: &mut *found })?;
+        key::decode(keys);
+        for (key, _) in keys.iter_mut().zip(found).filter(|(_, found)| !**found) {
+            *key = K::zeroed();
+        }
+        Ok(())
+    }
+
+    /// The value of one key, or nothing. A batch of many costs far less than many of one.
+    pub fn get(&self, key: K) -> Result<Option<V>, Error> {
+        let (mut value, mut found) = ([V::zeroed()], [false]);
+        self.lookup_into(&[key], &mut value, &mut found)?;
+        Ok(found[0].then_some(value[0]))
+    }
+
+    /// Whether one key is there.
+    pub fn contains_key(&self, key: K) -> Result<bool, Error> {
+        let mut found = [false];
+        self.contains_into(&[key], &mut found)?;
+        Ok(found[0])
+    }
+
+    /// The pair with the least key, or nothing.
+    pub fn first(&self) -> Result<Option<(K, V)>, Error> {
+        Ok(self.successor(&[K::LOWEST])?[0])
+    }
+
+    /// The pair with the greatest key, or nothing.
+    pub fn last(&self) -> Result<Option<(K, V)>, Error> {
+        Ok(self.predecessor(&[K::HIGHEST])?[0])
+    }
+
+    /// How many keys are in one range, written as Rust writes ranges: `..`, `1..5`, `2.5..=3.0`.
+    pub fn count_in(&self, range: impl RangeBounds<K>) -> Result<u64, Error> {
+        match closed(range) {
+            Some((lo, hi)) => Ok(self.count(&[lo], &[hi])?[0]),
+            None => Ok(0),
+        }
+    }
+
+    /// The pairs of one range, in key order.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let d: gpulsm::Dictionary<f64, u32> = [(0.5, 1), (1.5, 2), (2.5, 3)].into_iter().collect();
+    /// assert_eq!(d.pairs_in(..2.5)?, [(0.5, 1), (1.5, 2)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pairs_in(&self, range: impl RangeBounds<K>) -> Result<Vec<(K, V)>, Error> {
+        match closed(range) {
+            Some((lo, hi)) => {
+                let Ranges { keys, values, .. } = self.range(&[lo], &[hi])?;
+                collect(keys.len(), keys.into_iter().zip(values))
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Every key and every value, in key order.
+    pub fn to_vecs(&self) -> Result<(Vec<K>, Vec<V>), Error> {
+        let Ranges { keys, values, .. } = self.range(&[K::LOWEST], &[K::HIGHEST])?;
+        Ok((keys, values))
+    }
+
+    /// Every pair in key order, from either end, read a few thousand at a time.
+    ///
+    /// # Panics
+    ///
+    /// The iterator panics if it finds no memory for a few thousand pairs.
+    pub fn iter(&self) -> Iter<K, V> {
+        Iter::new(self.clone())
+    }
+
+    /// What the levels hold, and how many bytes that takes.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        with_store!(&self.store, store => Stats::of(self.device, store))
+    }
+
+    /// For tests: checks every rule that the structure keeps (each run sorted, without repeats and
+    /// rightly marked, each level within its capacity, …). The text says which one is broken.
+    pub fn validate(&self) -> Result<(), String> {
+        with_store!(&self.store, store => store.validate())
+    }
+
+    pub(crate) fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stats = self.stats().map_err(|_| fmt::Error)?;
+        f.debug_struct(name)
+            .field("device", &self.device.to_string())
+            .field("batch_size", &stats.batch_size)
+            .field("len", &stats.live)
+            .field("entries", &stats.entries)
+            .field("levels", &stats.levels.iter().map(|level| level.entries).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Key, V: Value> IntoIterator for &Snapshot<K, V> {
+    type Item = (K, V);
+    type IntoIter = Iter<K, V>;
+
+    fn into_iter(self) -> Iter<K, V> {
+        self.iter()
+    }
+}
+
+impl<K: Key, V: Value> fmt::Debug for Snapshot<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe("Snapshot", f)
+    }
+}
+
+/// A small picture of the levels.
+impl<K: Key, V: Value> fmt::Display for Snapshot<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stats().map_err(|_| fmt::Error)?.fmt(f)
+    }
+}
+
+/// The first `len` elements of a caller's buffer, or an error that says it is too short.
+fn first<'a, T>(name: &'static str, buffer: &'a mut [T], len: usize) -> Result<&'a mut [T], Error> {
+    check_buffer(name, buffer.len(), len)?;
+    Ok(&mut buffer[..len])
+}
+
+/// Collects `len` items, or fails where there is no memory for them.
+fn collect<T>(len: usize, items: impl Iterator<Item = T>) -> Result<Vec<T>, Error> {
+    let mut vec = try_with_capacity(len)?;
+    vec.extend(items);
+    Ok(vec)
+}
+
+/// The answers of a query that writes at most one pair each.
+fn pairs<K: Key, V: Value>(
+    len: usize,
+    query: impl FnOnce(&mut [K], &mut [V], &mut [bool]) -> Result<(), Error>,
+) -> Result<MaybePairs<K, V>, Error> {
+    let (mut keys, mut values) = (try_zeroed(len)?, try_zeroed(len)?);
+    let mut found = try_zeroed(len)?;
+    query(&mut keys, &mut values, &mut found)?;
+    let answers = keys.into_iter().zip(values).zip(found);
+    collect(len, answers.map(|(pair, found)| found.then_some(pair)))
+}
+
+/// The least and the greatest key of a range; `None` if no key can be in it.
+fn closed<K: Key>(range: impl RangeBounds<K>) -> Option<(K, K)> {
+    let lo = match range.start_bound() {
+        Bound::Included(key) => key.to_ordered(),
+        Bound::Excluded(key) => key.to_ordered().next()?,
+        Bound::Unbounded => K::LOWEST.to_ordered(),
+    };
+    let hi = match range.end_bound() {
+        Bound::Included(key) => key.to_ordered(),
+        Bound::Excluded(key) => key.to_ordered().previous()?,
+        Bound::Unbounded => K::HIGHEST.to_ordered(),
+    };
+    // Past either end there may be integers that are no key: they hold nothing.
+    let clamp = |key: K::Ordered| key.clamp(K::LOWEST.to_ordered(), K::HIGHEST.to_ordered());
+    (lo <= hi).then(|| (K::from_ordered(clamp(lo)), K::from_ordered(clamp(hi))))
+}

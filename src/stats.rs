@@ -1,0 +1,128 @@
+//! What a dictionary holds, level by level.
+
+use std::fmt;
+
+use crate::device::{Bytes, Device, Engine};
+use crate::error::Error;
+use crate::store::Store;
+
+/// What a dictionary holds and takes. Shown as text, it is a small picture of the levels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Where the dictionary lives.
+    pub device: Device,
+    /// The batch size b.
+    pub batch_size: usize,
+    /// Entries in all levels, live or stale.
+    pub entries: u64,
+    /// Keys that are there: the dictionary's length.
+    pub live: u64,
+    /// Entries that are not needed for any answer: what a cleanup would remove.
+    pub stale: u64,
+    /// Bytes that the levels take.
+    pub bytes: Bytes,
+    /// Bytes that the dictionary, its clones and its snapshots take together.
+    pub bytes_shared: u64,
+    /// Every level that holds a run, the newest first.
+    pub levels: Vec<LevelStats>,
+}
+
+/// What one level holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LevelStats {
+    /// Which level it is, counted from 0.
+    pub level: usize,
+    /// The most entries it may hold.
+    pub capacity: u64,
+    /// Its entries, live or stale.
+    pub entries: u64,
+    /// How many of them are tombstones.
+    pub tombstones: u64,
+    /// Bytes that it takes.
+    pub bytes: Bytes,
+}
+
+impl Stats {
+    pub(crate) fn of<E: Engine>(device: Device, store: &Store<E>) -> Result<Self, Error> {
+        let ladder = store.levels.ladder();
+        let mut bytes = Bytes::default();
+        let mut levels = Vec::new();
+        for (level, run) in store.levels.placed() {
+            let run = store.engine.run_stats(run)?;
+            bytes += run.bytes;
+            levels.push(LevelStats {
+                level,
+                capacity: ladder.capacity(level) as u64,
+                entries: run.entries,
+                tombstones: run.tombstones,
+                bytes: run.bytes,
+            });
+        }
+        let live = store.len()?;
+        let entries = levels.iter().map(|level| level.entries).sum();
+        Ok(Stats {
+            device,
+            batch_size: ladder.batch_size(),
+            entries,
+            live,
+            stale: entries - live,
+            bytes,
+            bytes_shared: store.engine.bytes_shared(),
+            levels,
+        })
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (live, stale) = (grouped(self.live), grouped(self.stale));
+        write!(f, "{live} keys on {}, {stale} stale entries", self.device)?;
+        write!(f, ", {} bytes", grouped(self.bytes.total()))?;
+        for level in &self.levels {
+            let LevelStats { level: index, entries, capacity, tombstones, .. } = level;
+            let (entries_text, capacity_text) = (grouped(*entries), grouped(*capacity));
+            write!(f, "\nlevel {index:>2}  {}", bar(*entries, *capacity))?;
+            write!(f, "  {entries_text:>13} of {capacity_text}")?;
+            if *tombstones > 0 {
+                write!(f, ", {} tombstones", grouped(*tombstones))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A bar of 24 characters, filled in proportion; anything at all shows.
+fn bar(entries: u64, capacity: u64) -> String {
+    const WIDTH: u128 = 24;
+    let filled = (u128::from(entries) * WIDTH).div_ceil(u128::from(capacity)) as usize;
+    format!("{:░<24}", "█".repeat(filled))
+}
+
+/// A number with commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_and_bars_filled() {
+        let numbers = [0, 999, 1000, 1_234_567].map(grouped);
+        assert_eq!(numbers, ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(bar(1, 1 << 40).matches('█').count(), 1);
+        assert_eq!(bar(24, 24).matches('█').count(), 24);
+        assert_eq!(bar(3, 6).chars().count(), 24);
+    }
+}

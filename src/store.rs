@@ -1,0 +1,151 @@
+//! A device's engine and its runs together: taking in batches, cleaning up, and the rules that hold.
+
+use std::collections::BTreeSet;
+
+use crate::batch::Updates;
+use crate::cpu::CpuEngine;
+use crate::device::{Engine, Mark};
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::value::Value;
+use crate::levels::{Carry, Levels};
+
+/// When stale entries are removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CleanupPolicy {
+    /// The dictionary cleans itself when stale entries outnumber live keys by more than a batch:
+    /// after a call it holds at most 2·len + b entries, at no amortised cost. (A self-cleanup that
+    /// finds no memory is put off, not an error.)
+    #[default]
+    Automatic,
+    /// Only [`Dictionary::cleanup`](crate::Dictionary::cleanup) does.
+    Manual,
+}
+
+/// An engine and its runs. A clone shares the runs.
+#[derive(Clone)]
+pub(crate) struct Store<E: Engine> {
+    pub engine: E,
+    pub levels: Levels<E::Run>,
+    pub policy: CleanupPolicy,
+}
+
+impl<E: Engine> Store<E> {
+    pub fn new(engine: E, batch_size: usize, policy: CleanupPolicy) -> Self {
+        Store { engine, levels: Levels::new(batch_size), policy }
+    }
+
+    /// Every run, newest first.
+    pub fn runs(&self) -> &[E::Run] {
+        self.levels.runs()
+    }
+
+    /// How many entries there are, live or stale, as far as the host knows.
+    pub fn entries(&self) -> u64 {
+        self.runs().iter().map(|run| self.engine.bound(run) as u64).sum()
+    }
+
+    pub fn len(&self) -> Result<u64, Error> {
+        self.engine.len(self.runs())
+    }
+
+    /// Takes in one batch, whole or not at all.
+    pub fn take_in(&mut self, updates: &Updates<'_, E::Key, E::Value>) -> Result<(), Error> {
+        if updates.len() == 0 {
+            return Ok(());
+        }
+        let carry = self.levels.walk(updates.len(), |run| self.engine.bound(run));
+        let (carried, older) = self.runs().split_at(carry.runs);
+        let run = self.engine.absorb(updates, carried, older)?;
+        self.levels.install(&carry, run);
+        if self.policy == CleanupPolicy::Automatic && self.is_too_stale()? {
+            // The batch is in: for want of memory its stale entries stay a while longer.
+            self.cleanup().ok();
+        }
+        Ok(())
+    }
+
+    /// Merges everything into one run without stale entries.
+    pub fn cleanup(&mut self) -> Result<(), Error> {
+        if self.runs().len() <= 1 {
+            return Ok(()); // The oldest run never holds a stale entry.
+        }
+        let run = self.engine.absorb(&Updates::none(), self.runs(), &[])?;
+        let entries = run.as_ref().map_or(0, |run| self.engine.bound(run));
+        let level = self.levels.ladder().level_for(entries);
+        self.levels.install(&Carry { runs: self.runs().len(), level }, run);
+        Ok(())
+    }
+
+    fn is_too_stale(&self) -> Result<bool, Error> {
+        let live = self.len()?;
+        Ok(self.entries() - live > live + self.levels.ladder().batch_size() as u64)
+    }
+
+    /// Checks every rule that runs and levels keep; the text says which one is broken and where.
+    pub fn validate(&self) -> Result<(), String> {
+        let levels: Vec<usize> = self.levels.placed().map(|(level, _)| level).collect();
+        if !levels.is_sorted_by(|lower, upper| lower < upper) {
+            return Err(format!("levels out of order: {levels:?}"));
+        }
+        // Oldest first, so that what was live before each run is known when its shadows are checked.
+        let mut live = BTreeSet::new();
+        for (age, (level, run)) in self.levels.placed().rev().enumerate() {
+            let at = |what: String| format!("level {level}: {what}");
+            self.engine.validate_run(run).map_err(at)?;
+            let entries = self.engine.entries(run).map_err(|error| at(error.to_string()))?;
+            validate_entries(&entries, self.levels.ladder().capacity(level), &live).map_err(at)?;
+            if age == 0 && entries.iter().any(|(_, mark)| !mark.live || mark.shadow) {
+                return Err(at("the oldest run has a stale entry".into()));
+            }
+            for (key, mark) in entries {
+                if mark.live { live.insert(key) } else { live.remove(&key) };
+            }
+        }
+        let len = self.len().map_err(|error| error.to_string())?;
+        if len != live.len() as u64 {
+            return Err(format!("the length says {len} but {} keys are live", live.len()));
+        }
+        Ok(())
+    }
+}
+
+/// The store of whichever device was chosen.
+#[derive(Clone)]
+pub(crate) enum AnyStore<B: OrderedKey, V: Value> {
+    Cpu(Store<CpuEngine<B, V>>),
+}
+
+/// Does the same with the store of whichever device was chosen.
+macro_rules! with_store {
+    ($any:expr, $store:ident => $body:expr) => {
+        match $any {
+            crate::store::AnyStore::Cpu($store) => $body,
+        }
+    };
+}
+pub(crate) use with_store;
+
+/// Whether one run is sorted, fits its level, and is marked rightly over the `live` older keys.
+fn validate_entries<B: Ord + std::fmt::Display>(
+    entries: &[(B, Mark)],
+    capacity: usize,
+    live: &BTreeSet<B>,
+) -> Result<(), String> {
+    if entries.is_empty() || entries.len() > capacity {
+        return Err(format!("{} entries where 1 to {capacity} may be", entries.len()));
+    }
+    if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+        return Err(format!("key {} is followed by {}", pair[0].0, pair[1].0));
+    }
+    for (key, mark) in entries {
+        if mark.shadow != live.contains(key) {
+            return Err(format!("key {key} has shadow {}, older runs disagree", mark.shadow));
+        }
+        if !mark.live && !mark.shadow {
+            return Err(format!("key {key} has a tombstone that hides nothing"));
+        }
+    }
+    Ok(())
+}

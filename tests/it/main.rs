@@ -1,0 +1,28 @@
+//! Every test of the library as its users see it, in one binary.
+
+mod api;
+mod corpus;
+mod edges;
+mod faults;
+mod model;
+mod parity;
+mod regressions;
+
+/// Runs the same test on every device of this build: `each_device! { fn name(device) { … } }`.
+#[macro_export]
+macro_rules! each_device {
+    ($($(#[$meta:meta])* fn $name:ident($device:ident) $body:block)*) => {$(
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            fn body($device: gpulsm::Device) $body
+
+            $(#[$meta])*
+            #[test]
+            fn cpu() {
+                body(gpulsm::Device::cpu());
+            }
+        }
+    )*};
+}

@@ -1,0 +1,79 @@
+//! Random lists of operations against the model, for every key type and every width of value.
+
+use gpulsm::Dictionary;
+use gpulsm::script::{Draw, Operation, check};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::each_device;
+
+/// One list for each drawn dictionary; 24 pairs of types times this many lists a run.
+const LISTS: u32 = 100;
+
+macro_rules! model_tests {
+    ($($name:ident: $key:ty, $value:ty;)*) => {$(
+        each_device! {
+            fn $name(device) {
+                let config = ProptestConfig { cases: LISTS, ..ProptestConfig::default() };
+                // Each operation is drawn from bytes of its own, so that a failing list shrinks by
+                // losing operations.
+                let lists = vec(vec(any::<u8>(), 0..150), 0..60);
+                proptest!(config, |(size in any::<u8>(), bytes in lists, threads in 1usize..3)| {
+                    let dictionary = Dictionary::<$key, $value>::builder()
+                        .device(device)
+                        .threads(threads)
+                        .batch_size(Draw::new([size]).batch_size())
+                        .build()
+                        .unwrap();
+                    let operations: Vec<Operation<$key, $value>> =
+                        bytes.into_iter().map(|bytes| Draw::new(bytes).operation()).collect();
+                    if let Err(mismatch) = check(dictionary, operations) {
+                        return Err(TestCaseError::fail(mismatch.to_string()));
+                    }
+                });
+            }
+        }
+    )*};
+}
+
+model_tests! {
+    u32_set: u32, ();
+    u32_u32: u32, u32;
+    u32_u64: u32, u64;
+    u32_wide: u32, [u64; 2];
+    u64_set: u64, ();
+    u64_f32: u64, f32;
+    u64_u64: u64, u64;
+    u64_wide: u64, u128;
+    i32_set: i32, ();
+    i32_i32: i32, i32;
+    i32_f64: i32, f64;
+    i32_wide: i32, [u8; 16];
+    i64_set: i64, ();
+    i64_u32: i64, [u16; 2];
+    i64_i64: i64, i64;
+    i64_wide: i64, [f32; 4];
+    f32_set: f32, ();
+    f32_f32: f32, f32;
+    f32_u64: f32, [u32; 2];
+    f32_wide: f32, i128;
+    f64_set: f64, ();
+    f64_u32: f64, u32;
+    f64_f64: f64, f64;
+    f64_wide: f64, [f64; 2];
+}
+
+each_device! {
+    fn long_lists_of_short_batches(device) {
+        for seed in 0..20 {
+            let mut draw = Draw::random(seed);
+            let dictionary = Dictionary::<i32, u32>::builder()
+                .device(device)
+                .batch_size(draw.batch_size())
+                .build()
+                .unwrap();
+            let operations = (0..600).map(|_| draw.operation());
+            check(dictionary, operations).unwrap_or_else(|mismatch| panic!("seed {seed}: {mismatch}"));
+        }
+    }
+}
