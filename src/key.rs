@@ -56,24 +56,29 @@ macro_rules! unsigned_key {
             const LOWEST: Self = <$type>::MIN;
             const HIGHEST: Self = <$type>::MAX;
 
+            #[inline]
             fn to_ordered(self) -> $type {
                 self
             }
 
+            #[inline]
             fn from_ordered(ordered: $type) -> Self {
                 ordered
             }
         }
 
         impl OrderedKey for $type {
+            #[inline]
             fn next(self) -> Option<Self> {
                 self.checked_add(1)
             }
 
+            #[inline]
             fn previous(self) -> Option<Self> {
                 self.checked_sub(1)
             }
 
+            #[inline]
             fn widen(self) -> u64 {
                 u64::from(self)
             }
@@ -90,11 +95,13 @@ macro_rules! signed_key {
             const LOWEST: Self = <$type>::MIN;
             const HIGHEST: Self = <$type>::MAX;
 
+            #[inline]
             fn to_ordered(self) -> $ordered {
                 // Flipping the sign bit puts the negative half below the positive one.
                 self.cast_unsigned() ^ (1 << (<$ordered>::BITS - 1))
             }
 
+            #[inline]
             fn from_ordered(ordered: $ordered) -> Self {
                 (ordered ^ (1 << (<$ordered>::BITS - 1))).cast_signed()
             }
@@ -111,6 +118,7 @@ macro_rules! float_key {
             const LOWEST: Self = <$type>::NEG_INFINITY;
             const HIGHEST: Self = <$type>::NAN;
 
+            #[inline]
             fn to_ordered(self) -> $ordered {
                 const SIGN: $ordered = 1 << (<$ordered>::BITS - 1);
                 // `+ 0.0` turns −0 into +0 and changes no other number.
@@ -120,6 +128,7 @@ macro_rules! float_key {
                 if bits & SIGN == 0 { bits | SIGN } else { !bits }
             }
 
+            #[inline]
             fn from_ordered(ordered: $ordered) -> Self {
                 const SIGN: $ordered = 1 << (<$ordered>::BITS - 1);
                 let bits = if ordered & SIGN == 0 { !ordered } else { ordered & !SIGN };

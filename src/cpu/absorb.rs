@@ -37,7 +37,7 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
         Source {
             keys: inserts.keys(),
             values: Some(&inserts.values),
-            marks: insert_marks.as_deref().map_or(SourceMarks::New, SourceMarks::Bytes),
+            marks: insert_marks.as_deref().map_or(SourceMarks::Inserts, SourceMarks::Bytes),
         },
     ];
     let sources: Vec<Source<'_, B, V>> = batch

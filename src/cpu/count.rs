@@ -76,10 +76,14 @@ fn ranks<B: OrderedKey, V: Value>(runs: &[Run<B, V>], keys: &[B], out: &mut [u64
     }
     for run in runs {
         run.lower_bounds(&searched[..len], &mut positions[..len]);
-        for index in 0..len {
-            let all = bound == Bound::UpTo && keys[index] == B::HIGHEST;
-            let position = if all { run.len() } else { positions[index] };
-            sums[index] += run.sum_before(position);
+        for (position, &key) in positions[..len].iter_mut().zip(keys) {
+            if bound == Bound::UpTo && key == B::HIGHEST {
+                *position = run.len();
+            }
+            run.prefetch_mark(*position);
+        }
+        for (sum, &position) in sums.iter_mut().zip(&positions[..len]) {
+            *sum += run.sum_before(position);
         }
     }
     for (out, sum) in out.iter_mut().zip(&sums[..len]) {

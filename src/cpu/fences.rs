@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cpu::memory::{Buffer, Memory};
+use crate::cpu::prefetch::prefetch;
 use crate::error::Error;
 use crate::key::OrderedKey;
 
@@ -51,22 +52,25 @@ impl<B: OrderedKey> Fences<B> {
         for layer in &self.layers {
             node = descend(&self.keys[layer.clone()], node, key);
         }
-        node * NODE + count_less(node_of(keys, node), key)
+        search_node(keys, node, key)
     }
 
     /// [`lower_bound`](Fences::lower_bound) of every query.
     pub fn lower_bounds(&self, keys: &[B], queries: &[B], positions: &mut [usize]) {
         for (queries, positions) in queries.chunks(GROUP).zip(positions.chunks_mut(GROUP)) {
-            // Layer by layer for the whole group: the loads of a layer wait for none of each other.
+            // Layer by layer for the whole group: while one search reads a node, the next nodes of
+            // the others are on their way.
             positions.fill(0);
-            for layer in &self.layers {
+            for (depth, layer) in self.layers.iter().enumerate() {
                 let layer = &self.keys[layer.clone()];
+                let below = self.layers.get(depth + 1).map_or(keys, |below| &self.keys[below.clone()]);
                 for (&key, node) in queries.iter().zip(positions.iter_mut()) {
                     *node = descend(layer, *node, key);
+                    prefetch_node(below, *node);
                 }
             }
             for (&key, position) in queries.iter().zip(positions) {
-                *position = *position * NODE + count_less(node_of(keys, *position), key);
+                *position = search_node(keys, *position, key);
             }
         }
     }
@@ -125,16 +129,32 @@ fn sample<B: OrderedKey>(below: &[B], layer: &mut [B]) {
 /// From a node of a layer to the node below it where the first key ≥ `key` is, or just after it.
 fn descend<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
     // The last fence less than `key` is at the node to go to; if none is, that's the first node.
-    (node * NODE + count_less(node_of(layer, node), key)).saturating_sub(1)
+    search_node(layer, node, key).saturating_sub(1)
 }
 
-fn node_of<B>(layer: &[B], node: usize) -> &[B; NODE] {
-    layer[node * NODE..][..NODE].try_into().expect("a node has NODE keys")
+/// The position in `layer` of the first key of the node that is ≥ `key`, or of the node after it.
+pub(crate) fn search_node<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
+    let keys = layer[node * NODE..][..NODE].try_into().expect("a node has NODE keys");
+    node * NODE + count_less(keys, key)
 }
 
-/// How many keys of the node are less than `key`.
-pub(crate) fn count_less<B: OrderedKey>(node: &[B; NODE], key: B) -> usize {
-    node.iter().map(|&fence| u32::from(fence < key)).sum::<u32>() as usize
+/// Brings a node near.
+pub(crate) fn prefetch_node<B>(layer: &[B], node: usize) {
+    const LINE: usize = 64;
+    for offset in (0..NODE).step_by(LINE / size_of::<B>()) {
+        prefetch(layer, node * NODE + offset);
+    }
+}
+
+/// How many keys of the node are less than `key`: halving without a branch to mispredict.
+fn count_less<B: OrderedKey>(node: &[B; NODE], key: B) -> usize {
+    let mut less = 0;
+    let mut half = NODE / 2;
+    while half > 0 {
+        less += half * usize::from(node[(less + half - 1) % NODE] < key);
+        half /= 2;
+    }
+    less + usize::from(node[less % NODE] < key)
 }
 
 #[cfg(test)]

@@ -53,21 +53,28 @@ fn find<'r, B: OrderedKey, V: Value>(
     let mut wanted = [B::default(); GROUP];
     let mut indices = [0; GROUP];
     let mut positions = [0; GROUP];
+    let mut hits = [(0, 0); GROUP];
     for (group, keys) in keys.chunks(GROUP).enumerate() {
         wanted[..keys.len()].copy_from_slice(keys);
         indices.iter_mut().enumerate().for_each(|(at, index)| *index = group * GROUP + at);
         let mut left = keys.len();
         for run in runs {
             run.lower_bounds(&wanted[..left], &mut positions[..left]);
-            let mut kept = 0;
+            // Hits to one list, what is left to look for stays in the other.
+            let (mut kept, mut hit) = (0, 0);
             for at in 0..left {
-                let (key, index) = (wanted[at], indices[at]);
-                let hit = run.has_key_at(positions[at], key);
-                if hit {
-                    decided(index, run, positions[at]);
+                let (key, index, position) = (wanted[at], indices[at], positions[at]);
+                let is_hit = run.has_key_at(position, key);
+                if is_hit {
+                    run.prefetch_entry(position);
                 }
+                hits[hit] = (index, position);
+                hit += usize::from(is_hit);
                 (wanted[kept], indices[kept]) = (key, index);
-                kept += usize::from(!hit);
+                kept += usize::from(!is_hit);
+            }
+            for &(index, position) in &hits[..hit] {
+                decided(index, run, position);
             }
             left = kept;
         }

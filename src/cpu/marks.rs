@@ -7,6 +7,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::cpu::Cpu;
 use crate::cpu::memory::Buffer;
+use crate::cpu::prefetch::prefetch;
 use crate::device::Mark;
 use crate::error::Error;
 
@@ -47,6 +48,7 @@ impl Sector {
     }
 
     /// Σ (live − shadow) over the first `len` entries of the sector.
+    #[inline]
     fn sum_of_first(&self, len: usize) -> i64 {
         let mask = (1u128 << len) - 1;
         let ones = |plane| (widen(plane) & mask).count_ones() as i64;
@@ -54,6 +56,7 @@ impl Sector {
     }
 }
 
+#[inline]
 fn widen(plane: &[u32; 3]) -> u128 {
     u128::from(plane[0]) | u128::from(plane[1]) << 32 | u128::from(plane[2]) << 64
 }
@@ -89,11 +92,19 @@ impl Marks {
     }
 
     /// Σ (live − shadow) over the entries before `position`.
+    #[inline]
     pub fn sum_before(&self, position: usize) -> i64 {
         let sector = &self.sectors[position / SECTOR];
         sector.sum + sector.sum_of_first(position % SECTOR)
     }
 
+    /// Brings near what the other methods read for this entry.
+    #[inline]
+    pub fn prefetch(&self, position: usize) {
+        prefetch(&self.sectors, position / SECTOR);
+    }
+
+    #[inline]
     pub fn get(&self, position: usize) -> Mark {
         let sector = &self.sectors[position / SECTOR];
         let (word, bit) = (position % SECTOR / 32, position % 32);

@@ -8,6 +8,14 @@ use bytemuck::Zeroable;
 
 use crate::error::{Error, bytes_of, try_zeroed};
 
+/// Buffers from this size on are worth huge pages: they have some whole ones.
+#[cfg(target_os = "linux")]
+const HUGE: usize = 4 << 20;
+
+/// The smallest page there is.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 4096;
+
 /// Counts the bytes of a dictionary, its clones and its snapshots, and keeps them under a limit.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -38,6 +46,7 @@ impl Memory {
         let free = self.reserve(bytes).map_err(|free| Error::OutOfMemory { wanted: bytes, free })?;
         let reserved = Reserved { memory: self.clone(), bytes };
         let data = try_zeroed(len).map_err(|_| Error::OutOfMemory { wanted: bytes, free })?;
+        advise_huge_pages(&data);
         Ok(Buffer { data, reserved })
     }
 
@@ -45,7 +54,7 @@ impl Memory {
     fn reserve(&self, bytes: u64) -> Result<Option<u64>, Option<u64>> {
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
         let free = self.limit.map(|limit| limit.saturating_sub(before));
-        if self.fails_now() || free.is_some_and(|free| free < bytes) {
+        if bytes > 0 && (self.fails_now() || free.is_some_and(|free| free < bytes)) {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
             return Err(free);
         }
@@ -56,6 +65,23 @@ impl Memory {
         let count_down = |n: u64| if n == u64::MAX { None } else { Some(n.wrapping_sub(1)) };
         self.fail_in.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count_down) == Ok(0)
     }
+}
+
+/// Asks for huge pages under a large buffer that nobody has touched yet: a page fault for every 2 MiB
+/// instead of every 4 KiB, which is a fifth of the time of a bulk build (`docs/design.md`, "Memory").
+fn advise_huge_pages<T>(data: &[T]) {
+    #[cfg(target_os = "linux")]
+    #[allow(unsafe_code)]
+    if size_of_val(data) >= HUGE {
+        // The advice is for whole pages within the buffer; the system wants their address aligned.
+        let start = (data.as_ptr() as usize).next_multiple_of(PAGE);
+        let end = data.as_ptr() as usize + size_of_val(data);
+        // SAFETY: the pages lie within `data`, which is borrowed here and so is mapped; the advice
+        // changes how the system backs them, not what they contain. Its failure is harmless.
+        unsafe { libc::madvise(start as *mut _, end - start, libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = data;
 }
 
 /// Bytes that are counted as used until this is dropped.

@@ -34,11 +34,13 @@ pub(crate) struct Source<'a, B, V> {
 /// The marks of a source.
 #[derive(Clone, Copy)]
 pub(crate) enum SourceMarks<'a> {
-    /// Every entry is new.
+    /// A run's: every entry is new.
     New,
-    /// A byte for each entry.
+    /// A batch's that comes in with nothing older than the runs it is merged with: all are live.
+    Inserts,
+    /// A batch's: a byte for each entry.
     Bytes(&'a [u8]),
-    /// A run's own, from the given position on.
+    /// A run's, from the given position on.
     Packed(&'a Marks, usize),
 }
 
@@ -49,10 +51,24 @@ impl<'a, B, V> Source<'a, B, V> {
             keys: &self.keys[range.clone()],
             values: self.values.map(|values| &values[range.clone()]),
             marks: match self.marks {
-                SourceMarks::New => SourceMarks::New,
+                SourceMarks::New | SourceMarks::Inserts => self.marks,
                 SourceMarks::Bytes(bytes) => SourceMarks::Bytes(&bytes[range]),
                 SourceMarks::Packed(marks, from) => SourceMarks::Packed(marks, from + range.start),
             },
+        }
+    }
+}
+
+impl<B, V> Source<'_, B, V> {
+    /// Σ (live − shadow) over all entries, where the marks are a run's own. (A batch's are found
+    /// among the runs outside its carry only: they don't add up with the carried runs'.)
+    fn sum(&self) -> Option<i64> {
+        match self.marks {
+            SourceMarks::New => Some(self.keys.len() as i64),
+            SourceMarks::Inserts | SourceMarks::Bytes(_) => None,
+            SourceMarks::Packed(marks, from) => {
+                Some(marks.sum_before(from + self.keys.len()) - marks.sum_before(from))
+            }
         }
     }
 }
@@ -91,18 +107,17 @@ pub(crate) fn merge<B: OrderedKey, V: Value>(
     sources: &[Source<'_, B, V>],
     keep: Keep,
 ) -> Result<Merged<B, V>, Error> {
-    let bound = sources.iter().map(|source| source.keys.len()).sum();
-    let mut keys = cpu.memory.zeroed(key_room(bound))?;
-    let mut values = cpu.memory.zeroed(bound)?;
-    let mut marks = cpu.memory.zeroed(if keep == Keep::Marked { bound } else { 0 })?;
-
-    // Each thread merges the sources' entries between two keys, and writes as if none was dropped.
-    let parts: Vec<Vec<Source<'_, B, V>>> = split(sources, cpu.workers.parts(bound))
+    // Each thread merges the sources' entries between two keys.
+    let entries = sources.iter().map(|source| source.keys.len()).sum();
+    let parts: Vec<Vec<Source<'_, B, V>>> = split(sources, cpu.workers.parts(entries))
         .into_iter()
         .map(|ranges| sources.iter().zip(ranges).map(|(source, range)| source.slice(range)).collect())
         .collect();
-    let sizes: Vec<usize> =
-        parts.iter().map(|part| part.iter().map(|source| source.keys.len()).sum()).collect();
+    let sizes: Vec<usize> = parts.iter().map(|part| room_for(part, keep)).collect();
+    let room = sizes.iter().sum();
+    let mut keys = cpu.memory.zeroed(key_room(room))?;
+    let mut values = cpu.memory.zeroed(room)?;
+    let mut marks = cpu.memory.zeroed(if keep == Keep::Marked { room } else { 0 })?;
     let mark_sizes = sizes.iter().map(|&size| if keep == Keep::Marked { size } else { 0 });
     let outputs = cut(&mut keys, sizes.iter().copied())
         .into_iter()
@@ -119,6 +134,16 @@ pub(crate) fn merge<B: OrderedKey, V: Value>(
     close_gaps(&mut values, gaps());
     close_gaps(&mut marks, gaps().filter(|_| keep == Keep::Marked));
     Ok(Merged { keys, values, marks: (keep == Keep::Marked).then_some(marks), len })
+}
+
+/// How many entries a merge may write: exactly as many, where only live ones are kept and the marks
+/// of all sources tell how many that are; else as if none was dropped.
+fn room_for<B, V>(sources: &[Source<'_, B, V>], keep: Keep) -> usize {
+    let live: Option<i64> = match keep {
+        Keep::Live => sources.iter().map(Source::sum).sum(),
+        Keep::Marked => None,
+    };
+    live.map_or_else(|| sources.iter().map(|source| source.keys.len()).sum(), |live| live as usize)
 }
 
 /// Cuts all sources at the same keys into about equal parts: the entries of each in every part.
@@ -255,7 +280,8 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
     pub fn new(cpu: &'c Cpu, sources: &[Source<'_, B, V>]) -> Result<Self, Error> {
         let longest = sources.iter().map(|source| source.keys.len()).max().unwrap_or(0);
         let quota = longest.min(BLOCK / sources.len().max(1)).max(1);
-        let marked = sources.iter().any(|source| !matches!(source.marks, SourceMarks::New));
+        let plain = |marks| matches!(marks, SourceMarks::New | SourceMarks::Inserts);
+        let marked = sources.iter().any(|source| !plain(source.marks));
         let valueless = sources.iter().any(|source| source.values.is_none());
         let mut new_marks = cpu.memory.zeroed(if marked { quota } else { 0 })?;
         new_marks.fill(byte::NEW);
@@ -375,7 +401,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         let part = source.slice(range);
         let marks = match part.marks {
             _ if !self.marked => &[],
-            SourceMarks::New => &self.new_marks[..len],
+            SourceMarks::New | SourceMarks::Inserts => &self.new_marks[..len],
             SourceMarks::Bytes(bytes) => bytes,
             SourceMarks::Packed(..) => &unpacked[..len],
         };

@@ -8,6 +8,7 @@ mod marks;
 mod memory;
 mod merge;
 mod nearest;
+mod prefetch;
 mod range;
 mod run;
 mod select;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::cpu::Cpu;
-use crate::cpu::fences::{Fences, NODE, count_less, padded};
+use crate::cpu::fences::{Fences, padded, prefetch_node, search_node};
 use crate::cpu::marks::Marks;
 use crate::cpu::memory::Buffer;
+use crate::cpu::prefetch::prefetch;
 use crate::device::{Bytes, Mark, RunStats};
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -103,19 +104,44 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
     /// Walks the run in step with ascending `queries`, and says where each is that is there.
     ///
     /// The walk is over the lowest fences, with strides that double, so that it costs little both
-    /// where queries are dense and where they are few; the keys between two fences are read only
-    /// to be compared with the query, so their cache misses overlap with the walk.
+    /// where queries are dense and where they are few; the keys between two fences are asked for a
+    /// few queries before they are read.
     pub fn co_scan(&self, queries: impl Iterator<Item = B>, mut hit: impl FnMut(usize, usize)) {
+        const AHEAD: usize = 32;
         let firsts = self.0.fences.firsts(&self.0.keys);
+        let mut nodes = [(B::default(), 0); AHEAD];
         let mut node = 0;
-        for (index, key) in queries.enumerate() {
-            node = last_at_most(firsts, node, key);
-            let keys = self.0.keys[node * NODE..][..NODE].try_into().expect("whole nodes");
-            let position = node * NODE + count_less(keys, key);
-            if self.has_key_at(position, key) {
-                hit(index, position);
+        let mut queries = queries.peekable();
+        let mut index = 0;
+        while queries.peek().is_some() {
+            let mut ahead = 0;
+            for (slot, key) in nodes.iter_mut().zip(&mut queries) {
+                node = last_at_most(firsts, node, key);
+                prefetch_node(&self.0.keys, node);
+                *slot = (key, node);
+                ahead += 1;
+            }
+            for &(key, node) in &nodes[..ahead] {
+                let position = search_node(&self.0.keys, node, key);
+                if self.has_key_at(position, key) {
+                    hit(index, position);
+                }
+                index += 1;
             }
         }
+    }
+
+    /// Brings near what [`sum_before`](Run::sum_before) and [`mark`](Run::mark) read.
+    pub fn prefetch_mark(&self, position: usize) {
+        if let Some(marks) = self.marks() {
+            marks.prefetch(position);
+        }
+    }
+
+    /// Brings near the value and the mark of an entry.
+    pub fn prefetch_entry(&self, position: usize) {
+        prefetch(self.values(), position);
+        self.prefetch_mark(position);
     }
 
     pub fn stats(&self) -> RunStats {

@@ -1,8 +1,7 @@
 //! Order & dedupe: a batch in any order becomes a sorted tile in which the last insert of a key won.
 //!
 //! A stable radix sort from the top: records are scattered into buckets by where their key lies
-//! between the smallest and the largest, until a bucket is small enough for the standard library's
-//! sort. Two scatters do for millions of keys of any width, since only as many bits are looked at as
+//! between the smallest and the largest, until a bucket is small enough for insertion. Two scatters do for millions of keys of any width, since only as many bits are looked at as
 //! tell the records apart; narrow bands, dense keys and sorted input are no slower. Threads first
 //! scatter a part of the batch each, and then sort different buckets.
 
@@ -30,17 +29,17 @@ impl<B, V> Tile<B, V> {
 
 type Record<B, V> = (B, V);
 
-/// Buckets of at most this many records are left to the standard library's stable sort.
-const SMALL: usize = 40;
+/// Buckets of at most this many records are sorted by insertion.
+const SMALL: usize = 24;
 
-/// How many records a bucket of the next scatter should have.
-const AIM: usize = 16;
+/// How many records a bucket of the last scatter should have: so few that insertion is quick.
+const AIM: usize = 4;
 
 /// How many records a bucket that one thread sorts should have: they fit its cache.
 const SHARED_AIM: usize = 1 << 13;
 
 /// At most this many buckets in one scatter: more and the writes miss the caches.
-const MOST_BITS: u32 = 10;
+const MOST_BITS: u32 = 11;
 
 /// Sorts by key; of equal keys the last one stays.
 pub(crate) fn sort<B: OrderedKey, V: Value>(
@@ -137,11 +136,11 @@ fn sort_records<B: OrderedKey, V: Value>(
     records: &mut [Record<B, V>],
     scratch: &mut [Record<B, V>],
 ) {
+    if records.len() <= SMALL {
+        return insert_each(records);
+    }
     if records.is_sorted_by_key(|record| record.0) {
         return;
-    }
-    if records.len() <= SMALL {
-        return records.sort_by_key(|record| record.0);
     }
     let span = span_of(records.iter().map(|record| record.0)).expect("not empty");
     let buckets = Buckets::new(span, records.len() / AIM);
@@ -150,6 +149,19 @@ fn sort_records<B: OrderedKey, V: Value>(
     for bucket in 0..buckets.count {
         let stretch = ends.stretch(bucket);
         sort_records(&mut records[stretch.clone()], &mut scratch[stretch]);
+    }
+}
+
+/// Sorts a few records stably.
+fn insert_each<B: OrderedKey, V: Value>(records: &mut [Record<B, V>]) {
+    for index in 1..records.len() {
+        let record = records[index];
+        let mut at = index;
+        while at > 0 && records[at - 1].0 > record.0 {
+            records[at] = records[at - 1];
+            at -= 1;
+        }
+        records[at] = record;
     }
 }
 

@@ -1,1 +1,295 @@
+//! What a Rust user expects of a map, and what every call says of bad input.
 
+use std::sync::mpsc;
+
+use gpulsm::{Batch, CleanupPolicy, Device, Dictionary, Error, Snapshot};
+
+use crate::each_device;
+
+fn squares() -> Dictionary<u32, u32> {
+    (0..100).map(|i| (i, i * i)).collect()
+}
+
+#[test]
+fn lengths_that_disagree_are_named() {
+    let mut d = squares();
+    let before = d.stats().unwrap();
+    let error = d.insert(&[1, 2], &[1]).unwrap_err();
+    assert_eq!(error.to_string(), "`keys` has 2 elements but `values` has 1: give one `values` element for each `keys` element");
+    let update = d.update(Batch::inserting(&[1], &[]).deleting(&[2]));
+    assert!(matches!(update, Err(Error::LengthMismatch { left: "keys", left_len: 1, .. })));
+    for outcome in [
+        d.delete_range(&[1], &[]),
+        d.count(&[1], &[]).map(drop),
+        d.range(&[1], &[2, 3]).map(drop),
+        Dictionary::<u32, u32>::bulk_build(&[1], &[]).map(drop),
+        Dictionary::<u32, u32>::from_sorted(&[1], &[]).map(drop),
+    ] {
+        assert!(matches!(outcome, Err(Error::LengthMismatch { .. })), "{outcome:?}");
+    }
+    assert_eq!(d.stats().unwrap(), before);
+}
+
+#[test]
+fn buffers_that_are_too_short_are_told_what_is_needed() {
+    let d = squares();
+    let mut offsets = [9; 3];
+    let (mut keys, mut values) = ([0; 20], [0; 11]);
+    let error = d.range_into(&[0, 50], &[9, 54], &mut offsets, &mut keys, &mut values).unwrap_err();
+    assert_eq!(error, Error::BufferTooSmall { buffer: "values", needed: 15, given: 11 });
+    assert_eq!(error.to_string(), "the buffer `values` holds 11 elements but the answer has 15");
+    assert_eq!(offsets, [0, 10, 15], "the offsets are there all the same");
+    let error = d.range_into(&[0, 50], &[9, 54], &mut offsets[..2], &mut keys, &mut values).unwrap_err();
+    assert_eq!(error, Error::BufferTooSmall { buffer: "offsets", needed: 3, given: 2 });
+    let (mut one, mut found) = ([0; 1], [false; 2]);
+    let error = d.lookup_into(&[1, 2], &mut one, &mut found).unwrap_err();
+    assert_eq!(error, Error::BufferTooSmall { buffer: "values", needed: 2, given: 1 });
+    assert!(d.contains_into(&[1, 2, 3], &mut found).is_err());
+    assert!(d.count_into(&[1, 2], &[1, 2], &mut [0]).is_err());
+    assert!(d.rank_into(&[1, 2], &mut [0]).is_err());
+    assert!(d.select_into(&[1, 2], &mut [0; 2], &mut [0; 2], &mut [false]).is_err());
+    assert!(d.successor_into(&[1, 2], &mut [0], &mut [0; 2], &mut found).is_err());
+}
+
+#[test]
+fn answers_go_into_the_callers_buffers() {
+    let mut d = Dictionary::<i64, f32>::new();
+    d.insert(&[-5, 10, 20], &[0.5, 1.0, 2.0]).unwrap();
+    // Longer buffers than needed: the rest is left alone.
+    let (mut values, mut found) = ([9.0; 4], [true; 4]);
+    d.lookup_into(&[10, 11, -5], &mut values, &mut found).unwrap();
+    assert_eq!((values, found), ([1.0, 0.0, 0.5, 9.0], [true, false, true, true]));
+    let mut keys = [9; 3];
+    d.successor_into(&[-100, 11, 21], &mut keys, &mut values, &mut found).unwrap();
+    assert_eq!((keys, found), ([-5, 20, 0], [true, true, false, true]));
+    assert_eq!(values, [0.5, 2.0, 0.0, 9.0]);
+    d.predecessor_into(&[-100, 11, 21], &mut keys, &mut values, &mut found).unwrap();
+    assert_eq!((keys, found), ([0, 10, 20], [false, true, true, true]));
+    d.select_into(&[2, 3], &mut keys, &mut values, &mut found).unwrap();
+    assert_eq!((&keys[..2], &found[..2]), (&[20, 0][..], &[true, false][..]));
+    let mut numbers = [7; 3];
+    d.count_into(&[-5, 0], &[10, 5], &mut numbers).unwrap();
+    assert_eq!(numbers, [2, 0, 7]);
+    d.rank_into(&[0], &mut numbers).unwrap();
+    assert_eq!(numbers, [1, 0, 7]);
+    let (mut offsets, mut keys) = ([0; 2], [0; 3]);
+    assert_eq!(d.range_into(&[-9], &[10], &mut offsets, &mut keys, &mut values), Ok(2));
+    assert_eq!((offsets, keys), ([0, 2], [-5, 10, 0]));
+    assert_eq!(d.range_offsets_into(&[-9], &[i64::MAX], &mut offsets), Ok(3));
+}
+
+#[test]
+fn one_key_at_a_time() {
+    let mut d = Dictionary::<u64, u32>::new();
+    d.set(5, 50).unwrap();
+    d.set(6, 60).unwrap();
+    d.set(5, 55).unwrap();
+    d.remove(6).unwrap();
+    d.remove(7).unwrap();
+    assert_eq!((d.get(5), d.get(6)), (Ok(Some(55)), Ok(None)));
+    assert_eq!((d.contains_key(5), d.contains_key(6)), (Ok(true), Ok(false)));
+}
+
+#[test]
+fn ranges_as_rust_writes_them() {
+    let d = squares();
+    assert_eq!(d.count_in(..), Ok(100));
+    assert_eq!(d.count_in(10..20), Ok(10));
+    assert_eq!(d.count_in(10..=20), Ok(11));
+    assert_eq!(d.count_in(99..), Ok(1));
+    assert_eq!(d.count_in(..0), Ok(0));
+    #[allow(clippy::reversed_empty_ranges)]
+    let inverted = d.count_in(20..10);
+    assert_eq!(inverted, Ok(0));
+    use std::ops::Bound::{Excluded, Unbounded};
+    assert_eq!(d.count_in((Excluded(97), Unbounded)), Ok(2));
+    assert_eq!(d.count_in((Excluded(u32::MAX), Unbounded)), Ok(0));
+    assert_eq!(d.pairs_in(3..5), Ok(vec![(3, 9), (4, 16)]));
+    let floats: Dictionary<f32, ()> = [(0.0, ()), (1.0, ()), (f32::NAN, ())].into_iter().collect();
+    assert_eq!(floats.count_in(..=f32::INFINITY), Ok(2));
+    assert_eq!(floats.count_in(..), Ok(3));
+    assert_eq!(floats.count_in(-0.0..1.0), Ok(1));
+    assert_eq!(floats.count_in((Excluded(f32::NAN), Unbounded)), Ok(0));
+    assert_eq!(floats.count_in(..f32::NEG_INFINITY), Ok(0));
+}
+
+#[test]
+fn collecting_extending_and_iterating() {
+    let mut d: Dictionary<u32, u32> = [(3, 1), (1, 2), (3, 3)].into_iter().collect();
+    d.extend([(2, 4), (1, 5)]);
+    assert_eq!(d.iter().collect::<Vec<_>>(), [(1, 5), (2, 4), (3, 3)]);
+    assert_eq!((&d).into_iter().rev().collect::<Vec<_>>(), [(3, 3), (2, 4), (1, 5)]);
+    assert_eq!(d.iter().len(), 3);
+
+    let large: Dictionary<u32, u32> = (0..20_000).map(|i| (i, i)).collect();
+    assert!(large.iter().map(|(key, _)| key).eq(0..20_000));
+    let mut from_both_ends = large.iter();
+    let mut seen = Vec::new();
+    while let Some((front, _)) = from_both_ends.next() {
+        seen.push(front);
+        seen.extend(from_both_ends.next_back().map(|(back, _)| back));
+        assert_eq!(from_both_ends.len() + seen.len(), 20_000);
+    }
+    assert_eq!(from_both_ends.next_back(), None);
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(0..20_000));
+}
+
+#[test]
+fn iteration_is_over_what_was_there_when_it_began() {
+    let mut d = squares();
+    let mut iter = d.iter();
+    assert_eq!(iter.next(), Some((0, 0)));
+    d.clear();
+    assert_eq!(iter.len(), 99);
+    assert_eq!(iter.last(), Some((99, 99 * 99)));
+}
+
+#[test]
+fn merging_two_dictionaries() {
+    let mut d: Dictionary<i32, u32> = [(-1, 1), (2, 2), (5, 5)].into_iter().collect();
+    let other: Dictionary<i32, u32> = [(-7, 70), (2, 20)].into_iter().collect();
+    d.merge_from(&other).unwrap();
+    d.merge_from(&d.snapshot()).unwrap();
+    d.validate().unwrap();
+    assert_eq!(d.to_vecs().unwrap(), (vec![-7, -1, 2, 5], vec![70, 1, 20, 5]));
+    assert_eq!(other.len(), Ok(2));
+}
+
+#[test]
+fn clones_go_their_own_ways() {
+    let mut d = squares();
+    let mut clone = d.clone();
+    clone.delete(&[1]).unwrap();
+    d.insert(&[1], &[77]).unwrap();
+    assert_eq!((d.get(1), clone.get(1)), (Ok(Some(77)), Ok(None)));
+    assert_eq!(clone.stats().unwrap().bytes_shared, d.stats().unwrap().bytes_shared);
+}
+
+#[test]
+fn building_leaves_one_run() {
+    let keys: Vec<u32> = (0..1000).rev().collect();
+    let built = Dictionary::bulk_build(&keys, &keys).unwrap();
+    let sorted: Vec<u32> = (0..1000).collect();
+    let from_sorted = Dictionary::from_sorted(&sorted, &sorted).unwrap();
+    for d in [built, from_sorted] {
+        d.validate().unwrap();
+        assert_eq!(d.stats().unwrap().levels.len(), 1);
+        assert_eq!(d.to_vecs().unwrap(), (sorted.clone(), sorted.clone()));
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_are_errors() {
+    let builder = Dictionary::<u32, u32>::builder;
+    let error = builder().batch_size(0).build().unwrap_err();
+    assert_eq!(error.to_string(), "a batch size of 0 is out of range: it must be from 1 to 1099511627776");
+    assert!(builder().batch_size(usize::MAX).build().is_err());
+    assert!(matches!(builder().threads(0).build(), Err(Error::Threads { threads: 0, .. })));
+    assert!(builder().batch_size(1).threads(3).build().is_ok());
+    let small = builder().memory_limit(100).build().map(|mut d| d.insert(&[0; 100], &[0; 100]));
+    assert!(matches!(small, Ok(Err(Error::OutOfMemory { free: Some(100), .. }))));
+}
+
+#[test]
+fn settings_are_as_they_were_set() {
+    let d = Dictionary::<u32, ()>::builder()
+        .batch_size(123)
+        .cleanup(CleanupPolicy::Manual)
+        .device(Device::cpu())
+        .build()
+        .unwrap();
+    assert_eq!((d.batch_size(), d.cleanup_policy()), (123, CleanupPolicy::Manual));
+    assert_eq!(d.device(), Device::cpu());
+    assert_eq!(Dictionary::<u32, ()>::default().batch_size(), 65_536);
+}
+
+#[test]
+fn manual_cleanup_is_left_to_the_caller() {
+    let mut d = Dictionary::<u32, u32>::builder()
+        .batch_size(4)
+        .cleanup(CleanupPolicy::Manual)
+        .build()
+        .unwrap();
+    for round in 0..63 {
+        d.insert(&[1, 2, 3, 4], &[round; 4]).unwrap();
+    }
+    assert!(d.stats().unwrap().stale > 0);
+    d.cleanup().unwrap();
+    let stats = d.stats().unwrap();
+    assert_eq!((stats.stale, stats.entries, stats.levels.len()), (0, 4, 1));
+    assert_eq!(d.to_vecs().unwrap().1, [62; 4]);
+}
+
+#[test]
+fn a_picture_of_the_levels() {
+    let mut d = Dictionary::<u32, u32>::builder().batch_size(1000).device(Device::cpu()).build().unwrap();
+    let keys: Vec<u32> = (0..3500).collect();
+    d.insert(&keys, &keys).unwrap();
+    d.delete(&keys[..5]).unwrap();
+    let picture = d.to_string();
+    let lines: Vec<&str> = picture.lines().collect();
+    assert!(lines[0].starts_with("3,495 keys on cpu, 10 stale entries, "), "{picture}");
+    assert_eq!(lines[1], "level  0  █░░░░░░░░░░░░░░░░░░░░░░░              5 of 500, 5 tombstones");
+    assert_eq!(lines[2], "level  3  █████████████████████░░░          3,500 of 4,000");
+    assert_eq!(lines.len(), 3);
+    let debug = format!("{d:?}");
+    assert!(debug.starts_with("Dictionary { device: \"cpu\", batch_size: 1000, len: 3495"), "{debug}");
+    assert!(format!("{:?}", d.snapshot()).starts_with("Snapshot"));
+}
+
+#[test]
+fn stats_add_up() {
+    let mut d = Dictionary::<u64, u64>::builder().batch_size(512).build().unwrap();
+    let keys: Vec<u64> = (0..10_000).collect();
+    d.insert(&keys, &keys).unwrap();
+    d.delete(&keys[..300]).unwrap();
+    d.insert(&keys[300..400], &[0; 100]).unwrap();
+    let stats = d.stats().unwrap();
+    assert_eq!((stats.live, stats.entries), (9_700, 10_400));
+    assert_eq!(stats.stale, stats.entries - stats.live);
+    assert_eq!(stats.levels.iter().map(|level| level.entries).sum::<u64>(), stats.entries);
+    assert_eq!(stats.levels.iter().map(|level| level.bytes.total()).sum::<u64>(), stats.bytes.total());
+    // Fences and marks are small change beside the pairs.
+    assert!(stats.bytes.total() < 10_400 * 16 * 115 / 100, "{stats:?}");
+}
+
+fn is_shareable<T: Send + Sync + Clone>() {}
+
+#[test]
+fn dictionaries_and_snapshots_go_between_threads() {
+    is_shareable::<Dictionary<f64, u128>>();
+    is_shareable::<Snapshot<u32, ()>>();
+}
+
+each_device! {
+    fn snapshots_are_read_while_updates_go_on(device) {
+        let mut d = Dictionary::<u32, u32>::builder().device(device).batch_size(64).build().unwrap();
+        let (sender, receiver) = mpsc::channel::<(u32, Snapshot<u32, u32>)>();
+        let receiver = std::sync::Mutex::new(receiver);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| loop {
+                    let Ok((round, snapshot)) = receiver.lock().unwrap().recv() else { return };
+                    // In round r the keys 0 to 999 have the value r, and key 1000 + r is there.
+                    let (keys, values) = snapshot.to_vecs().unwrap();
+                    assert!(keys[..1000].iter().copied().eq(0..1000));
+                    assert!(values[..1000].iter().all(|&value| value == round));
+                    assert_eq!(keys[1000..], [1000 + round]);
+                    assert_eq!(snapshot.count_in(..), Ok(1001));
+                });
+            }
+            let keys: Vec<u32> = (0..1000).collect();
+            for round in 0..300 {
+                let mut keys = keys.clone();
+                keys.push(1000 + round);
+                let values = vec![round; 1001];
+                let last_round = if round == 0 { &[][..] } else { &[999 + round][..] };
+                d.update(Batch::inserting(&keys, &values).deleting(last_round)).unwrap();
+                sender.send((round, d.snapshot())).unwrap();
+            }
+            drop(sender);
+        });
+        d.validate().unwrap();
+    }
+}

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use gpulsm::script::{Draw, Operation, check};
-
 #[test]
 fn every_kept_input_passes() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/operations");

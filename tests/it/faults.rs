@@ -1,1 +1,337 @@
+//! Memory that runs out: an error each time, the dictionary as it was, and the next call fine.
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use gpulsm::model::Model;
+use gpulsm::{Batch, CleanupPolicy, Dictionary, Error};
+
+use crate::each_device;
+
+
+/// A history with carries, deletes, a self-cleanup and every kind of query.
+enum Step {
+    Update { keys: Vec<u32>, values: Vec<u64>, deletes: Vec<u32> },
+    DeleteRange(u32, u32),
+    Cleanup,
+    Query,
+}
+
+fn history(scale: u32) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for round in 0..9 {
+        let deleted = if round % 2 == 0 { 10 * scale } else { 0 };
+        steps.push(Step::Update {
+            keys: (0..40 * scale).map(|i| i * 7 % (97 * scale)).collect(),
+            values: (0..40 * scale).map(|i| u64::from(round + i)).collect(),
+            deletes: (0..deleted).map(|i| (i * 13 + round) % (97 * scale)).collect(),
+        });
+        if round % 3 == 2 {
+            steps.push(Step::Query);
+        }
+    }
+    steps.push(Step::DeleteRange(10 * scale, 30 * scale));
+    steps.push(Step::Cleanup);
+    steps.push(Step::Query);
+    steps
+}
+
+fn take(dictionary: &mut Dictionary<u32, u64>, step: &Step) -> Result<(), Error> {
+    match step {
+        Step::Update { keys, values, deletes } => {
+            dictionary.update(Batch::inserting(keys, values).deleting(deletes))
+        }
+        Step::DeleteRange(lo, hi) => dictionary.delete_range(&[*lo], &[*hi]),
+        Step::Cleanup => dictionary.cleanup(),
+        Step::Query => {
+            let keys: Vec<u32> = (0..200).collect();
+            dictionary.lookup(&keys)?;
+            dictionary.count(&keys, &keys)?;
+            dictionary.rank(&keys)?;
+            dictionary.select(&[0, 5])?;
+            dictionary.successor(&keys)?;
+            dictionary.range(&[0, 50], &[100, u32::MAX]).map(drop)
+        }
+    }
+}
+
+fn take_in_model(model: &mut Model<u32, u64>, step: &Step) {
+    match step {
+        Step::Update { keys, values, deletes } => model.update(&pairs(keys, values), deletes),
+        Step::DeleteRange(lo, hi) => model.delete_range(*lo, *hi),
+        Step::Cleanup | Step::Query => {}
+    }
+}
+
+fn pairs(keys: &[u32], values: &[u64]) -> Vec<(u32, u64)> {
+    keys.iter().copied().zip(values.iter().copied()).collect()
+}
+
+fn assert_means(dictionary: &Dictionary<u32, u64>, model: &Model<u32, u64>) {
+    dictionary.validate().unwrap();
+    let (keys, values) = dictionary.to_vecs().unwrap();
+    assert!(keys.into_iter().zip(values).eq(model.iter()));
+}
+
+/// Goes through the history with the fault that `arm` sets at its start; whether it struck.
+fn survives(
+    mut dictionary: Dictionary<u32, u64>,
+    history: &[Step],
+    arm: impl FnOnce(&Dictionary<u32, u64>),
+    disarm: impl Fn(&Dictionary<u32, u64>),
+) -> bool {
+    let mut model = Model::default();
+    let mut struck = false;
+    arm(&dictionary);
+    for step in history {
+        let before = dictionary.snapshot();
+        IN_CALL.set(true);
+        let outcome = take(&mut dictionary, step);
+        IN_CALL.set(false);
+        if let Err(error) = outcome {
+            assert!(matches!(error, Error::OutOfMemory { wanted: 1.., .. }), "{error}");
+            assert!(!struck, "the fault strikes once");
+            struck = true;
+            disarm(&dictionary);
+            assert_eq!(dictionary.stats().unwrap().levels, before.stats().unwrap().levels);
+            assert_means(&dictionary, &model);
+            take(&mut dictionary, step).expect("the next call is fine");
+        }
+        take_in_model(&mut model, step);
+    }
+    disarm(&dictionary);
+    assert_means(&dictionary, &model);
+    struck
+}
+
+each_device! {
+    fn every_allocation_of_a_history_may_fail(device) {
+        for (batch_size, threads) in [(16, 1), (64, 1), (64, 3)] {
+            let history = history(if threads == 1 { 2 } else { 150 });
+            let mut struck = 0;
+            let mut silent = 0;
+            // Faults in a self-cleanup are no errors: some allocations fail silently.
+            let step = if threads == 1 { 1 } else { 3 };
+            for n in (0..).step_by(step) {
+                let dictionary = Dictionary::builder()
+                    .device(device)
+                    .batch_size(batch_size)
+                    .threads(threads)
+                    .build()
+                    .unwrap();
+                let arm = |dictionary: &Dictionary<u32, u64>| dictionary.fail_allocation_after(n);
+                let disarm = |dictionary: &Dictionary<u32, u64>| dictionary.fail_allocation_after(u64::MAX);
+                if survives(dictionary, &history, arm, disarm) {
+                    struck += 1;
+                    silent = 0;
+                } else {
+                    silent += 1;
+                }
+                if silent > 100 {
+                    break; // Past the last allocation.
+                }
+            }
+            assert!(struck > 50, "only {struck} allocations failed");
+        }
+    }
+
+    fn a_full_dictionary_still_answers_and_goes_on_after_deletes(device) {
+        let mut d = Dictionary::<u32, u64>::builder()
+            .device(device)
+            .batch_size(4096)
+            .memory_limit(3_000_000)
+            .build()
+            .unwrap();
+        let mut model = Model::default();
+        let mut refused = None;
+        for round in 0..200u32 {
+            let keys: Vec<u32> = (round * 4096..).take(4096).collect();
+            let values = vec![u64::from(round); 4096];
+            match d.insert(&keys, &values) {
+                Ok(()) => model.update(&pairs(&keys, &values), &[]),
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
+            }
+        }
+        let Some(Error::OutOfMemory { wanted, free: Some(free) }) = refused else {
+            panic!("the limit was not kept: {refused:?}");
+        };
+        assert!(wanted > free);
+        assert!(d.stats().unwrap().bytes_shared <= 3_000_000);
+        assert!(d.len().unwrap() > 40_000, "{d}");
+        assert_means(&d, &model);
+        // Deletes go on where their carry is short; one whose carry is too long is refused whole.
+        let keys: Vec<u32> = model.iter().map(|(key, _)| key).collect();
+        let mut taken = 0;
+        for some in keys.chunks(500) {
+            if d.delete(some).is_err() {
+                break;
+            }
+            model.update(&[], some);
+            taken += 1;
+        }
+        assert!(taken > 0);
+        assert_means(&d, &model);
+        d.clear();
+        d.insert(&keys[..1000], &vec![3; 1000]).unwrap();
+        assert_eq!(d.len(), Ok(1000));
+    }
+
+    fn a_cleanup_needs_room_for_what_it_leaves_only(device) {
+        let mut d = Dictionary::<u32, u64>::builder()
+            .device(device)
+            .batch_size(4096)
+            .cleanup(CleanupPolicy::Manual)
+            .memory_limit(2_600_000)
+            .build()
+            .unwrap();
+        let keys: Vec<u32> = (0..60_000).collect();
+        d.insert(&keys, &vec![1; 60_000]).unwrap();
+        for some in keys[..48_000].chunks(8_000) {
+            d.delete(some).unwrap();
+        }
+        // Inputs alone take half of the limit; an output as long as they are would not fit.
+        assert!(d.stats().unwrap().bytes_shared > 1_300_000, "{d}");
+        d.cleanup().unwrap();
+        d.validate().unwrap();
+        assert_eq!(d.stats().unwrap().entries, 12_000);
+    }
+
+    fn a_self_cleanup_without_memory_does_not_fail_the_insert(device) {
+        // With the limit lowered to nothing by a fault at every allocation in turn, an insert either
+        // fails whole or succeeds; some of the faults fall into the cleanup, and it succeeds.
+        let mut silent = 0;
+        for n in 0..60 {
+            let mut d = Dictionary::<u32, u64>::builder().device(device).batch_size(8).build().unwrap();
+            let keys: Vec<u32> = (0..40).collect();
+            d.insert(&keys, &[1; 40]).unwrap();
+            d.insert(&keys, &[2; 40]).unwrap();
+            let before = d.stats().unwrap();
+            d.fail_allocation_after(n);
+            let outcome = d.insert(&keys[..20], &[3; 20]);
+            d.fail_allocation_after(u64::MAX);
+            d.validate().unwrap();
+            match outcome {
+                Err(error) => {
+                    assert!(matches!(error, Error::OutOfMemory { .. }));
+                    assert_eq!(d.stats().unwrap(), before);
+                }
+                Ok(()) if d.stats().unwrap().stale > 0 => silent += 1,
+                Ok(()) => {}
+            }
+            let expected = if outcome_ok(&d) { 3 } else { 2 };
+            assert_eq!(d.get(0), Ok(Some(expected)));
+        }
+        assert!(silent > 0, "no fault fell into a cleanup");
+    }
+
+    fn dropped_runs_give_their_memory_back(device) {
+        let mut d = Dictionary::<u32, u64>::builder()
+            .device(device)
+            .batch_size(100)
+            .cleanup(CleanupPolicy::Manual)
+            .build()
+            .unwrap();
+        for round in 0..37 {
+            let keys: Vec<u32> = (0..100).map(|i| i * 37 + round).collect();
+            d.insert(&keys, &[1; 100]).unwrap();
+        }
+        let stats = d.stats().unwrap();
+        assert_eq!(stats.bytes_shared, stats.bytes.total(), "nothing but the runs is held");
+        let snapshot = d.snapshot();
+        d.cleanup().unwrap();
+        assert!(d.stats().unwrap().bytes_shared > d.stats().unwrap().bytes.total());
+        drop(snapshot);
+        assert_eq!(d.stats().unwrap().bytes_shared, d.stats().unwrap().bytes.total());
+        d.clear();
+        assert_eq!(d.stats().unwrap().bytes_shared, 0);
+    }
+}
+
+fn outcome_ok(d: &Dictionary<u32, u64>) -> bool {
+    d.get(1) == Ok(Some(3))
+}
+
+/// The system's allocator, but for the allocation of a thread that a test wants to fail.
+struct Failing;
+
+thread_local! {
+    /// How many large allocations of this thread still succeed.
+    static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
+    /// Whether the thread is in a call under test, rather than in the test's own code.
+    static IN_CALL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Smaller allocations are the bookkeeping that Rust programs do not survive the failure of.
+const LARGE: usize = 2048;
+
+impl Failing {
+    fn fails(size: usize) -> bool {
+        let left = LEFT.get();
+        if size < LARGE || left == u64::MAX || !IN_CALL.get() {
+            return false;
+        }
+        LEFT.set(if left == 0 { u64::MAX } else { left - 1 });
+        left == 0
+    }
+}
+
+// SAFETY: every call is passed on to the system's allocator, or answered with null, which is how an
+// allocator says that it failed.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Failing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if Self::fails(layout.size()) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the caller's promises are the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if Self::fails(layout.size()) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above; the pointer came from the system's allocator.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Failing = Failing;
+
+/// The same as with injected faults, but it is the allocator itself that has nothing left.
+#[test]
+fn the_system_may_have_no_memory_at_any_large_allocation() {
+    let history = history(40);
+    let mut struck = 0;
+    let mut silent = 0;
+    for n in 0.. {
+        let dictionary = Dictionary::builder()
+            .device(gpulsm::Device::cpu())
+            .batch_size(512)
+            .threads(1)
+            .build()
+            .unwrap();
+        let hit = survives(dictionary, &history, |_| LEFT.set(n), |_| LEFT.set(u64::MAX));
+        LEFT.set(u64::MAX);
+        struck += usize::from(hit);
+        silent = if hit { 0 } else { silent + 1 };
+        if silent > 60 {
+            break;
+        }
+    }
+    assert!(struck > 50, "only {struck} allocations failed");
+}
