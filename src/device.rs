@@ -109,7 +109,13 @@ pub(crate) trait Engine: Clone {
     ) -> Result<(), Error>;
 
     /// How many live keys each closed range has.
-    fn count(&self, runs: &[Self::Run], lo: &[Self::Key], hi: &[Self::Key], out: &mut [u64]) -> Result<(), Error>;
+    fn count(
+        &self,
+        runs: &[Self::Run],
+        lo: &[Self::Key],
+        hi: &[Self::Key],
+        out: &mut [u64],
+    ) -> Result<(), Error>;
 
     /// How many live keys are less than each key.
     fn rank(&self, runs: &[Self::Run], keys: &[Self::Key], out: &mut [u64]) -> Result<(), Error>;

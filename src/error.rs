@@ -68,7 +68,9 @@ pub enum Error {
     },
 
     /// A CUDA device was asked for in a build that has no CUDA engine.
-    #[error("no CUDA device {index}: gpulsm was built without CUDA; use the device `cpu` or `best`")]
+    #[error(
+        "no CUDA device {index}: gpulsm was built without CUDA; use the device `cpu` or `best`"
+    )]
     BuiltWithoutCuda {
         /// Which GPU was asked for.
         index: usize,

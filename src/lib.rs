@@ -1,4 +1,52 @@
-#![doc = include_str!("../README.md")]
+//! A dynamic, ordered dictionary that takes batches: insert and delete many pairs at a time, then
+//! look up, count, list, rank and select millions of keys in parallel.
+//!
+//! A [`Dictionary`] maps keys ([`Key`]: `u32`, `u64`, `i32`, `i64`, `f32`, `f64`) to values
+//! ([`Value`]: any plain data of 0, 4, 8 or 16 bytes). It lives on a [`Device`], chosen at run time.
+//!
+//! ```
+//! use gpulsm::{Batch, Dictionary};
+//!
+//! # fn main() -> Result<(), gpulsm::Error> {
+//! let mut dictionary = Dictionary::<u64, u32>::new();
+//! dictionary.insert(&[30, 10, 20], &[3, 1, 2])?;
+//! dictionary.update(Batch::inserting(&[40], &[4]).deleting(&[10]))?;
+//!
+//! assert_eq!(dictionary.lookup(&[10, 20])?, [None, Some(2)]);
+//! assert_eq!(dictionary.count(&[0], &[100])?, [3]);
+//! assert_eq!(dictionary.pairs_in(25..)?, [(30, 3), (40, 4)]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Batches
+//!
+//! One call is one batch, of any length, and happens whole or not at all: after an [`Error`] the
+//! dictionary is as it was. Batches happen one after another, and later ones win. Within one batch
+//! the last insert of a key wins, and a key that is both inserted and deleted is deleted, whatever
+//! the order. Deleting a key that isn't there is no error. [`model`] says all of this in code.
+//!
+//! # How it works
+//!
+//! A batch is sorted into a *run*: an immutable sorted array. Runs lie in *levels*, each twice as
+//! large as the one above; a batch that finds its level full is merged with what it finds, and goes
+//! on down, as a carry goes through a binary counter. So n pairs take O(log n) merges each, and a
+//! query searches O(log n) runs.
+//!
+//! Each entry carries two bits: whether it is *live* (or a tombstone), and whether it *shadows* an
+//! older entry that was live. Since live − shadow over all entries of a key adds up to 1 if the key is
+//! there and to 0 if it is not, a count is two searches per run, however wide the range, and so are
+//! the exact size of every answer, a rank, and the length.
+//!
+//! Runs never change, so a [`Snapshot`] is a list of shared runs: it costs next to nothing and can
+//! be read by other threads while the dictionary goes on.
+//!
+//! # Choosing the batch size
+//!
+//! [`Builder::batch_size`] sets b, the size of call the levels are cut for. Calls may be of any
+//! length, but calls of about b cost least. Fewer, larger batches mean fewer levels and faster
+//! queries; [`Dictionary::cleanup`] leaves a single run, the fastest of all to query.
+
 #![deny(unsafe_code)]
 
 mod batch;
@@ -30,3 +78,8 @@ pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats};
 pub use store::CleanupPolicy;
 pub use value::Value;
+
+/// The README's example, so that it is tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

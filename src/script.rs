@@ -123,7 +123,9 @@ impl<I: Iterator<Item = u8>> Draw<I> {
     fn key<K: Key>(&mut self) -> K {
         let kind = self.byte();
         match kind {
-            0..=199 => K::from_ordered(self.near(K::from_ordered(bytemuck::Zeroable::zeroed()), kind)),
+            0..=199 => {
+                K::from_ordered(self.near(K::from_ordered(bytemuck::Zeroable::zeroed()), kind))
+            }
             200..=219 => K::from_ordered(self.near(K::HIGHEST, kind)),
             220..=224 => K::LOWEST,
             225..=229 => K::HIGHEST,
@@ -217,7 +219,9 @@ pub fn check<K: Key, V: Value + fmt::Debug>(
         // What is done to a clone is no one else's business: the snapshots are compared last.
         let first = clone.model.iter().map(|(key, _)| key).next().unwrap_or(K::LOWEST);
         compare(&clone.dictionary, &clone.model)
-            .and_then(|()| clone.step(&Operation::Update(vec![(K::HIGHEST, V::zeroed())], vec![first])))
+            .and_then(|()| {
+                clone.step(&Operation::Update(vec![(K::HIGHEST, V::zeroed())], vec![first]))
+            })
             .and_then(|()| compare(&clone.dictionary, &clone.model))
             .map_err(|what| at_end(what, "a clone at the end"))?;
     }
@@ -340,7 +344,8 @@ impl<K: Key, V: Value> Pair<K, V> {
             Operation::Lookup(keys) => check_lookups(dictionary, model, keys),
             Operation::Count(ranges) => {
                 let (lo, hi) = unzip(ranges);
-                let expected: Vec<u64> = ranges.iter().map(|&(lo, hi)| model.count(lo, hi)).collect();
+                let expected: Vec<u64> =
+                    ranges.iter().map(|&(lo, hi)| model.count(lo, hi)).collect();
                 same("counts", &answered(dictionary.count(&lo, &hi))?, &expected)
             }
             Operation::Range(ranges) => check_ranges(dictionary, model, ranges),
@@ -432,7 +437,9 @@ fn same_pairs<K: Key, V: Value>(
     expected: impl IntoIterator<Item = Option<(K, V)>>,
 ) -> Result<(), String> {
     let plain = |pair: Option<(K, V)>| {
-        pair.map(|(key, value)| (bytemuck::bytes_of(&key).to_vec(), bytemuck::bytes_of(&value).to_vec()))
+        pair.map(|(key, value)| {
+            (bytemuck::bytes_of(&key).to_vec(), bytemuck::bytes_of(&value).to_vec())
+        })
     };
     let got: Vec<_> = got.into_iter().map(plain).collect();
     same(what, &got, &expected.into_iter().map(plain).collect())

@@ -288,10 +288,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         keys: &mut [K],
         values: &mut [V],
         found: &mut [bool],
-        query: impl FnOnce(
-            &AnyStore<K::Ordered, V>,
-            PairsOut<'_, K::Ordered, V>,
-        ) -> Result<(), Error>,
+        query: impl FnOnce(&AnyStore<K::Ordered, V>, PairsOut<'_, K::Ordered, V>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let keys = first("keys", keys, len)?;
         let values = first("values", values, len)?;

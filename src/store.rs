@@ -7,8 +7,8 @@ use crate::cpu::CpuEngine;
 use crate::device::{Engine, Mark};
 use crate::error::Error;
 use crate::key::OrderedKey;
-use crate::value::Value;
 use crate::levels::{Carry, Levels};
+use crate::value::Value;
 
 /// When stale entries are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -100,7 +100,11 @@ impl<E: Engine> Store<E> {
                 return Err(at("the oldest run has a stale entry".into()));
             }
             for (key, mark) in entries {
-                if mark.live { live.insert(key) } else { live.remove(&key) };
+                if mark.live {
+                    live.insert(key)
+                } else {
+                    live.remove(&key)
+                };
             }
         }
         let len = self.len().map_err(|error| error.to_string())?;

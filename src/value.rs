@@ -14,10 +14,7 @@ pub trait Value: Pod + Send + Sync {
     /// Bytes in a value.
     const WIDTH: usize = {
         let width = size_of::<Self>();
-        assert!(
-            matches!(width, 0 | 4 | 8 | 16),
-            "a gpulsm value has 0, 4, 8 or 16 bytes"
-        );
+        assert!(matches!(width, 0 | 4 | 8 | 16), "a gpulsm value has 0, 4, 8 or 16 bytes");
         width
     };
 }

@@ -1,83 +1,132 @@
-//! Throwaway first cut
-use rayon::prelude::*;
+//! Which parallel sort? From pairs in any order to sorted unique keys and their values, the last
+//! insert of a key winning: with the sorts of other crates, and as `Dictionary::bulk_build` does it
+//! (which lays the fences too). Every result is checked against the first.
+//!
+//!     cargo run --release --manifest-path rivals/Cargo.toml
+
 use std::time::Instant;
-use rdst::{RadixKey, RadixSort};
+
+use gpulsm::{Dictionary, OrderedKey};
+use rayon::prelude::*;
+use rdst::{RadixKey, RadixSort as _};
 use voracious_radix_sort::{RadixSort as _, Radixable};
 
-#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
-struct P32 { key: u32, idx: u32 }
-#[derive(Clone, Copy, Debug)]
-struct P64 { key: u64, idx: u64 }
-impl PartialEq for P64 { fn eq(&self, o: &Self) -> bool { self.key == o.key } }
-impl PartialOrd for P64 { fn partial_cmp(&self, o: &Self) -> Option<std::cmp::Ordering> { self.key.partial_cmp(&o.key) } }
-impl RadixKey for P32 { const LEVELS: usize = 4; fn get_level(&self, l: usize) -> u8 { (self.key >> (l * 8)) as u8 } }
-impl RadixKey for P64 { const LEVELS: usize = 8; fn get_level(&self, l: usize) -> u8 { (self.key >> (l * 8)) as u8 } }
-impl Radixable<u32> for P32 { type Key = u32; fn key(&self) -> u32 { self.key } }
-impl Radixable<u64> for P64 { type Key = u64; fn key(&self) -> u64 { self.key } }
+/// A key and the place of its pair in the input.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+struct Record<B> {
+    key: B,
+    index: u32,
+}
 
-trait Rec: Copy + Send + Sync + Default2 { type K: Copy + Ord; fn key(&self) -> u64; }
-trait Default2 { fn zero() -> Self; }
-impl Default2 for P32 { fn zero() -> Self { P32 { key: 0, idx: 0 } } }
-impl Default2 for P64 { fn zero() -> Self { P64 { key: 0, idx: 0 } } }
-impl Rec for P32 { type K = u32; fn key(&self) -> u64 { self.key as u64 } }
-impl Rec for P64 { type K = u64; fn key(&self) -> u64 { self.key } }
+impl<B: OrderedKey> RadixKey for Record<B> {
+    const LEVELS: usize = size_of::<B>();
 
-fn lsd<R: Rec, const BITS: usize>(v: &mut Vec<R>, keybits: usize) {
-    let n = v.len();
-    let mut tmp = vec![R::zero(); n];
-    let passes = keybits.div_ceil(BITS);
-    let radix = 1usize << BITS;
-    let mut hist = vec![0u32; radix * passes];
-    for r in v.iter() { let k = r.key(); for p in 0..passes { hist[p * radix + ((k >> (p * BITS)) as usize & (radix - 1))] += 1; } }
-    for p in 0..passes {
-        let h = &mut hist[p * radix..(p + 1) * radix];
-        if h.iter().any(|&c| c as usize == n) { continue; }
-        let mut sum = 0; for c in h.iter_mut() { let t = *c; *c = sum; sum += t; }
-        for r in v.iter() { let d = (r.key() >> (p * BITS)) as usize & (radix - 1); tmp[h[d] as usize] = *r; h[d] += 1; }
-        std::mem::swap(v, &mut tmp);
+    fn get_level(&self, level: usize) -> u8 {
+        (self.key.widen() >> (level * 8)) as u8
     }
 }
-fn merge2<R: Rec>(a: &[R], b: &[R], out: &mut [R]) {
-    let (mut i, mut j) = (0, 0);
-    let mut o = 0;
-    while i < a.len() && j < b.len() { let t = a[i].key() <= b[j].key(); out[o] = if t { a[i] } else { b[j] }; i += t as usize; j += !t as usize; o += 1; }
-    out[o..o + a.len() - i].copy_from_slice(&a[i..]); o += a.len() - i;
-    out[o..].copy_from_slice(&b[j..]);
+
+impl Radixable<u32> for Record<u32> {
+    type Key = u32;
+
+    fn key(&self) -> u32 {
+        self.key
+    }
 }
-fn tiles<R: Rec, const BITS: usize>(v: &mut Vec<R>, kb: usize) {
-    let h = v.len() / 2;
-    let mut b = v.split_off(h);
-    rayon::join(|| lsd::<R, BITS>(v, kb), || lsd::<R, BITS>(&mut b, kb));
-    let mut out = vec![R::zero(); h + b.len()];
-    let m = v[h / 2].key(); let bs = b.partition_point(|r| r.key() < m); let as_ = v.partition_point(|r| r.key() < m);
-    let (o1, o2) = out.split_at_mut(as_ + bs);
-    rayon::join(|| merge2(&v[..as_], &b[..bs], o1), || merge2(&v[as_..], &b[bs..], o2));
-    *v = out;
+
+impl Radixable<u64> for Record<u64> {
+    type Key = u64;
+
+    fn key(&self) -> u64 {
+        self.key
+    }
 }
-fn rng(n: usize) -> Vec<u64> { let mut s = 0x9E3779B97F4A7C15u64; (0..n).map(|_| { s ^= s << 13; s ^= s >> 7; s ^= s << 17; s.wrapping_mul(0x2545F4914F6CDD1D) }).collect() }
-fn time<R: Rec>(name: &str, src: &[R], f: impl Fn(&mut Vec<R>)) {
-    let mut ts = vec![];
-    for _ in 0..5 { let mut v = src.to_vec(); let t = Instant::now(); f(&mut v); ts.push(t.elapsed().as_secs_f64()); assert!(v.windows(2).all(|w| w[0].key() <= w[1].key())); }
-    ts.sort_by(f64::total_cmp);
-    println!("{name:32} n=2^{:<3} {:8.1} M/s", src.len().ilog2(), src.len() as f64 / ts[2] / 1e6);
+
+type Pairs<B> = (Vec<B>, Vec<B>);
+
+/// Sorts records with `sort`, and makes unique keys and values of them.
+fn with_records<B: OrderedKey>(
+    (keys, values): &Pairs<B>,
+    sort: impl Fn(&mut [Record<B>]),
+) -> Pairs<B> {
+    let record = |(index, &key): (usize, &B)| Record { key, index: index as u32 };
+    let mut records: Vec<Record<B>> = keys.par_iter().enumerate().map(record).collect();
+    sort(&mut records);
+    records.dedup_by(|next, kept| {
+        let same = next.key == kept.key;
+        kept.index = if same { kept.index.max(next.index) } else { kept.index };
+        same
+    });
+    records.par_iter().map(|record| (record.key, values[record.index as usize])).unzip()
 }
+
+/// The median rate of five runs, in million pairs a second.
+fn rate<B: OrderedKey>(
+    pairs: &Pairs<B>,
+    expected: &Pairs<B>,
+    job: &dyn Fn(&Pairs<B>) -> Pairs<B>,
+) -> f64 {
+    let mut times: Vec<f64> = (0..5)
+        .map(|_| {
+            let start = Instant::now();
+            let sorted = job(pairs);
+            let time = start.elapsed().as_secs_f64();
+            assert!(sorted == *expected, "a sort went wrong");
+            time
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    pairs.0.len() as f64 / times[2] / 1e6
+}
+
+fn bulk_build<B: OrderedKey>((keys, values): &Pairs<B>) -> Pairs<B> {
+    let dictionary = Dictionary::bulk_build(keys, values).expect("memory for the pairs");
+    // Reading it back is not part of building it, but a check of the answer needs it: it is a copy.
+    dictionary.to_vecs().expect("memory for the pairs")
+}
+
+fn compare<B: OrderedKey>(
+    name: &str,
+    len: usize,
+    voracious: impl Fn(&mut [Record<B>]),
+    key: fn(u64) -> B,
+) {
+    let keys: Vec<B> = (1..=len as u64).map(|i| key(mix(i))).collect();
+    let values: Vec<B> = (0..len as u64).map(key).collect();
+    let pairs = (keys, values);
+    let expected = with_records(&pairs, |records| records.sort_by_key(|record| record.key));
+    let rayon_stable =
+        |pairs: &_| with_records(pairs, |r: &mut [Record<B>]| r.par_sort_by_key(|r| r.key));
+    let rayon_unstable = |pairs: &_| {
+        with_records(pairs, |r: &mut [Record<B>]| r.par_sort_unstable_by_key(|r| r.key))
+    };
+    let rdst = |pairs: &_| with_records(pairs, |r: &mut [Record<B>]| r.radix_sort_unstable());
+    let voracious = |pairs: &_| with_records(pairs, &voracious);
+    let jobs: [&dyn Fn(&Pairs<B>) -> Pairs<B>; 5] =
+        [&rayon_stable, &rayon_unstable, &rdst, &voracious, &bulk_build];
+    let rates = jobs.map(|job| format!("{:.1}", rate(&pairs, &expected, job)));
+    println!("| {name} | 2^{} | {} |", len.ilog2(), rates.join(" | "));
+}
+
+fn mix(number: u64) -> u64 {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ mixed >> 27
+}
+
 fn main() {
-    for n in [1 << 16, 1 << 20, 1 << 24] {
-        let keys = rng(n);
-        let a: Vec<P32> = keys.iter().enumerate().map(|(i, k)| P32 { key: (k >> 32) as u32, idx: i as u32 }).collect();
-        time("u32 rayon unstable", &a, |v| v.par_sort_unstable_by_key(|p| p.key));
-        time("u32 rayon stable", &a, |v| v.par_sort_by_key(|p| p.key));
-        time("u32 rdst", &a, |v| v.radix_sort_unstable());
-        time("u32 voracious mt", &a, |v| v.voracious_mt_sort(2));
-        time("u32 radsort 1 thread", &a, |v| radsort::sort_by_key(v, |p| p.key));
-        time("u32 lsd8 tiles", &a, |v| tiles::<_, 8>(v, 32));
-        time("u32 lsd11 tiles", &a, |v| tiles::<_, 11>(v, 32));
-        let a: Vec<P64> = keys.iter().enumerate().map(|(i, k)| P64 { key: *k, idx: i as u64 }).collect();
-        time("u64 rayon unstable", &a, |v| v.par_sort_unstable_by_key(|p| p.key));
-        time("u64 rayon stable", &a, |v| v.par_sort_by_key(|p| p.key));
-        time("u64 rdst", &a, |v| v.radix_sort_unstable());
-        time("u64 voracious mt", &a, |v| v.voracious_mt_sort(2));
-        time("u64 lsd8 tiles", &a, |v| tiles::<_, 8>(v, 64));
-        time("u64 lsd11 tiles", &a, |v| tiles::<_, 11>(v, 64));
+    let threads = rayon::current_num_threads();
+    println!("Million pairs a second, {threads} threads, median of 5:\n");
+    println!(
+        "| keys and values | pairs | rayon stable | rayon unstable | rdst | voracious | bulk_build + read back |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    for bits in [16, 20, 24] {
+        compare::<u32>(
+            "u32, u32",
+            1 << bits,
+            |r| r.voracious_mt_sort(threads),
+            |k| (k >> 8) as u32,
+        );
+        compare::<u64>("u64, u64", 1 << bits, |r| r.voracious_mt_sort(threads), |k| k);
     }
 }

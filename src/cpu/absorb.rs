@@ -2,10 +2,11 @@
 
 use crate::batch::{Order, Updates};
 use crate::cpu::Cpu;
-use crate::cpu::merge::{Keep, Source, SourceMarks, merge};
+use crate::cpu::merge::{Keep, merge};
 use crate::cpu::run::{Run, key_room};
 use crate::cpu::shadows;
 use crate::cpu::sort::{Tile, sort};
+use crate::cpu::source::{Source, SourceMarks};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;

@@ -63,7 +63,8 @@ impl<B: OrderedKey> Fences<B> {
             positions.fill(0);
             for (depth, layer) in self.layers.iter().enumerate() {
                 let layer = &self.keys[layer.clone()];
-                let below = self.layers.get(depth + 1).map_or(keys, |below| &self.keys[below.clone()]);
+                let below =
+                    self.layers.get(depth + 1).map_or(keys, |below| &self.keys[below.clone()]);
                 for (&key, node) in queries.iter().zip(positions.iter_mut()) {
                     *node = descend(layer, *node, key);
                     prefetch_node(below, *node);
@@ -170,7 +171,8 @@ mod tests {
             keys.resize(padded(len).max(NODE), u32::MAX);
             let fences = Fences::build(&memory, &keys).unwrap();
             fences.validate(&keys).unwrap();
-            let queries: Vec<u32> = (0..3 * len as u32 + 5).chain([u32::MAX - 1, u32::MAX]).collect();
+            let queries: Vec<u32> =
+                (0..3 * len as u32 + 5).chain([u32::MAX - 1, u32::MAX]).collect();
             let mut positions = vec![0; queries.len()];
             fences.lower_bounds(&keys, &queries, &mut positions);
             for (&query, &position) in queries.iter().zip(&positions) {

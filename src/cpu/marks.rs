@@ -108,7 +108,10 @@ impl Marks {
     pub fn get(&self, position: usize) -> Mark {
         let sector = &self.sectors[position / SECTOR];
         let (word, bit) = (position % SECTOR / 32, position % 32);
-        Mark { live: sector.live[word] >> bit & 1 == 1, shadow: sector.shadow[word] >> bit & 1 == 1 }
+        Mark {
+            live: sector.live[word] >> bit & 1 == 1,
+            shadow: sector.shadow[word] >> bit & 1 == 1,
+        }
     }
 
     /// The marks of a stretch of entries, a byte each.
@@ -123,7 +126,7 @@ impl Marks {
             for (index, mark) in rest[..here].iter_mut().enumerate() {
                 let live = (live >> index) as u8 & 1;
                 let shadow = (shadow >> index) as u8 & 1;
-                *mark = byte::PRESENT | live * byte::LIVE | shadow * byte::SHADOW;
+                *mark = byte::PRESENT | (live * byte::LIVE) | (shadow * byte::SHADOW);
             }
             rest = &mut rest[here..];
             position += here;

@@ -43,7 +43,8 @@ impl Memory {
     /// A buffer of `len` zeros, or an error that says how much was wanted and how much is free.
     pub fn zeroed<T: Zeroable>(self: &Arc<Self>, len: usize) -> Result<Buffer<T>, Error> {
         let bytes = bytes_of::<T>(len);
-        let free = self.reserve(bytes).map_err(|free| Error::OutOfMemory { wanted: bytes, free })?;
+        let free =
+            self.reserve(bytes).map_err(|free| Error::OutOfMemory { wanted: bytes, free })?;
         let reserved = Reserved { memory: self.clone(), bytes };
         let data = try_zeroed(len).map_err(|_| Error::OutOfMemory { wanted: bytes, free })?;
         advise_huge_pages(&data);

@@ -1,7 +1,9 @@
 //! The CPU engine: one verb a file, all cores in each.
 
 mod absorb;
+mod block;
 mod count;
+mod entries;
 mod fences;
 mod lookup;
 mod marks;
@@ -14,6 +16,7 @@ mod run;
 mod select;
 mod shadows;
 mod sort;
+mod source;
 mod workers;
 
 use std::marker::PhantomData;

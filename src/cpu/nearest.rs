@@ -51,7 +51,8 @@ fn predecessor<B: OrderedKey, V: Value>(runs: &[Run<B, V>], key: B) -> Option<(B
     for _ in 0..PATIENCE {
         let next = |at: usize| Some((runs[at].keys()[places[at].checked_sub(1)?], at));
         let largest = (0..runs.len()).filter_map(next);
-        let (key, at) = largest.reduce(|best, other| if other.0 > best.0 { other } else { best })?;
+        let (key, at) =
+            largest.reduce(|best, other| if other.0 > best.0 { other } else { best })?;
         if runs[at].mark(places[at] - 1).live {
             return Some((key, runs[at].values()[places[at] - 1]));
         }

@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use crate::cpu::Cpu;
+use crate::cpu::block::Merger;
 use crate::cpu::count::count;
-use crate::cpu::merge::{Merger, Source, split};
+use crate::cpu::merge::split;
 use crate::cpu::run::Run;
+use crate::cpu::source::Source;
 use crate::cpu::workers::cut;
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -126,7 +128,10 @@ fn window<B: OrderedKey, V: Value>(runs: &[Run<B, V>], lo: B, hi: B) -> Vec<Rang
     runs.iter().map(bounds).collect()
 }
 
-fn slices<'a, B, V>(sources: &[Source<'a, B, V>], ranges: &[Range<usize>]) -> Vec<Source<'a, B, V>> {
+fn slices<'a, B, V>(
+    sources: &[Source<'a, B, V>],
+    ranges: &[Range<usize>],
+) -> Vec<Source<'a, B, V>> {
     sources.iter().zip(ranges).map(|(source, range)| source.slice(range.clone())).collect()
 }
 

@@ -189,15 +189,6 @@ fn last_at_most<B: OrderedKey>(keys: &[B], from: usize, key: B) -> usize {
     at
 }
 
-/// Reads a run as a merge does.
-impl<'a, B: OrderedKey, V: Value> From<&'a Run<B, V>> for crate::cpu::merge::Source<'a, B, V> {
-    fn from(run: &'a Run<B, V>) -> Self {
-        use crate::cpu::merge::{Source, SourceMarks};
-        let marks = run.marks().map_or(SourceMarks::New, |marks| SourceMarks::Packed(marks, 0));
-        Source { keys: run.keys(), values: Some(run.values()), marks }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -75,7 +75,8 @@ pub(crate) fn select_one<B: OrderedKey, V: Value>(runs: &[Run<B, V>], index: u64
         }
     }
     // The newest run decides, as ever: the first of those that have the largest key.
-    let entry = |at: usize| windows[at].start.checked_sub(1).map(|last| (runs[at].keys()[last], last));
+    let entry =
+        |at: usize| windows[at].start.checked_sub(1).map(|last| (runs[at].keys()[last], last));
     let newest_of_largest = (0..runs.len())
         .filter_map(|at| entry(at).map(|(key, last)| (key, at, last)))
         .reduce(|best, other| if other.0 > best.0 { other } else { best });

@@ -82,8 +82,9 @@ fn sort_shared<B: OrderedKey, V: Value>(
     })?;
 
     // …then each bucket is collected from all of them, in the order of the batch, and sorted.
-    let sizes: Vec<usize> =
-        (0..buckets.count).map(|bucket| ends.iter().map(|ends| ends.stretch(bucket).len()).sum()).collect();
+    let sizes: Vec<usize> = (0..buckets.count)
+        .map(|bucket| ends.iter().map(|ends| ends.stretch(bucket).len()).sum())
+        .collect();
     let stretches = cut(records, sizes.iter().copied());
     let uniques = cpu.workers.each(stretches.into_iter().enumerate(), |(bucket, records)| {
         let mut filled = 0;

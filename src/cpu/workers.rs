@@ -81,10 +81,10 @@ impl std::fmt::Debug for Workers {
 }
 
 /// Cuts `slice` into pieces of the given lengths.
-pub(crate) fn cut<'a, T>(
-    mut slice: &'a mut [T],
+pub(crate) fn cut<T>(
+    mut slice: &mut [T],
     lengths: impl IntoIterator<Item = usize>,
-) -> Vec<&'a mut [T]> {
+) -> Vec<&mut [T]> {
     lengths
         .into_iter()
         .map(|len| slice.split_off_mut(..len).expect("lengths add up to at most the slice's"))

@@ -15,7 +15,10 @@ fn lengths_that_disagree_are_named() {
     let mut d = squares();
     let before = d.stats().unwrap();
     let error = d.insert(&[1, 2], &[1]).unwrap_err();
-    assert_eq!(error.to_string(), "`keys` has 2 elements but `values` has 1: give one `values` element for each `keys` element");
+    assert_eq!(
+        error.to_string(),
+        "`keys` has 2 elements but `values` has 1: give one `values` element for each `keys` element"
+    );
     let update = d.update(Batch::inserting(&[1], &[]).deleting(&[2]));
     assert!(matches!(update, Err(Error::LengthMismatch { left: "keys", left_len: 1, .. })));
     for outcome in [
@@ -39,7 +42,8 @@ fn buffers_that_are_too_short_are_told_what_is_needed() {
     assert_eq!(error, Error::BufferTooSmall { buffer: "values", needed: 15, given: 11 });
     assert_eq!(error.to_string(), "the buffer `values` holds 11 elements but the answer has 15");
     assert_eq!(offsets, [0, 10, 15], "the offsets are there all the same");
-    let error = d.range_into(&[0, 50], &[9, 54], &mut offsets[..2], &mut keys, &mut values).unwrap_err();
+    let error =
+        d.range_into(&[0, 50], &[9, 54], &mut offsets[..2], &mut keys, &mut values).unwrap_err();
     assert_eq!(error, Error::BufferTooSmall { buffer: "offsets", needed: 3, given: 2 });
     let (mut one, mut found) = ([0; 1], [false; 2]);
     let error = d.lookup_into(&[1, 2], &mut one, &mut found).unwrap_err();
@@ -183,7 +187,10 @@ fn building_leaves_one_run() {
 fn settings_that_make_no_sense_are_errors() {
     let builder = Dictionary::<u32, u32>::builder;
     let error = builder().batch_size(0).build().unwrap_err();
-    assert_eq!(error.to_string(), "a batch size of 0 is out of range: it must be from 1 to 1099511627776");
+    assert_eq!(
+        error.to_string(),
+        "a batch size of 0 is out of range: it must be from 1 to 1099511627776"
+    );
     assert!(builder().batch_size(usize::MAX).build().is_err());
     assert!(matches!(builder().threads(0).build(), Err(Error::Threads { threads: 0, .. })));
     assert!(builder().batch_size(1).threads(3).build().is_ok());
@@ -223,7 +230,8 @@ fn manual_cleanup_is_left_to_the_caller() {
 
 #[test]
 fn a_picture_of_the_levels() {
-    let mut d = Dictionary::<u32, u32>::builder().batch_size(1000).device(Device::cpu()).build().unwrap();
+    let mut d =
+        Dictionary::<u32, u32>::builder().batch_size(1000).device(Device::cpu()).build().unwrap();
     let keys: Vec<u32> = (0..3500).collect();
     d.insert(&keys, &keys).unwrap();
     d.delete(&keys[..5]).unwrap();
@@ -234,7 +242,10 @@ fn a_picture_of_the_levels() {
     assert_eq!(lines[2], "level  3  █████████████████████░░░          3,500 of 4,000");
     assert_eq!(lines.len(), 3);
     let debug = format!("{d:?}");
-    assert!(debug.starts_with("Dictionary { device: \"cpu\", batch_size: 1000, len: 3495"), "{debug}");
+    assert!(
+        debug.starts_with("Dictionary { device: \"cpu\", batch_size: 1000, len: 3495"),
+        "{debug}"
+    );
     assert!(format!("{:?}", d.snapshot()).starts_with("Snapshot"));
 }
 
@@ -249,7 +260,10 @@ fn stats_add_up() {
     assert_eq!((stats.live, stats.entries), (9_700, 10_400));
     assert_eq!(stats.stale, stats.entries - stats.live);
     assert_eq!(stats.levels.iter().map(|level| level.entries).sum::<u64>(), stats.entries);
-    assert_eq!(stats.levels.iter().map(|level| level.bytes.total()).sum::<u64>(), stats.bytes.total());
+    assert_eq!(
+        stats.levels.iter().map(|level| level.bytes.total()).sum::<u64>(),
+        stats.bytes.total()
+    );
     // Fences and marks are small change beside the pairs.
     assert!(stats.bytes.total() < 10_400 * 16 * 115 / 100, "{stats:?}");
 }

@@ -8,7 +8,6 @@ use gpulsm::{Batch, CleanupPolicy, Dictionary, Error};
 
 use crate::each_device;
 
-
 /// A history with carries, deletes, a self-cleanup and every kind of query.
 enum Step {
     Update { keys: Vec<u32>, values: Vec<u64>, deletes: Vec<u32> },

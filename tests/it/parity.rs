@@ -85,10 +85,16 @@ each_device! {
 }
 
 /// Every kind of query, in batches large enough to be shared out.
-fn compare(snapshot: &Snapshot<u64, u32>, model: &Model<u64, u32>, numbers: &mut Numbers, domain: u64) {
+fn compare(
+    snapshot: &Snapshot<u64, u32>,
+    model: &Model<u64, u32>,
+    numbers: &mut Numbers,
+    domain: u64,
+) {
     let queries = numbers.keys(6_000, domain + domain / 2);
     let widths = numbers.keys(6_000, 1 << 40);
-    let ends: Vec<u64> = queries.iter().zip(&widths).map(|(lo, w)| lo.saturating_add(w >> 20)).collect();
+    let ends: Vec<u64> =
+        queries.iter().zip(&widths).map(|(lo, w)| lo.saturating_add(w >> 20)).collect();
     let sample = || (0..6_000).step_by(97);
 
     let values = snapshot.lookup(&queries).unwrap();
@@ -111,7 +117,8 @@ fn compare(snapshot: &Snapshot<u64, u32>, model: &Model<u64, u32>, numbers: &mut
         assert_eq!(successors[index], model.successor(lo));
         assert_eq!(predecessors[index], model.predecessor(lo));
     }
-    let places: Vec<u64> = numbers.keys(6_000, u64::MAX).iter().map(|n| n % (domain + 10)).collect();
+    let places: Vec<u64> =
+        numbers.keys(6_000, u64::MAX).iter().map(|n| n % (domain + 10)).collect();
     let selected = snapshot.select(&places).unwrap();
     let sorted: Vec<(u64, u32)> = model.iter().collect();
     for (&place, &pair) in places.iter().zip(&selected) {

@@ -1,0 +1,14 @@
+//! Operation lists drawn from bytes, against the model: the same lists as the model tests'.
+//!
+//!     cargo +nightly fuzz run operations
+//!
+//! What it finds goes into `tests/it/regressions.rs`, shrunk; its corpus is replayed by
+//! `tests/it/corpus.rs` on every run of the tests.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    if let Err(mismatch) = gpulsm::script::check_bytes(bytes) {
+        panic!("{mismatch}");
+    }
+});
