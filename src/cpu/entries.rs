@@ -29,6 +29,15 @@ impl<'a, B, V> EntriesRef<'a, B, V> {
     }
 }
 
+impl<'a, B, V> EntriesRef<'a, B, V> {
+    /// The same with slices of visibly equal lengths, which spares the loop over them its checks.
+    fn even<const MARKED: bool>(self) -> Self {
+        let len = self.keys.len();
+        let marks = if MARKED { &self.marks[..len] } else { &[] };
+        Entries { keys: self.keys, values: &self.values[..len], marks }
+    }
+}
+
 impl<B, V> EntriesMut<'_, B, V> {
     /// What follows the first `len` entries; `values` and `marks` may be unwanted, that is empty.
     pub fn after(&mut self, len: usize) -> EntriesMut<'_, B, V> {
@@ -64,6 +73,7 @@ pub(crate) fn merge_two<B: OrderedKey, V: Value, const MARKED: bool>(
     keep: u8,
     mut out: EntriesMut<'_, B, V>,
 ) -> usize {
+    let (newer, older) = (newer.even::<MARKED>(), older.even::<MARKED>());
     let (mut i, mut j, mut kept) = (0, 0, 0);
     while i < newer.keys.len() && j < older.keys.len() {
         let (a, b) = (newer.keys[i], older.keys[j]);

@@ -2,6 +2,7 @@
 
 mod absorb;
 mod block;
+mod co_scan;
 mod count;
 mod entries;
 mod fences;

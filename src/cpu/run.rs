@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cpu::Cpu;
-use crate::cpu::fences::{Fences, padded, prefetch_node, search_node};
+use crate::cpu::fences::{Fences, padded};
 use crate::cpu::marks::Marks;
 use crate::cpu::memory::Buffer;
 use crate::cpu::prefetch::prefetch;
@@ -101,34 +101,14 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         self.keys().get(position) == Some(&key)
     }
 
-    /// Walks the run in step with ascending `queries`, and says where each is that is there.
-    ///
-    /// The walk is over the lowest fences, with strides that double, so that it costs little both
-    /// where queries are dense and where they are few; the keys between two fences are asked for a
-    /// few queries before they are read.
-    pub fn co_scan(&self, queries: impl Iterator<Item = B>, mut hit: impl FnMut(usize, usize)) {
-        const AHEAD: usize = 32;
-        let firsts = self.0.fences.firsts(&self.0.keys);
-        let mut nodes = [(B::default(), 0); AHEAD];
-        let mut node = 0;
-        let mut queries = queries.peekable();
-        let mut index = 0;
-        while queries.peek().is_some() {
-            let mut ahead = 0;
-            for (slot, key) in nodes.iter_mut().zip(&mut queries) {
-                node = last_at_most(firsts, node, key);
-                prefetch_node(&self.0.keys, node);
-                *slot = (key, node);
-                ahead += 1;
-            }
-            for &(key, node) in &nodes[..ahead] {
-                let position = search_node(&self.0.keys, node, key);
-                if self.has_key_at(position, key) {
-                    hit(index, position);
-                }
-                index += 1;
-            }
-        }
+    /// The keys, filled up to whole nodes.
+    pub fn padded_keys(&self) -> &[B] {
+        &self.0.keys
+    }
+
+    /// The first key of every node of keys; empty where there is one node.
+    pub fn firsts(&self) -> &[B] {
+        self.0.fences.firsts(&self.0.keys)
     }
 
     /// Brings near what [`sum_before`](Run::sum_before) and [`mark`](Run::mark) read.
@@ -169,57 +149,5 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         }
         parts.fences.validate(&parts.keys)?;
         parts.marks.as_ref().map_or(Ok(()), |marks| marks.validate(self.len()))
-    }
-}
-
-/// The last index from `from` on whose key is ≤ `key`, or `from` if none is.
-fn last_at_most<B: OrderedKey>(keys: &[B], from: usize, key: B) -> usize {
-    let mut at = from;
-    let mut stride = 1;
-    while keys.get(at + stride).is_some_and(|&next| next <= key) {
-        at += stride;
-        stride *= 2;
-    }
-    while stride > 1 {
-        stride /= 2;
-        if keys.get(at + stride).is_some_and(|&next| next <= key) {
-            at += stride;
-        }
-    }
-    at
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(keys: &[u32]) -> Run<u32, ()> {
-        let cpu = Cpu::new(None, None).unwrap();
-        let mut buffer = cpu.memory.zeroed(key_room(keys.len())).unwrap();
-        buffer[..keys.len()].copy_from_slice(keys);
-        let values = cpu.memory.zeroed(keys.len()).unwrap();
-        Run::build(&cpu, buffer, values, None, keys.len()).unwrap().unwrap()
-    }
-
-    #[test]
-    fn co_scan_finds_what_is_there_and_nothing_else() {
-        for len in [1, 15, 16, 17, 100, 3000] {
-            let keys: Vec<u32> = (0..len).map(|i| i * 5).chain([u32::MAX]).collect();
-            let run = run(&keys);
-            for step in [1, 3, 50, 1000] {
-                let queries: Vec<u32> =
-                    (0..len * 6).step_by(step).chain([u32::MAX - 1, u32::MAX]).collect();
-                let mut hits = Vec::new();
-                run.co_scan(queries.iter().copied(), |index, position| {
-                    hits.push((queries[index], keys[position]));
-                });
-                let expected: Vec<(u32, u32)> = queries
-                    .iter()
-                    .filter(|query| keys.binary_search(query).is_ok())
-                    .map(|&query| (query, query))
-                    .collect();
-                assert_eq!(hits, expected);
-            }
-        }
     }
 }

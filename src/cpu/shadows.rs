@@ -1,6 +1,7 @@
 //! Shadows: which keys of a batch are live in the older runs.
 
 use crate::cpu::Cpu;
+use crate::cpu::co_scan::co_scan;
 use crate::cpu::marks::byte;
 use crate::cpu::memory::Buffer;
 use crate::cpu::run::Run;
@@ -37,7 +38,8 @@ fn mark_piece<B: OrderedKey, V: Value>(
     undecided.iter_mut().enumerate().for_each(|(index, slot)| *slot = index);
     let mut left = keys.len();
     for run in older {
-        run.co_scan(undecided[..left].iter().map(|&index| keys[index]), |at, position| {
+        let queries = undecided[..left].iter().map(|&index| keys[index]);
+        co_scan(run, queries, |at, position| {
             let shadow = if run.mark(position).live { byte::SHADOW } else { 0 };
             marks[undecided[at]] |= DECIDED | shadow;
         });

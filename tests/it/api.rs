@@ -238,8 +238,8 @@ fn a_picture_of_the_levels() {
     let picture = d.to_string();
     let lines: Vec<&str> = picture.lines().collect();
     assert!(lines[0].starts_with("3,495 keys on cpu, 10 stale entries, "), "{picture}");
-    assert_eq!(lines[1], "level  0  █░░░░░░░░░░░░░░░░░░░░░░░              5 of 500, 5 tombstones");
-    assert_eq!(lines[2], "level  3  █████████████████████░░░          3,500 of 4,000");
+    assert_eq!(lines[1], "level  0  █░░░░░░░░░░░░░░░░░░░░░░░              5 of 125, 5 tombstones");
+    assert_eq!(lines[2], "level  5  █████████████████████░░░          3,500 of 4,000");
     assert_eq!(lines.len(), 3);
     let debug = format!("{d:?}");
     assert!(
