@@ -75,13 +75,10 @@ impl Verify {
 
     fn with_key<K: Key>(&self) -> Result<ExitCode, Error> {
         match self.value {
+            // Only the width matters to a dictionary, and values are drawn as plain bytes.
             ValueType::None => self.with_types::<K, ()>(),
-            ValueType::U32 => self.with_types::<K, u32>(),
-            ValueType::U64 => self.with_types::<K, u64>(),
-            ValueType::I32 => self.with_types::<K, i32>(),
-            ValueType::I64 => self.with_types::<K, i64>(),
-            ValueType::F32 => self.with_types::<K, f32>(),
-            ValueType::F64 => self.with_types::<K, f64>(),
+            ValueType::U32 | ValueType::I32 | ValueType::F32 => self.with_types::<K, u32>(),
+            ValueType::U64 | ValueType::I64 | ValueType::F64 => self.with_types::<K, u64>(),
             ValueType::U128 => self.with_types::<K, u128>(),
         }
     }
