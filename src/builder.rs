@@ -74,14 +74,15 @@ impl<K: Key, V: Value> Builder<K, V> {
         Builder { device: Some(device), ..self }
     }
 
-    /// On the CPU: this many worker threads of the dictionary's own. If nothing is said it shares
-    /// the process's pool, with a thread for each core.
+    /// On the CPU: this many worker threads of the dictionary's own, at most 1,024. If nothing is
+    /// said it shares the process's pool, with a thread for each core.
     pub fn threads(self, threads: usize) -> Self {
         Builder { threads: Some(threads), ..self }
     }
 
-    /// The most bytes that the dictionary, its clones and its snapshots may take together, working
-    /// space included. A call that would need more is an [`Error::OutOfMemory`], and changes
+    /// The most bytes that the dictionary, its clones and its snapshots may take together, with the
+    /// working space of sorting, merging and searching. (Answers, and keys on their way in or out of a
+    /// call, are the caller's and not counted.) A call that would need more is an [`Error::OutOfMemory`], and changes
     /// nothing. Taking in a batch needs room for what is merged beside what there is: allow about
     /// 2.5 times the size of the pairs.
     pub fn memory_limit(self, bytes: u64) -> Self {

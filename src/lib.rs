@@ -29,8 +29,8 @@
 //! # How it works
 //!
 //! A batch is sorted into a *run*: an immutable sorted array. Runs lie in *levels*, each twice as
-//! large as the one above; a batch that finds its level full is merged with what it finds, and goes
-//! on down, as a carry goes through a binary counter. So n pairs take O(log n) merges each, and a
+//! large as the one before; a batch that finds its level full is merged with what it finds, and goes
+//! on to the next, as a carry goes through a binary counter. So n pairs take O(log n) merges each, and a
 //! query searches O(log n) runs.
 //!
 //! Each entry carries two bits: whether it is *live* (or a tombstone), and whether it *shadows* an

@@ -342,12 +342,7 @@ impl<K: Key, V: Value> Pair<K, V> {
         let Pair { dictionary, model } = self;
         match operation {
             Operation::Lookup(keys) => check_lookups(dictionary, model, keys),
-            Operation::Count(ranges) => {
-                let (lo, hi) = unzip(ranges);
-                let expected: Vec<u64> =
-                    ranges.iter().map(|&(lo, hi)| model.count(lo, hi)).collect();
-                same("counts", &answered(dictionary.count(&lo, &hi))?, &expected)
-            }
+            Operation::Count(ranges) => check_counts(dictionary, model, ranges),
             Operation::Range(ranges) => check_ranges(dictionary, model, ranges),
             Operation::Nearest(keys) => check_nearest(dictionary, model, keys),
             Operation::Rank(keys) => {
@@ -373,6 +368,21 @@ fn check_lookups<K: Key, V: Value>(
     same("values", &bytes_of_each(&values), &bytes_of_each(&expected))?;
     let found: Vec<bool> = expected.iter().map(Option::is_some).collect();
     same("keys contained", &answered(snapshot.contains(keys))?, &found)
+}
+
+fn check_counts<K: Key, V: Value>(
+    snapshot: &Snapshot<K, V>,
+    model: &Model<K, V>,
+    ranges: &[(K, K)],
+) -> Result<(), String> {
+    let (lo, hi) = unzip(ranges);
+    let expected: Vec<u64> = ranges.iter().map(|&(lo, hi)| model.count(lo, hi)).collect();
+    same("counts", &answered(snapshot.count(&lo, &hi))?, &expected)?;
+    for (&(lo, hi), count) in ranges.iter().zip(expected) {
+        let last = u64::from(count > 0 && model.lookup(hi).is_some());
+        same("half-open count", &answered(snapshot.count_in(lo..hi))?, &(count - last))?;
+    }
+    Ok(())
 }
 
 fn check_ranges<K: Key, V: Value>(

@@ -141,9 +141,18 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     /// # }
     /// ```
     pub fn range(&self, lo: &[K], hi: &[K]) -> Result<Ranges<K, V>, Error> {
+        check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
+        self.ordered_ranges(&key::encode(lo)?, &key::encode(hi)?)
+    }
+
+    /// The pairs of ranges whose ends are mapped already.
+    fn ordered_ranges(&self, lo: &[K::Ordered], hi: &[K::Ordered]) -> Result<Ranges<K, V>, Error> {
         let mut offsets = try_zeroed(lo.len() + 1)?;
-        let total = self.range_offsets_into(lo, hi, &mut offsets)?;
-        let (mut keys, mut values) = (try_zeroed(total)?, try_zeroed(total)?);
+        with_store!(&self.store, store => {
+            store.engine.range_offsets(store.runs(), lo, hi, &mut offsets)
+        })?;
+        let (mut keys, mut values) =
+            (try_zeroed(offsets[lo.len()])?, try_zeroed(offsets[lo.len()])?);
         self.range_fill(lo, hi, &offsets, &mut keys, &mut values)?;
         Ok(Ranges { offsets, keys, values })
     }
@@ -163,7 +172,8 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     ) -> Result<usize, Error> {
         let total = self.range_offsets_into(lo, hi, offsets)?;
         let (keys, values) = (first("keys", keys, total)?, first("values", values, total)?);
-        self.range_fill(lo, hi, &offsets[..=lo.len()], keys, values)?;
+        let (lo, hi) = (key::encode(lo)?, key::encode(hi)?);
+        self.range_fill(&lo, &hi, &offsets[..=lo.len()], keys, values)?;
         Ok(total)
     }
 
@@ -184,16 +194,15 @@ impl<K: Key, V: Value> Snapshot<K, V> {
 
     fn range_fill(
         &self,
-        lo: &[K],
-        hi: &[K],
+        lo: &[K::Ordered],
+        hi: &[K::Ordered],
         offsets: &[usize],
         keys: &mut [K],
         values: &mut [V],
     ) -> Result<(), Error> {
-        let (lo, hi) = (key::encode(lo)?, key::encode(hi)?);
         let ordered = key::lend(keys);
         with_store!(&self.store, store => {
-            store.engine.range_fill(store.runs(), (&lo, &hi), offsets, ordered, Some(values))
+            store.engine.range_fill(store.runs(), (lo, hi), offsets, ordered, Some(values))
         })?;
         key::decode(keys);
         Ok(())
@@ -244,7 +253,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         found: &mut [bool],
     ) -> Result<(), Error> {
         let keys = key::encode(keys)?;
-        self.pairs_into(keys.len(), out_keys, values, found, |store, out| {
+        self.pairs_into(keys.len(), ("out_keys", out_keys), values, found, |store, out| {
             with_store!(store, store => store.engine.nearest(store.runs(), side, &keys, out))
         })
     }
@@ -276,7 +285,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         values: &mut [V],
         found: &mut [bool],
     ) -> Result<(), Error> {
-        self.pairs_into(indices.len(), keys, values, found, |store, out| {
+        self.pairs_into(indices.len(), ("keys", keys), values, found, |store, out| {
             with_store!(store, store => store.engine.select(store.runs(), indices, out))
         })
     }
@@ -285,12 +294,12 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     fn pairs_into(
         &self,
         len: usize,
-        keys: &mut [K],
+        (name, keys): (&'static str, &mut [K]),
         values: &mut [V],
         found: &mut [bool],
         query: impl FnOnce(&AnyStore<K::Ordered, V>, PairsOut<'_, K::Ordered, V>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let keys = first("keys", keys, len)?;
+        let keys = first(name, keys, len)?;
         let values = first("values", values, len)?;
         let found = first("found", found, len)?;
         query(&self.store, PairsOut { keys: key::lend(keys), values, found: &mut *found })?;
@@ -327,10 +336,13 @@ impl<K: Key, V: Value> Snapshot<K, V> {
 
     /// How many keys are in one range, written as Rust writes ranges: `..`, `1..5`, `2.5..=3.0`.
     pub fn count_in(&self, range: impl RangeBounds<K>) -> Result<u64, Error> {
-        match closed(range) {
-            Some((lo, hi)) => Ok(self.count(&[lo], &[hi])?[0]),
-            None => Ok(0),
+        let mut count = [0];
+        if let Some((lo, hi)) = closed(range) {
+            with_store!(&self.store, store => {
+                store.engine.count(store.runs(), &[lo], &[hi], &mut count)
+            })?;
         }
+        Ok(count[0])
     }
 
     /// The pairs of one range, in key order.
@@ -345,7 +357,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     pub fn pairs_in(&self, range: impl RangeBounds<K>) -> Result<Vec<(K, V)>, Error> {
         match closed(range) {
             Some((lo, hi)) => {
-                let Ranges { keys, values, .. } = self.range(&[lo], &[hi])?;
+                let Ranges { keys, values, .. } = self.ordered_ranges(&[lo], &[hi])?;
                 collect(keys.len(), keys.into_iter().zip(values))
             }
             None => Ok(Vec::new()),
@@ -437,8 +449,11 @@ fn pairs<K: Key, V: Value>(
     collect(len, answers.map(|(pair, found)| found.then_some(pair)))
 }
 
-/// The least and the greatest key of a range; `None` if no key can be in it.
-fn closed<K: Key>(range: impl RangeBounds<K>) -> Option<(K, K)> {
+/// The ends of a range, mapped; `None` if no key can be in it.
+///
+/// The integer beside an excluded float may be no key's (there is one below that of 0, where −0 would
+/// be, and there are some below that of NaN), so it is not turned back into a key.
+fn closed<K: Key>(range: impl RangeBounds<K>) -> Option<(K::Ordered, K::Ordered)> {
     let lo = match range.start_bound() {
         Bound::Included(key) => key.to_ordered(),
         Bound::Excluded(key) => key.to_ordered().next()?,
@@ -449,7 +464,5 @@ fn closed<K: Key>(range: impl RangeBounds<K>) -> Option<(K, K)> {
         Bound::Excluded(key) => key.to_ordered().previous()?,
         Bound::Unbounded => K::HIGHEST.to_ordered(),
     };
-    // Past either end there may be integers that are no key: they hold nothing.
-    let clamp = |key: K::Ordered| key.clamp(K::LOWEST.to_ordered(), K::HIGHEST.to_ordered());
-    (lo <= hi).then(|| (K::from_ordered(clamp(lo)), K::from_ordered(clamp(hi))))
+    (lo <= hi).then_some((lo, hi))
 }

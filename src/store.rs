@@ -15,8 +15,8 @@ use crate::value::Value;
 #[non_exhaustive]
 pub enum CleanupPolicy {
     /// The dictionary cleans itself when stale entries outnumber live keys by more than a batch:
-    /// after a call it holds at most 2·len + b entries, at no amortised cost. (A self-cleanup that
-    /// finds no memory is put off, not an error.)
+    /// after a call it holds at most 2·len + b entries. A cleanup moves no more entries than were
+    /// updated since the last. (One that finds no memory is put off, not an error.)
     #[default]
     Automatic,
     /// Only [`Dictionary::cleanup`](crate::Dictionary::cleanup) does.

@@ -4,8 +4,27 @@ use bytemuck::Pod;
 
 /// A type of value: any plain data ([`bytemuck::Pod`]) of 0, 4, 8 or 16 bytes.
 ///
-/// `()` makes the dictionary a set. Numbers, arrays of them and one's own `#[repr(C)]` structs that
-/// derive `Pod` are values. Another width does not compile:
+/// `()` makes the dictionary a set. Numbers and arrays of them are values, and so are one's own
+/// structs, with the crate `bytemuck` and its feature `derive`:
+///
+/// ```
+/// #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C)]
+/// struct Particle {
+///     position: [f32; 3],
+///     name: u32,
+/// }
+///
+/// # fn main() -> Result<(), gpulsm::Error> {
+/// let particle = Particle { position: [0.5, 1.0, 2.0], name: 7 };
+/// let mut cells = gpulsm::Dictionary::<u64, Particle>::new();
+/// cells.set(12, particle)?;
+/// assert_eq!(cells.get(12)?, Some(particle));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Another width does not compile:
 ///
 /// ```compile_fail
 /// let dictionary = gpulsm::Dictionary::<u32, [u8; 3]>::new();

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 /// A dynamic, ordered dictionary for GPUs and CPUs, from the terminal.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "gpulsm", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

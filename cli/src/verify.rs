@@ -14,7 +14,7 @@ const LIST: u64 = 100;
 #[derive(Args)]
 pub struct Verify {
     /// How many operations to do in all
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
 
     /// Where the pseudo-random lists start; the same seed gives the same lists
@@ -30,8 +30,8 @@ pub struct Verify {
     value: ValueType,
 
     /// The batch size b of every dictionary; drawn anew for each list if not given
-    #[arg(long)]
-    batch_size: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    batch_size: Option<u64>,
 
     /// Where the dictionaries live: best, cpu, cuda or cuda:N
     #[arg(long, default_value = "best")]
@@ -84,6 +84,8 @@ impl Verify {
     }
 
     fn with_types<K: Key, V: Value + Debug>(&self) -> Result<ExitCode, Error> {
+        let lists = self.ops.div_ceil(LIST);
+        println!("{} operations in {lists} lists on {}, seed {}", self.ops, self.device, self.seed);
         let (mut passed, mut failed) = (0, 0);
         for (list, start) in (0..self.ops).step_by(LIST as usize).enumerate() {
             let seed = self.seed.wrapping_add((list as u64) << 32);
@@ -91,7 +93,7 @@ impl Verify {
             let drawn = draw.batch_size();
             let dictionary = Dictionary::<K, V>::builder()
                 .device(self.device)
-                .batch_size(self.batch_size.unwrap_or(drawn))
+                .batch_size(self.batch_size.map_or(drawn, |size| size as usize))
                 .build()?;
             let operations = (0..LIST.min(self.ops - start)).map(|_| draw.operation());
             match check(dictionary, operations) {

@@ -2,7 +2,7 @@
 //!
 //! A block is what all sources have between two keys, and stays in the cache. Within it neighbours in
 //! age are merged two at a time, the shortest first; the last merge writes to the output. Since each
-//! run is about twice as long as the one above it, an entry is moved twice on average.
+//! run is about twice as long as the one before it, an entry is moved twice on average.
 
 use std::ops::Range;
 
@@ -41,6 +41,14 @@ impl<B, V> Piece<'_, B, V> {
         match self {
             Piece::Source(entries) => entries.keys.len(),
             Piece::Merged(_, len) => *len,
+        }
+    }
+
+    /// The buffer that can be used again.
+    fn into_buffer(self) -> Option<EntriesBuffer<B, V>> {
+        match self {
+            Piece::Source(_) => None,
+            Piece::Merged(buffer, _) => Some(buffer),
         }
     }
 }
@@ -164,13 +172,10 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         }
         let kept = match &pieces[..] {
             [] => 0,
-            [only] => self.copy_one(only.entries(), keep, out),
+            [only] => copy_kept(only.entries(), keep.mask(), out, self.marked),
             [newer, older, ..] => self.merge_two(newer, older, keep.mask(), out),
         };
-        free.extend(pieces.into_iter().filter_map(|piece| match piece {
-            Piece::Merged(buffer, _) => Some(buffer),
-            Piece::Source(_) => None,
-        }));
+        free.extend(pieces.into_iter().filter_map(Piece::into_buffer));
         self.unpacked = unpacked;
         self.free = free;
         Ok(kept)
@@ -218,20 +223,8 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         };
         let len = self.merge_two(&pieces[at], &pieces[at + 1], byte::PRESENT, out);
         let merged = pieces.splice(at..at + 2, [Piece::Merged(buffer, len)]);
-        free.extend(merged.filter_map(|piece| match piece {
-            Piece::Merged(buffer, _) => Some(buffer),
-            Piece::Source(_) => None,
-        }));
+        free.extend(merged.filter_map(Piece::into_buffer));
         Ok(())
-    }
-
-    fn copy_one(
-        &self,
-        entries: EntriesRef<'_, B, V>,
-        keep: Keep,
-        out: EntriesMut<'_, B, V>,
-    ) -> usize {
-        copy_kept(entries, keep.mask(), out, self.marked)
     }
 
     fn merge_two(

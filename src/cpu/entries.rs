@@ -23,13 +23,12 @@ pub(crate) type EntriesMut<'a, B, V> = Entries<&'a mut [B], &'a mut [V], &'a mut
 pub(crate) type EntriesBuffer<B, V> = Entries<Buffer<B>, Buffer<V>, Buffer<u8>>;
 
 impl<'a, B, V> EntriesRef<'a, B, V> {
+    /// The entries from `start` on.
     pub fn from(&self, start: usize) -> EntriesRef<'a, B, V> {
         let marks = if self.marks.is_empty() { &[] } else { &self.marks[start..] };
         Entries { keys: &self.keys[start..], values: &self.values[start..], marks }
     }
-}
 
-impl<'a, B, V> EntriesRef<'a, B, V> {
     /// The same with slices of visibly equal lengths, which spares the loop over them its checks.
     fn even<const MARKED: bool>(self) -> Self {
         let len = self.keys.len();

@@ -11,6 +11,9 @@ use crate::error::Error;
 /// costs more than it saves.
 const WORTH_SHARING: usize = 1 << 12;
 
+/// More threads than this are taken for a mistake.
+const MOST_THREADS: usize = 1024;
+
 /// Worker threads: the process's own pool, or one for this dictionary alone.
 #[derive(Clone)]
 pub(crate) struct Workers {
@@ -23,9 +26,9 @@ impl Workers {
     pub fn new(threads: Option<usize>) -> Result<Self, Error> {
         match threads {
             None => Ok(Workers { pool: None, threads: rayon::current_num_threads() }),
-            Some(0) => {
-                let reason = "a dictionary needs at least one".into();
-                Err(Error::Threads { threads: 0, reason })
+            Some(threads) if !(1..=MOST_THREADS).contains(&threads) => {
+                let reason = format!("from 1 to {MOST_THREADS} are allowed");
+                Err(Error::Threads { threads, reason })
             }
             Some(1) => Ok(Workers { pool: None, threads: 1 }),
             Some(threads) => {

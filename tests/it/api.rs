@@ -52,7 +52,8 @@ fn buffers_that_are_too_short_are_told_what_is_needed() {
     assert!(d.count_into(&[1, 2], &[1, 2], &mut [0]).is_err());
     assert!(d.rank_into(&[1, 2], &mut [0]).is_err());
     assert!(d.select_into(&[1, 2], &mut [0; 2], &mut [0; 2], &mut [false]).is_err());
-    assert!(d.successor_into(&[1, 2], &mut [0], &mut [0; 2], &mut found).is_err());
+    let error = d.successor_into(&[1, 2], &mut [0], &mut [0; 2], &mut found).unwrap_err();
+    assert_eq!(error, Error::BufferTooSmall { buffer: "out_keys", needed: 2, given: 1 });
 }
 
 #[test]
@@ -113,6 +114,12 @@ fn ranges_as_rust_writes_them() {
     assert_eq!(floats.count_in(..=f32::INFINITY), Ok(2));
     assert_eq!(floats.count_in(..), Ok(3));
     assert_eq!(floats.count_in(-0.0..1.0), Ok(1));
+    assert_eq!(floats.count_in(..0.0), Ok(0));
+    assert_eq!(floats.count_in(-1.0..-0.0), Ok(0));
+    assert_eq!(floats.count_in(..f32::NAN), Ok(2));
+    assert_eq!(floats.pairs_in(..f32::NAN), Ok(vec![(0.0, ()), (1.0, ())]));
+    assert_eq!(floats.pairs_in((Excluded(-0.0), Excluded(f32::NAN))), Ok(vec![(1.0, ())]));
+    assert_eq!(floats.count_in((Excluded(f32::INFINITY), Unbounded)), Ok(1));
     assert_eq!(floats.count_in((Excluded(f32::NAN), Unbounded)), Ok(0));
     assert_eq!(floats.count_in(..f32::NEG_INFINITY), Ok(0));
 }
@@ -192,7 +199,10 @@ fn settings_that_make_no_sense_are_errors() {
         "a batch size of 0 is out of range: it must be from 1 to 1099511627776"
     );
     assert!(builder().batch_size(usize::MAX).build().is_err());
-    assert!(matches!(builder().threads(0).build(), Err(Error::Threads { threads: 0, .. })));
+    for threads in [0, 1025, usize::MAX] {
+        let error = builder().threads(threads).build().unwrap_err();
+        assert!(error.to_string().ends_with("from 1 to 1024 are allowed"), "{error}");
+    }
     assert!(builder().batch_size(1).threads(3).build().is_ok());
     let small = builder().memory_limit(100).build().map(|mut d| d.insert(&[0; 100], &[0; 100]));
     assert!(matches!(small, Ok(Err(Error::OutOfMemory { free: Some(100), .. }))));
