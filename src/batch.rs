@@ -4,7 +4,7 @@
 //! inserted and deleted is deleted.
 
 use crate::error::{Error, check_lengths};
-use crate::key::{self, Key};
+use crate::key::{self, Key, OrderedKey};
 use crate::value::Value;
 use std::borrow::Cow;
 
@@ -41,11 +41,11 @@ impl<'a, K: Key, V: Value> Batch<'a, K, V> {
     }
 
     /// The batch as engines take it, once its lengths are found to agree.
-    pub(crate) fn check(&self) -> Result<Updates<'a, K::Ordered, V>, Error> {
+    pub(crate) fn check(&self) -> Result<Updates<'a, K::Ordered>, Error> {
         check_lengths(("keys", self.keys.len()), ("values", self.values.len()))?;
         Ok(Updates {
             keys: key::encode(self.keys)?,
-            values: Cow::Borrowed(self.values),
+            values: bytemuck::cast_slice(self.values),
             deletes: key::encode(self.deletes)?,
             order: Order::Any,
         })
@@ -54,11 +54,11 @@ impl<'a, K: Key, V: Value> Batch<'a, K, V> {
 
 /// A checked batch with its keys mapped: what [`Engine::absorb`](crate::device::Engine::absorb) takes.
 #[derive(Clone)]
-pub(crate) struct Updates<'a, B: Clone, V: Clone> {
+pub struct Updates<'a, B: Clone> {
     /// Keys to insert…
     pub keys: Cow<'a, [B]>,
-    /// …and their values.
-    pub values: Cow<'a, [V]>,
+    /// …and the bytes of their values.
+    pub values: &'a [u8],
     /// Keys to delete; they win over inserts of the same key.
     pub deletes: Cow<'a, [B]>,
     /// Whether engines must sort.
@@ -67,23 +67,23 @@ pub(crate) struct Updates<'a, B: Clone, V: Clone> {
 
 /// What is known of the order of a batch's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// Nothing.
     Any,
     /// Inserts are strictly ascending, and so are deletes.
     Sorted,
 }
 
-impl<'a, B: Key<Ordered = B>, V: Value> Updates<'a, B, V> {
+impl<'a, B: OrderedKey> Updates<'a, B> {
     /// A batch that changes nothing.
     pub fn none() -> Self {
-        Self::sorted(Vec::new(), Vec::new())
+        Self::sorted::<()>(Cow::Borrowed(&[]), &[])
     }
 
     /// Inserts whose keys are strictly ascending.
-    pub fn sorted(keys: impl Into<Cow<'a, [B]>>, values: impl Into<Cow<'a, [V]>>) -> Self {
-        let deletes = Cow::Borrowed(&[][..]);
-        Updates { keys: keys.into(), values: values.into(), deletes, order: Order::Sorted }
+    pub fn sorted<V: Value>(keys: Cow<'a, [B]>, values: &'a [V]) -> Self {
+        let values = bytemuck::cast_slice(values);
+        Updates { keys, values, deletes: Cow::Borrowed(&[]), order: Order::Sorted }
     }
 
     /// Deletes whose keys are strictly ascending.

@@ -3,13 +3,12 @@
 use std::marker::PhantomData;
 
 use crate::batch::{Batch, Updates};
-use crate::cpu::{Cpu, CpuEngine};
 use crate::device::Device;
 use crate::dictionary::Dictionary;
 use crate::error::{Error, check_lengths};
 use crate::key::{self, Key};
 use crate::snapshot::Snapshot;
-use crate::store::{AnyStore, CleanupPolicy, Store};
+use crate::store::{CleanupPolicy, Open, Settings};
 use crate::value::Value;
 
 /// Makes a [`Dictionary`] with other than the usual settings.
@@ -31,11 +30,8 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`, `bulk_build` or `from_sorted` is called"]
 pub struct Builder<K, V> {
-    batch_size: usize,
     device: Option<Device>,
-    threads: Option<usize>,
-    memory_limit: Option<u64>,
-    cleanup: CleanupPolicy,
+    settings: Settings,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -50,11 +46,13 @@ impl<K, V> Builder<K, V> {
 impl<K: Key, V: Value> Default for Builder<K, V> {
     fn default() -> Self {
         Builder {
-            batch_size: Self::DEFAULT_BATCH_SIZE,
             device: None,
-            threads: None,
-            memory_limit: None,
-            cleanup: CleanupPolicy::default(),
+            settings: Settings {
+                batch_size: Self::DEFAULT_BATCH_SIZE,
+                policy: CleanupPolicy::default(),
+                threads: None,
+                memory_limit: None,
+            },
             types: PhantomData,
         }
     }
@@ -65,8 +63,9 @@ impl<K: Key, V: Value> Builder<K, V> {
     ///
     /// Any call may be shorter or longer. A larger b means fewer levels and faster queries; with a
     /// b near the usual length of a call, taking one in costs least.
-    pub fn batch_size(self, batch_size: usize) -> Self {
-        Builder { batch_size, ..self }
+    pub fn batch_size(mut self, batch_size: usize) -> Self {
+        self.settings.batch_size = batch_size;
+        self
     }
 
     /// Where the dictionary lives; [`Device::best`] if nothing is said.
@@ -76,8 +75,9 @@ impl<K: Key, V: Value> Builder<K, V> {
 
     /// On the CPU: this many worker threads of the dictionary's own, at most 1,024. If nothing is
     /// said it shares the process's pool, with a thread for each core.
-    pub fn threads(self, threads: usize) -> Self {
-        Builder { threads: Some(threads), ..self }
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.settings.threads = Some(threads);
+        self
     }
 
     /// The most bytes that the dictionary, its clones and its snapshots may take together, with the
@@ -85,24 +85,25 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// call, are the caller's and not counted.) A call that would need more is an [`Error::OutOfMemory`], and changes
     /// nothing. Taking in a batch needs room for what is merged beside what there is: allow about
     /// 2.5 times the size of the pairs.
-    pub fn memory_limit(self, bytes: u64) -> Self {
-        Builder { memory_limit: Some(bytes), ..self }
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.settings.memory_limit = Some(bytes);
+        self
     }
 
     /// When stale entries are removed; by itself, if nothing is said.
-    pub fn cleanup(self, cleanup: CleanupPolicy) -> Self {
-        Builder { cleanup, ..self }
+    pub fn cleanup(mut self, cleanup: CleanupPolicy) -> Self {
+        self.settings.policy = cleanup;
+        self
     }
 
     /// An empty dictionary.
     pub fn build(self) -> Result<Dictionary<K, V>, Error> {
-        let _ = V::WIDTH; // A width that no device knows does not compile.
-        if self.batch_size == 0 || self.batch_size > Self::MAX_BATCH_SIZE {
-            return Err(Error::BatchSize { given: self.batch_size });
+        let given = self.settings.batch_size;
+        if given == 0 || given > Self::MAX_BATCH_SIZE {
+            return Err(Error::BatchSize { given });
         }
         let device = self.device.unwrap_or_else(Device::best);
-        let engine = CpuEngine::new(Cpu::new(self.memory_limit, self.threads)?);
-        let store = AnyStore::Cpu(Store::new(engine, self.batch_size, self.cleanup));
+        let store = K::Ordered::open(&self.settings, V::WIDTH)?;
         Ok(Dictionary::from_snapshot(Snapshot::new(device, store)))
     }
 

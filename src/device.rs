@@ -6,7 +6,6 @@ use std::str::FromStr;
 use crate::batch::Updates;
 use crate::error::Error;
 use crate::key::OrderedKey;
-use crate::value::Value;
 
 /// Where a dictionary lives: chosen at run time.
 ///
@@ -70,16 +69,13 @@ impl FromStr for Device {
 ///
 /// Verbs take everything at once, so that a device may fuse steps, and never ask for a run's true
 /// length: merging drops entries, so a GPU knows that length before the host does. The host works
-/// with [`bound`](Engine::bound).
-pub(crate) trait Engine: Clone {
+/// with [`bound`](Engine::bound). Values are bytes here: an engine knows their width and nothing else.
+pub(crate) trait Engine: Clone + Send + Sync + 'static {
     /// Keys as this engine sorts them.
     type Key: OrderedKey;
 
-    /// Values.
-    type Value: Value;
-
     /// A run on this device. Cheap to clone: clones share their memory.
-    type Run: Clone;
+    type Run: Clone + Send + Sync;
 
     /// How many entries the run has at most, as far as the host knows now.
     fn bound(&self, run: &Self::Run) -> usize;
@@ -91,7 +87,7 @@ pub(crate) trait Engine: Clone {
     /// With no updates and every run carried, this is a cleanup. `None` where nothing is left.
     fn absorb(
         &self,
-        updates: &Updates<'_, Self::Key, Self::Value>,
+        updates: &Updates<'_, Self::Key>,
         carried: &[Self::Run],
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error>;
@@ -99,62 +95,8 @@ pub(crate) trait Engine: Clone {
     /// How many keys are live in all.
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error>;
 
-    /// Whether each key is there and, where wanted, its value; 0 where it is not.
-    fn lookup(
-        &self,
-        runs: &[Self::Run],
-        keys: &[Self::Key],
-        values: Option<&mut [Self::Value]>,
-        found: &mut [bool],
-    ) -> Result<(), Error>;
-
-    /// How many live keys each closed range has.
-    fn count(
-        &self,
-        runs: &[Self::Run],
-        lo: &[Self::Key],
-        hi: &[Self::Key],
-        out: &mut [u64],
-    ) -> Result<(), Error>;
-
-    /// How many live keys are less than each key.
-    fn rank(&self, runs: &[Self::Run], keys: &[Self::Key], out: &mut [u64]) -> Result<(), Error>;
-
-    /// Where the answer to each range begins when all are laid end to end, and where the last ends.
-    fn range_offsets(
-        &self,
-        runs: &[Self::Run],
-        lo: &[Self::Key],
-        hi: &[Self::Key],
-        offsets: &mut [usize],
-    ) -> Result<(), Error>;
-
-    /// The pairs of each range at its offset, as [`range_offsets`](Engine::range_offsets) gave them.
-    fn range_fill(
-        &self,
-        runs: &[Self::Run],
-        ranges: (&[Self::Key], &[Self::Key]),
-        offsets: &[usize],
-        keys: &mut [Self::Key],
-        values: Option<&mut [Self::Value]>,
-    ) -> Result<(), Error>;
-
-    /// The live pair at each place in key order.
-    fn select(
-        &self,
-        runs: &[Self::Run],
-        indices: &[u64],
-        out: PairsOut<'_, Self::Key, Self::Value>,
-    ) -> Result<(), Error>;
-
-    /// The live pair nearest to each key, itself included, on one side of it.
-    fn nearest(
-        &self,
-        runs: &[Self::Run],
-        side: Side,
-        keys: &[Self::Key],
-        out: PairsOut<'_, Self::Key, Self::Value>,
-    ) -> Result<(), Error>;
+    /// Writes the answers to a batch of queries where the query says.
+    fn answer(&self, runs: &[Self::Run], query: Query<'_, Self::Key>) -> Result<(), Error>;
 
     /// What the run holds and takes.
     fn run_stats(&self, run: &Self::Run) -> Result<RunStats, Error>;
@@ -168,11 +110,44 @@ pub(crate) trait Engine: Clone {
     /// Whether the parts of a run that only this device knows (fences, running counts) agree with
     /// its entries.
     fn validate_run(&self, run: &Self::Run) -> Result<(), String>;
+
+    /// For tests: makes the allocation after the next `n` fail, once.
+    fn fail_after(&self, n: u64);
 }
 
-/// Which neighbour [`Engine::nearest`] looks for.
+/// A batch of queries of one kind, and where their answers go.
+pub enum Query<'a, B> {
+    /// Whether each key is there and, where wanted, its value; 0 where it is not.
+    Lookup { keys: &'a [B], values: Option<&'a mut [u8]>, found: &'a mut [bool] },
+
+    /// How many live keys each closed range has.
+    Count { lo: &'a [B], hi: &'a [B], counts: &'a mut [u64] },
+
+    /// How many live keys are less than each key.
+    Rank { keys: &'a [B], ranks: &'a mut [u64] },
+
+    /// Where the answer to each range begins when all are laid end to end, and where the last ends.
+    RangeOffsets { lo: &'a [B], hi: &'a [B], offsets: &'a mut [usize] },
+
+    /// The pairs of each range at its offset, as [`RangeOffsets`](Query::RangeOffsets) gave them.
+    RangeFill {
+        lo: &'a [B],
+        hi: &'a [B],
+        offsets: &'a [usize],
+        keys: &'a mut [B],
+        values: Option<&'a mut [u8]>,
+    },
+
+    /// The live pair at each place in key order.
+    Select { indices: &'a [u64], pairs: PairsOut<'a, B> },
+
+    /// The live pair nearest to each key, itself included, on one side of it.
+    Nearest { side: Side, keys: &'a [B], pairs: PairsOut<'a, B> },
+}
+
+/// Which neighbour [`Query::Nearest`] looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     /// The least key that is not less.
     Successor,
     /// The greatest key that is not greater.
@@ -180,9 +155,9 @@ pub(crate) enum Side {
 }
 
 /// Where answers of at most one pair per query go; 0 where nothing was found.
-pub(crate) struct PairsOut<'a, B, V> {
+pub struct PairsOut<'a, B> {
     pub keys: &'a mut [B],
-    pub values: &'a mut [V],
+    pub values: &'a mut [u8],
     pub found: &'a mut [bool],
 }
 

@@ -5,12 +5,11 @@ use std::ops::Deref;
 
 use crate::batch::{Batch, Updates};
 use crate::builder::Builder;
-use crate::device::Engine;
+use crate::device::Query;
 use crate::error::{Error, check_lengths, try_zeroed};
 use crate::iter::Iter;
 use crate::key::{self, Key};
 use crate::snapshot::Snapshot;
-use crate::store::with_store;
 use crate::value::Value;
 
 /// A dynamic, ordered dictionary, changed and asked in batches.
@@ -80,18 +79,18 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     pub fn delete_range(&mut self, lo: &[K], hi: &[K]) -> Result<(), Error> {
         check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
         let (lo, hi) = union(&key::encode(lo)?, &key::encode(hi)?);
-        with_store!(self.now.store_mut(), store => {
-            let mut offsets = try_zeroed(lo.len() + 1)?;
-            store.engine.range_offsets(store.runs(), &lo, &hi, &mut offsets)?;
-            let doomed = offsets[lo.len()];
-            if doomed as u64 == store.len()? {
-                store.levels.clear();
-                return Ok(());
-            }
-            let mut keys = try_zeroed(doomed)?;
-            store.engine.range_fill(store.runs(), (&lo, &hi), &offsets, &mut keys, None)?;
-            store.take_in(&Updates::sorted_deletes(keys))
-        })
+        let store = self.now.store_mut();
+        let mut offsets = try_zeroed(lo.len() + 1)?;
+        store.answer(Query::RangeOffsets { lo: &lo, hi: &hi, offsets: &mut offsets })?;
+        let doomed = offsets[lo.len()];
+        if doomed as u64 == store.len()? {
+            store.clear();
+            return Ok(());
+        }
+        let mut keys = try_zeroed(doomed)?;
+        let (lo, hi, offsets) = (&lo, &hi, &offsets);
+        store.answer(Query::RangeFill { lo, hi, offsets, keys: &mut keys, values: None })?;
+        store.take_in(&Updates::sorted_deletes(keys))
     }
 
     /// Takes in one mixed batch of inserts and deletes.
@@ -105,8 +104,8 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         self.take_in(&Updates::sorted(key::encode(&keys)?, &values))
     }
 
-    pub(crate) fn take_in(&mut self, updates: &Updates<'_, K::Ordered, V>) -> Result<(), Error> {
-        with_store!(self.now.store_mut(), store => store.take_in(updates))
+    pub(crate) fn take_in(&mut self, updates: &Updates<'_, K::Ordered>) -> Result<(), Error> {
+        self.now.store_mut().take_in(updates)
     }
 
     /// Inserts one key, replacing what it had. A batch of many costs far less than many of one.
@@ -121,12 +120,12 @@ impl<K: Key, V: Value> Dictionary<K, V> {
 
     /// Removes every stale entry and leaves one run. No answer changes.
     pub fn cleanup(&mut self) -> Result<(), Error> {
-        with_store!(self.now.store_mut(), store => store.cleanup())
+        self.now.store_mut().cleanup()
     }
 
     /// Removes everything.
     pub fn clear(&mut self) {
-        with_store!(self.now.store_mut(), store => store.levels.clear())
+        self.now.store_mut().clear();
     }
 
     /// The dictionary as it is now, frozen: it can be read from other threads while this one goes
@@ -138,7 +137,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// For tests: makes the allocation after the next `n` fail, once.
     #[doc(hidden)]
     pub fn fail_allocation_after(&self, n: u64) {
-        with_store!(self.now.store(), store => store.engine.cpu.fail_after(n));
+        self.now.store().fail_after(n);
     }
 }
 

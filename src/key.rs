@@ -9,6 +9,7 @@ use std::hash::Hash;
 use bytemuck::Pod;
 
 use crate::error::{Error, try_with_capacity};
+use crate::store::Open;
 
 /// A type of key: `u32`, `u64`, `i32`, `i64`, `f32` or `f64`.
 ///
@@ -32,7 +33,7 @@ pub trait Key: sealed::Sealed + Pod + Debug + Display + Send + Sync + PartialOrd
 }
 
 /// An integer that engines sort by: `u32` or `u64`.
-pub trait OrderedKey: Key<Ordered = Self> + Ord + Hash + Default {
+pub trait OrderedKey: Key<Ordered = Self> + Ord + Hash + Default + Open {
     /// The key after this one, unless it is the largest.
     fn next(self) -> Option<Self>;
 

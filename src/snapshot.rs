@@ -1,15 +1,16 @@
 //! A frozen view of a dictionary: everything that can be asked.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-use crate::device::{Device, Engine, PairsOut, Side};
+use crate::device::{Device, PairsOut, Query, Side};
 use crate::error::{Error, check_buffer, check_lengths, try_with_capacity, try_zeroed};
 use crate::iter::Iter;
 use crate::key::{self, Key, OrderedKey};
 use crate::ranges::Ranges;
 use crate::stats::Stats;
-use crate::store::{AnyStore, CleanupPolicy, with_store};
+use crate::store::{AnyStore, CleanupPolicy};
 use crate::value::Value;
 
 /// A dictionary as it was at one moment, made by [`Dictionary::snapshot`](crate::Dictionary::snapshot).
@@ -33,23 +34,24 @@ use crate::value::Value;
 #[derive(Clone)]
 pub struct Snapshot<K: Key, V: Value> {
     device: Device,
-    store: AnyStore<K::Ordered, V>,
+    store: Box<dyn AnyStore<K::Ordered>>,
+    values: PhantomData<V>,
 }
 
 /// Answers of at most one pair per query.
 type MaybePairs<K, V> = Vec<Option<(K, V)>>;
 
 impl<K: Key, V: Value> Snapshot<K, V> {
-    pub(crate) fn new(device: Device, store: AnyStore<K::Ordered, V>) -> Self {
-        Snapshot { device, store }
+    pub(crate) fn new(device: Device, store: Box<dyn AnyStore<K::Ordered>>) -> Self {
+        Snapshot { device, store, values: PhantomData }
     }
 
-    pub(crate) fn store(&self) -> &AnyStore<K::Ordered, V> {
-        &self.store
+    pub(crate) fn store(&self) -> &dyn AnyStore<K::Ordered> {
+        &*self.store
     }
 
-    pub(crate) fn store_mut(&mut self) -> &mut AnyStore<K::Ordered, V> {
-        &mut self.store
+    pub(crate) fn store_mut(&mut self) -> &mut dyn AnyStore<K::Ordered> {
+        &mut *self.store
     }
 
     /// The device that holds the dictionary.
@@ -59,17 +61,17 @@ impl<K: Key, V: Value> Snapshot<K, V> {
 
     /// The batch size b.
     pub fn batch_size(&self) -> usize {
-        with_store!(&self.store, store => store.levels.ladder().batch_size())
+        self.store.batch_size()
     }
 
     /// When stale entries are removed.
     pub fn cleanup_policy(&self) -> CleanupPolicy {
-        with_store!(&self.store, store => store.policy)
+        self.store.policy()
     }
 
     /// How many keys there are, exactly.
     pub fn len(&self) -> Result<usize, Error> {
-        with_store!(&self.store, store => Ok(store.len()? as usize))
+        Ok(self.store.len()? as usize)
     }
 
     /// Whether there is no key.
@@ -94,10 +96,9 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         values: &mut [V],
         found: &mut [bool],
     ) -> Result<(), Error> {
-        let values = first("values", values, keys.len())?;
+        let values = Some(bytemuck::cast_slice_mut(first("values", values, keys.len())?));
         let found = first("found", found, keys.len())?;
-        let keys = key::encode(keys)?;
-        with_store!(&self.store, store => store.engine.lookup(store.runs(), &keys, Some(values), found))
+        self.store.answer(Query::Lookup { keys: &key::encode(keys)?, values, found })
     }
 
     /// For each key whether it is there.
@@ -110,8 +111,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     /// [`contains`](Snapshot::contains) into a buffer.
     pub fn contains_into(&self, keys: &[K], found: &mut [bool]) -> Result<(), Error> {
         let found = first("found", found, keys.len())?;
-        let keys = key::encode(keys)?;
-        with_store!(&self.store, store => store.engine.lookup(store.runs(), &keys, None, found))
+        self.store.answer(Query::Lookup { keys: &key::encode(keys)?, values: None, found })
     }
 
     /// For each i, how many keys k there are with `lo[i]` ≤ k ≤ `hi[i]`; 0 if `lo[i]` > `hi[i]`.
@@ -125,8 +125,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     pub fn count_into(&self, lo: &[K], hi: &[K], counts: &mut [u64]) -> Result<(), Error> {
         check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
         let counts = first("counts", counts, lo.len())?;
-        let (lo, hi) = (key::encode(lo)?, key::encode(hi)?);
-        with_store!(&self.store, store => store.engine.count(store.runs(), &lo, &hi, counts))
+        self.store.answer(Query::Count { lo: &key::encode(lo)?, hi: &key::encode(hi)?, counts })
     }
 
     /// For each i, the pairs with `lo[i]` ≤ key ≤ `hi[i]`, in key order.
@@ -148,11 +147,9 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     /// The pairs of ranges whose ends are mapped already.
     fn ordered_ranges(&self, lo: &[K::Ordered], hi: &[K::Ordered]) -> Result<Ranges<K, V>, Error> {
         let mut offsets = try_zeroed(lo.len() + 1)?;
-        with_store!(&self.store, store => {
-            store.engine.range_offsets(store.runs(), lo, hi, &mut offsets)
-        })?;
-        let (mut keys, mut values) =
-            (try_zeroed(offsets[lo.len()])?, try_zeroed(offsets[lo.len()])?);
+        self.store.answer(Query::RangeOffsets { lo, hi, offsets: &mut offsets })?;
+        let total = offsets[lo.len()];
+        let (mut keys, mut values) = (try_zeroed(total)?, try_zeroed(total)?);
         self.range_fill(lo, hi, &offsets, &mut keys, &mut values)?;
         Ok(Ranges { offsets, keys, values })
     }
@@ -170,10 +167,13 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         keys: &mut [K],
         values: &mut [V],
     ) -> Result<usize, Error> {
-        let total = self.range_offsets_into(lo, hi, offsets)?;
+        check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
+        let (lo, hi) = (&key::encode(lo)?, &key::encode(hi)?);
+        let offsets = first("offsets", offsets, lo.len() + 1)?;
+        self.store.answer(Query::RangeOffsets { lo, hi, offsets: &mut *offsets })?;
+        let total = offsets[lo.len()];
         let (keys, values) = (first("keys", keys, total)?, first("values", values, total)?);
-        let (lo, hi) = (key::encode(lo)?, key::encode(hi)?);
-        self.range_fill(&lo, &hi, &offsets[..=lo.len()], keys, values)?;
+        self.range_fill(lo, hi, offsets, keys, values)?;
         Ok(total)
     }
 
@@ -187,8 +187,8 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     ) -> Result<usize, Error> {
         check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
         let offsets = first("offsets", offsets, lo.len() + 1)?;
-        let (lo, hi) = (key::encode(lo)?, key::encode(hi)?);
-        with_store!(&self.store, store => store.engine.range_offsets(store.runs(), &lo, &hi, offsets))?;
+        let (lo, hi) = (&key::encode(lo)?, &key::encode(hi)?);
+        self.store.answer(Query::RangeOffsets { lo, hi, offsets: &mut *offsets })?;
         Ok(offsets[lo.len()])
     }
 
@@ -200,10 +200,9 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         keys: &mut [K],
         values: &mut [V],
     ) -> Result<(), Error> {
+        let values = Some(bytemuck::cast_slice_mut(values));
         let ordered = key::lend(keys);
-        with_store!(&self.store, store => {
-            store.engine.range_fill(store.runs(), (lo, hi), offsets, ordered, Some(values))
-        })?;
+        self.store.answer(Query::RangeFill { lo, hi, offsets, keys: ordered, values })?;
         key::decode(keys);
         Ok(())
     }
@@ -252,9 +251,9 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         values: &mut [V],
         found: &mut [bool],
     ) -> Result<(), Error> {
-        let keys = key::encode(keys)?;
-        self.pairs_into(keys.len(), ("out_keys", out_keys), values, found, |store, out| {
-            with_store!(store, store => store.engine.nearest(store.runs(), side, &keys, out))
+        let keys = &key::encode(keys)?;
+        self.pairs_into(keys.len(), ("out_keys", out_keys), values, found, |pairs| {
+            self.store.answer(Query::Nearest { side, keys, pairs })
         })
     }
 
@@ -268,8 +267,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     /// [`rank`](Snapshot::rank) into a buffer.
     pub fn rank_into(&self, keys: &[K], ranks: &mut [u64]) -> Result<(), Error> {
         let ranks = first("ranks", ranks, keys.len())?;
-        let keys = key::encode(keys)?;
-        with_store!(&self.store, store => store.engine.rank(store.runs(), &keys, ranks))
+        self.store.answer(Query::Rank { keys: &key::encode(keys)?, ranks })
     }
 
     /// For each index the pair at that place in key order, counted from 0, or nothing.
@@ -285,8 +283,8 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         values: &mut [V],
         found: &mut [bool],
     ) -> Result<(), Error> {
-        self.pairs_into(indices.len(), ("keys", keys), values, found, |store, out| {
-            with_store!(store, store => store.engine.select(store.runs(), indices, out))
+        self.pairs_into(indices.len(), ("keys", keys), values, found, |pairs| {
+            self.store.answer(Query::Select { indices, pairs })
         })
     }
 
@@ -297,12 +295,13 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         (name, keys): (&'static str, &mut [K]),
         values: &mut [V],
         found: &mut [bool],
-        query: impl FnOnce(&AnyStore<K::Ordered, V>, PairsOut<'_, K::Ordered, V>) -> Result<(), Error>,
+        query: impl FnOnce(PairsOut<'_, K::Ordered>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let keys = first(name, keys, len)?;
         let values = first("values", values, len)?;
         let found = first("found", found, len)?;
-        query(&self.store, PairsOut { keys: key::lend(keys), values, found: &mut *found })?;
+        let values = bytemuck::cast_slice_mut(values);
+        query(PairsOut { keys: key::lend(keys), values, found: &mut *found })?;
         key::decode(keys);
         for (key, _) in keys.iter_mut().zip(found).filter(|(_, found)| !**found) {
             *key = K::zeroed();
@@ -338,9 +337,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     pub fn count_in(&self, range: impl RangeBounds<K>) -> Result<u64, Error> {
         let mut count = [0];
         if let Some((lo, hi)) = closed(range) {
-            with_store!(&self.store, store => {
-                store.engine.count(store.runs(), &[lo], &[hi], &mut count)
-            })?;
+            self.store.answer(Query::Count { lo: &[lo], hi: &[hi], counts: &mut count })?;
         }
         Ok(count[0])
     }
@@ -381,13 +378,13 @@ impl<K: Key, V: Value> Snapshot<K, V> {
 
     /// What the levels hold, and how many bytes that takes.
     pub fn stats(&self) -> Result<Stats, Error> {
-        with_store!(&self.store, store => Stats::of(self.device, store))
+        self.store.stats(self.device)
     }
 
     /// For tests: checks every rule that the structure keeps (each run sorted, without repeats and
     /// rightly marked, each level within its capacity, …). The text says which one is broken.
     pub fn validate(&self) -> Result<(), String> {
-        with_store!(&self.store, store => store.validate())
+        self.store.validate()
     }
 
     pub(crate) fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {

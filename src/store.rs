@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::batch::Updates;
-use crate::cpu::CpuEngine;
-use crate::device::{Engine, Mark};
+use crate::cpu::{Cpu, CpuEngine};
+use crate::device::{Device, Engine, Mark, Query};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::levels::{Carry, Levels};
+use crate::stats::Stats;
 use crate::value::Value;
 
 /// When stale entries are removed.
@@ -51,7 +52,7 @@ impl<E: Engine> Store<E> {
     }
 
     /// Takes in one batch, whole or not at all.
-    pub fn take_in(&mut self, updates: &Updates<'_, E::Key, E::Value>) -> Result<(), Error> {
+    pub fn take_in(&mut self, updates: &Updates<'_, E::Key>) -> Result<(), Error> {
         if updates.len() == 0 {
             return Ok(());
         }
@@ -115,21 +116,130 @@ impl<E: Engine> Store<E> {
     }
 }
 
-/// The store of whichever device was chosen.
-#[derive(Clone)]
-pub(crate) enum AnyStore<B: OrderedKey, V: Value> {
-    Cpu(Store<CpuEngine<B, V>>),
+/// A store whose device and width of values were chosen at run time: what dictionaries are made on.
+///
+/// Behind it stand few types of store, all compiled once, here; a dictionary of any types is a thin
+/// layer on top that maps keys and counts bytes.
+pub trait AnyStore<B: OrderedKey>: Send + Sync {
+    /// A store that shares every run with this one.
+    fn share(&self) -> Box<dyn AnyStore<B>>;
+
+    fn batch_size(&self) -> usize;
+
+    fn policy(&self) -> CleanupPolicy;
+
+    fn len(&self) -> Result<u64, Error>;
+
+    /// Takes in one batch, whole or not at all.
+    fn take_in(&mut self, updates: &Updates<'_, B>) -> Result<(), Error>;
+
+    /// Merges everything into one run without stale entries.
+    fn cleanup(&mut self) -> Result<(), Error>;
+
+    fn clear(&mut self);
+
+    fn answer(&self, query: Query<'_, B>) -> Result<(), Error>;
+
+    fn stats(&self, device: Device) -> Result<Stats, Error>;
+
+    fn validate(&self) -> Result<(), String>;
+
+    fn fail_after(&self, n: u64);
 }
 
-/// Does the same with the store of whichever device was chosen.
-macro_rules! with_store {
-    ($any:expr, $store:ident => $body:expr) => {
-        match $any {
-            crate::store::AnyStore::Cpu($store) => $body,
+impl<B: OrderedKey> Clone for Box<dyn AnyStore<B>> {
+    fn clone(&self) -> Self {
+        self.share()
+    }
+}
+
+impl<E: Engine> AnyStore<E::Key> for Store<E> {
+    fn share(&self) -> Box<dyn AnyStore<E::Key>> {
+        Box::new(self.clone())
+    }
+
+    fn batch_size(&self) -> usize {
+        self.levels.ladder().batch_size()
+    }
+
+    fn policy(&self) -> CleanupPolicy {
+        self.policy
+    }
+
+    fn len(&self) -> Result<u64, Error> {
+        self.len()
+    }
+
+    fn take_in(&mut self, updates: &Updates<'_, E::Key>) -> Result<(), Error> {
+        self.take_in(updates)
+    }
+
+    fn cleanup(&mut self) -> Result<(), Error> {
+        self.cleanup()
+    }
+
+    fn clear(&mut self) {
+        self.levels.clear();
+    }
+
+    fn answer(&self, query: Query<'_, E::Key>) -> Result<(), Error> {
+        self.engine.answer(self.runs(), query)
+    }
+
+    fn stats(&self, device: Device) -> Result<Stats, Error> {
+        Stats::of(device, self)
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.validate()
+    }
+
+    fn fail_after(&self, n: u64) {
+        self.engine.fail_after(n);
+    }
+}
+
+/// How a store is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub batch_size: usize,
+    pub policy: CleanupPolicy,
+    pub threads: Option<usize>,
+    pub memory_limit: Option<u64>,
+}
+
+/// Keys that there are stores for.
+pub trait Open: Sized {
+    /// An empty store for values of `width` bytes.
+    fn open(settings: &Settings, width: usize) -> Result<Box<dyn AnyStore<Self>>, Error>
+    where
+        Self: OrderedKey;
+}
+
+macro_rules! open {
+    ($key:ty) => {
+        impl Open for $key {
+            // Not generic: every store is compiled with this crate, not again with its users.
+            fn open(settings: &Settings, width: usize) -> Result<Box<dyn AnyStore<Self>>, Error> {
+                match width {
+                    0 => open_cpu::<Self, [u8; 0]>(settings),
+                    4 => open_cpu::<Self, [u8; 4]>(settings),
+                    8 => open_cpu::<Self, [u8; 8]>(settings),
+                    16 => open_cpu::<Self, [u8; 16]>(settings),
+                    _ => unreachable!("`Value::WIDTH` lets no other width compile"),
+                }
+            }
         }
     };
 }
-pub(crate) use with_store;
+
+open!(u32);
+open!(u64);
+
+fn open_cpu<B: OrderedKey, V: Value>(settings: &Settings) -> Result<Box<dyn AnyStore<B>>, Error> {
+    let engine = CpuEngine::<B, V>::new(Cpu::new(settings.memory_limit, settings.threads)?);
+    Ok(Box::new(Store::new(engine, settings.batch_size, settings.policy)))
+}
 
 /// Whether one run is sorted, fits its level, and is marked rightly over the `live` older keys.
 fn validate_entries<B: Ord + std::fmt::Display>(

@@ -39,3 +39,25 @@ pub trait Value: Pod + Send + Sync {
 }
 
 impl<T: Pod + Send + Sync> Value for T {}
+
+/// `len` values from their bytes.
+pub(crate) fn of_bytes<V: Value>(bytes: &[u8], len: usize) -> &[V] {
+    match V::WIDTH {
+        0 => nothings(len),
+        _ => bytemuck::cast_slice(bytes),
+    }
+}
+
+/// `len` values from their bytes, to be written.
+pub(crate) fn of_bytes_mut<V: Value>(bytes: &mut [u8], len: usize) -> &mut [V] {
+    match V::WIDTH {
+        0 => nothings(len),
+        _ => bytemuck::cast_slice_mut(bytes),
+    }
+}
+
+/// Values without width leave no bytes behind to count them by. A vector of them takes no memory,
+/// so there is none to leak.
+fn nothings<V: Value>(len: usize) -> &'static mut [V] {
+    bytemuck::zeroed_vec(len).leak()
+}

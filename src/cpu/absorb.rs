@@ -9,18 +9,19 @@ use crate::cpu::sort::{Tile, sort};
 use crate::cpu::source::{Source, SourceMarks};
 use crate::error::Error;
 use crate::key::OrderedKey;
-use crate::value::Value;
+use crate::value::{Value, of_bytes};
 
 /// Merges the batch and the carried runs into one run on top of the older ones.
 pub(crate) fn absorb<B: OrderedKey, V: Value>(
     cpu: &Cpu,
-    updates: &Updates<'_, B, V>,
+    updates: &Updates<'_, B>,
     carried: &[Run<B, V>],
     older: &[Run<B, V>],
 ) -> Result<Option<Run<B, V>>, Error> {
     // Shadows are looked for outside the carry only: where a carried run has the key too, the
     // oldest entry's shadow is the merge's, and says the same.
-    let inserts = order(cpu, &updates.keys, &updates.values, updates.order)?;
+    let values: &[V] = of_bytes(updates.values, updates.keys.len());
+    let inserts = order(cpu, &updates.keys, values, updates.order)?;
     let insert_marks = match older {
         [] => None,
         _ => Some(shadows::mark(cpu, inserts.keys(), true, older)?),
@@ -31,7 +32,8 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
     }
 
     // A delete wins over an insert of the same batch: deletes count as newer.
-    let deletes = order(cpu, &updates.deletes, &vec![(); updates.deletes.len()], updates.order)?;
+    let deletes =
+        order(cpu, &updates.deletes, of_bytes::<()>(&[], updates.deletes.len()), updates.order)?;
     let delete_marks = shadows::mark(cpu, deletes.keys(), false, older)?;
     let batch = [
         Source { keys: deletes.keys(), values: None, marks: SourceMarks::Bytes(&delete_marks) },

@@ -24,10 +24,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::batch::Updates;
-use crate::device::{Engine, Mark, PairsOut, RunStats, Side};
+use crate::device::{Engine, Mark, Query, RunStats};
 use crate::error::Error;
 use crate::key::OrderedKey;
-use crate::value::Value;
+use crate::value::{Value, of_bytes_mut};
 use memory::Memory;
 use run::Run;
 use workers::Workers;
@@ -44,21 +44,11 @@ impl Cpu {
     pub fn new(limit: Option<u64>, threads: Option<usize>) -> Result<Self, Error> {
         Ok(Cpu { memory: Memory::new(limit), workers: Workers::new(threads)? })
     }
-
-    /// Tests only: makes the buffer after the next `n` fail, once.
-    pub fn fail_after(&self, n: u64) {
-        self.memory.fail_after(n);
-    }
-
-    /// Bytes in use now by everything that shares this CPU's memory.
-    pub fn used(&self) -> u64 {
-        self.memory.used()
-    }
 }
 
 /// The CPU as a device for keys `B` and values `V`.
 pub(crate) struct CpuEngine<B, V> {
-    pub cpu: Cpu,
+    cpu: Cpu,
     types: PhantomData<fn() -> (B, V)>,
 }
 
@@ -76,7 +66,6 @@ impl<B, V> Clone for CpuEngine<B, V> {
 
 impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     type Key = B;
-    type Value = V;
     type Run = Run<B, V>;
 
     fn bound(&self, run: &Self::Run) -> usize {
@@ -85,7 +74,7 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
 
     fn absorb(
         &self,
-        updates: &Updates<'_, B, V>,
+        updates: &Updates<'_, B>,
         carried: &[Self::Run],
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error> {
@@ -96,62 +85,25 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         Ok(count::len(runs))
     }
 
-    fn lookup(
-        &self,
-        runs: &[Self::Run],
-        keys: &[B],
-        values: Option<&mut [V]>,
-        found: &mut [bool],
-    ) -> Result<(), Error> {
-        lookup::lookup(&self.cpu, runs, keys, values, found)
-    }
-
-    fn count(&self, runs: &[Self::Run], lo: &[B], hi: &[B], out: &mut [u64]) -> Result<(), Error> {
-        count::count(&self.cpu, runs, lo, hi, out)
-    }
-
-    fn rank(&self, runs: &[Self::Run], keys: &[B], out: &mut [u64]) -> Result<(), Error> {
-        count::rank(&self.cpu, runs, keys, out)
-    }
-
-    fn range_offsets(
-        &self,
-        runs: &[Self::Run],
-        lo: &[B],
-        hi: &[B],
-        offsets: &mut [usize],
-    ) -> Result<(), Error> {
-        range::range_offsets(&self.cpu, runs, lo, hi, offsets)
-    }
-
-    fn range_fill(
-        &self,
-        runs: &[Self::Run],
-        ranges: (&[B], &[B]),
-        offsets: &[usize],
-        keys: &mut [B],
-        values: Option<&mut [V]>,
-    ) -> Result<(), Error> {
-        range::range_fill(&self.cpu, runs, ranges, offsets, keys, values)
-    }
-
-    fn select(
-        &self,
-        runs: &[Self::Run],
-        indices: &[u64],
-        out: PairsOut<'_, B, V>,
-    ) -> Result<(), Error> {
-        select::select(&self.cpu, runs, indices, out)
-    }
-
-    fn nearest(
-        &self,
-        runs: &[Self::Run],
-        side: Side,
-        keys: &[B],
-        out: PairsOut<'_, B, V>,
-    ) -> Result<(), Error> {
-        nearest::nearest(&self.cpu, runs, side, keys, out)
+    fn answer(&self, runs: &[Self::Run], query: Query<'_, B>) -> Result<(), Error> {
+        let cpu = &self.cpu;
+        match query {
+            Query::Lookup { keys, values, found } => {
+                let values = values.map(|bytes| of_bytes_mut(bytes, keys.len()));
+                lookup::lookup(cpu, runs, keys, values, found)
+            }
+            Query::Count { lo, hi, counts } => count::count(cpu, runs, lo, hi, counts),
+            Query::Rank { keys, ranks } => count::rank(cpu, runs, keys, ranks),
+            Query::RangeOffsets { lo, hi, offsets } => {
+                range::range_offsets(cpu, runs, lo, hi, offsets)
+            }
+            Query::RangeFill { lo, hi, offsets, keys, values } => {
+                let values = values.map(|bytes| of_bytes_mut(bytes, keys.len()));
+                range::range_fill(cpu, runs, (lo, hi), offsets, keys, values)
+            }
+            Query::Select { indices, pairs } => select::select(cpu, runs, indices, pairs),
+            Query::Nearest { side, keys, pairs } => nearest::nearest(cpu, runs, side, keys, pairs),
+        }
     }
 
     fn run_stats(&self, run: &Self::Run) -> Result<RunStats, Error> {
@@ -159,7 +111,7 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     }
 
     fn bytes_shared(&self) -> u64 {
-        self.cpu.used()
+        self.cpu.memory.used()
     }
 
     fn entries(&self, run: &Self::Run) -> Result<Vec<(B, Mark)>, Error> {
@@ -168,5 +120,9 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
 
     fn validate_run(&self, run: &Self::Run) -> Result<(), String> {
         run.validate()
+    }
+
+    fn fail_after(&self, n: u64) {
+        self.cpu.memory.fail_after(n);
     }
 }

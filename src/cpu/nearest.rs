@@ -19,7 +19,7 @@ pub(crate) fn nearest<B: OrderedKey, V: Value>(
     runs: &[Run<B, V>],
     side: Side,
     keys: &[B],
-    out: PairsOut<'_, B, V>,
+    out: PairsOut<'_, B>,
 ) -> Result<(), Error> {
     each_pair(cpu, keys, out, |key| match side {
         Side::Successor => successor(runs, key),

@@ -8,14 +8,14 @@ use crate::cpu::run::Run;
 use crate::device::PairsOut;
 use crate::error::Error;
 use crate::key::OrderedKey;
-use crate::value::Value;
+use crate::value::{Value, of_bytes_mut};
 
 /// The live pair at each place in key order.
 pub(crate) fn select<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     runs: &[Run<B, V>],
     indices: &[u64],
-    out: PairsOut<'_, B, V>,
+    out: PairsOut<'_, B>,
 ) -> Result<(), Error> {
     let len = len(runs);
     each_pair(cpu, indices, out, |index| (index < len).then(|| select_one(runs, index)))
@@ -25,11 +25,12 @@ pub(crate) fn select<B: OrderedKey, V: Value>(
 pub(crate) fn each_pair<Q: Copy + Send + Sync, B: OrderedKey, V: Value>(
     cpu: &Cpu,
     queries: &[Q],
-    out: PairsOut<'_, B, V>,
+    out: PairsOut<'_, B>,
     answer: impl Fn(Q) -> Option<(B, V)> + Sync,
 ) -> Result<(), Error> {
     let piece = cpu.workers.piece(queries.len());
-    let outputs = out.keys.chunks_mut(piece).zip(out.values.chunks_mut(piece));
+    let values = of_bytes_mut(out.values, queries.len());
+    let outputs = out.keys.chunks_mut(piece).zip(values.chunks_mut(piece));
     let tasks = queries.chunks(piece).zip(outputs).zip(out.found.chunks_mut(piece));
     cpu.workers.each(tasks, |((queries, (keys, values)), found)| {
         for (index, &query) in queries.iter().enumerate() {

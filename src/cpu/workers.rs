@@ -1,6 +1,6 @@
 //! The threads that share the work of a call.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rayon::ThreadPool;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
@@ -63,13 +63,28 @@ impl Workers {
     ) -> Result<Vec<R>, Error>
     where
         T: Send,
-        R: Send,
+        R: Send + Sync,
     {
         let tasks: Vec<T> = tasks.into_iter().collect();
         if tasks.len() <= 1 || self.threads == 1 {
             return tasks.into_iter().map(work).collect();
         }
-        let share = || tasks.into_par_iter().with_max_len(1).map(work).collect();
+        let tasks: Vec<Mutex<Option<T>>> =
+            tasks.into_iter().map(|task| Mutex::new(Some(task))).collect();
+        let results: Vec<OnceLock<Result<R, Error>>> =
+            tasks.iter().map(|_| OnceLock::new()).collect();
+        self.share(tasks.len(), &|index| {
+            // Each index comes once: no lock is ever waited for, no result set twice.
+            let task = tasks[index].lock().expect("nobody panics with a lock held").take();
+            results[index].get_or_init(|| work(task.expect("each index comes once")));
+        });
+        results.into_iter().map(|result| result.into_inner().expect("every task is done")).collect()
+    }
+
+    /// Calls `work` with every index below `count`, side by side. Not generic, so that the pool's
+    /// machinery is compiled once and not for every step of every type.
+    fn share(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        let share = || (0..count).into_par_iter().with_max_len(1).for_each(work);
         match &self.pool {
             Some(pool) => pool.install(share),
             None => share(),
