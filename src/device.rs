@@ -129,12 +129,13 @@ pub enum Query<'a, B> {
     /// Where the answer to each range begins when all are laid end to end, and where the last ends.
     RangeOffsets { lo: &'a [B], hi: &'a [B], offsets: &'a mut [usize] },
 
-    /// The pairs of each range at its offset, as [`RangeOffsets`](Query::RangeOffsets) gave them.
-    RangeFill {
+    /// The same offsets and, if `keys` has room for all of them, the pairs of each range at its own.
+    Range {
         lo: &'a [B],
         hi: &'a [B],
-        offsets: &'a [usize],
+        offsets: &'a mut [usize],
         keys: &'a mut [B],
+        /// As long as `keys`, where they are wanted.
         values: Option<&'a mut [u8]>,
     },
 

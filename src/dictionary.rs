@@ -88,8 +88,8 @@ impl<K: Key, V: Value> Dictionary<K, V> {
             return Ok(());
         }
         let mut keys = try_zeroed(doomed)?;
-        let (lo, hi, offsets) = (&lo, &hi, &offsets);
-        store.answer(Query::RangeFill { lo, hi, offsets, keys: &mut keys, values: None })?;
+        let (lo, hi, offsets) = (&lo, &hi, &mut offsets);
+        store.answer(Query::Range { lo, hi, offsets, keys: &mut keys, values: None })?;
         store.take_in(&Updates::sorted_deletes(keys))
     }
 

@@ -150,7 +150,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         self.store.answer(Query::RangeOffsets { lo, hi, offsets: &mut offsets })?;
         let total = offsets[lo.len()];
         let (mut keys, mut values) = (try_zeroed(total)?, try_zeroed(total)?);
-        self.range_fill(lo, hi, &offsets, &mut keys, &mut values)?;
+        self.ordered_ranges_into(lo, hi, &mut offsets, &mut keys, &mut values)?;
         Ok(Ranges { offsets, keys, values })
     }
 
@@ -168,12 +168,33 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         values: &mut [V],
     ) -> Result<usize, Error> {
         check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
-        let (lo, hi) = (&key::encode(lo)?, &key::encode(hi)?);
         let offsets = first("offsets", offsets, lo.len() + 1)?;
-        self.store.answer(Query::RangeOffsets { lo, hi, offsets: &mut *offsets })?;
+        self.ordered_ranges_into(&key::encode(lo)?, &key::encode(hi)?, offsets, keys, values)
+    }
+
+    /// [`range_into`](Snapshot::range_into) with ends that are mapped already.
+    fn ordered_ranges_into(
+        &self,
+        lo: &[K::Ordered],
+        hi: &[K::Ordered],
+        offsets: &mut [usize],
+        keys: &mut [K],
+        values: &mut [V],
+    ) -> Result<usize, Error> {
+        let (keys_given, values_given) = (keys.len(), values.len());
+        let room = keys_given.min(values_given);
+        let (keys, values) = (&mut keys[..room], &mut values[..room]);
+        self.store.answer(Query::Range {
+            lo,
+            hi,
+            offsets: &mut *offsets,
+            keys: key::lend(keys),
+            values: Some(bytemuck::cast_slice_mut(values)),
+        })?;
         let total = offsets[lo.len()];
-        let (keys, values) = (first("keys", keys, total)?, first("values", values, total)?);
-        self.range_fill(lo, hi, offsets, keys, values)?;
+        check_buffer("keys", keys_given, total)?;
+        check_buffer("values", values_given, total)?;
+        key::decode(&mut keys[..total]);
         Ok(total)
     }
 
@@ -190,21 +211,6 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         let (lo, hi) = (&key::encode(lo)?, &key::encode(hi)?);
         self.store.answer(Query::RangeOffsets { lo, hi, offsets: &mut *offsets })?;
         Ok(offsets[lo.len()])
-    }
-
-    fn range_fill(
-        &self,
-        lo: &[K::Ordered],
-        hi: &[K::Ordered],
-        offsets: &[usize],
-        keys: &mut [K],
-        values: &mut [V],
-    ) -> Result<(), Error> {
-        let values = Some(bytemuck::cast_slice_mut(values));
-        let ordered = key::lend(keys);
-        self.store.answer(Query::RangeFill { lo, hi, offsets, keys: ordered, values })?;
-        key::decode(keys);
-        Ok(())
     }
 
     /// For each key the nearest pair whose key is not less, or nothing.

@@ -7,10 +7,11 @@
 use std::ops::Range;
 
 use crate::cpu::Cpu;
-use crate::cpu::entries::{Entries, EntriesBuffer, EntriesMut, EntriesRef, copy_kept, merge_two};
+use crate::cpu::entries::{Entries, EntriesBuffer, EntriesMut, EntriesRef, copy_kept};
 use crate::cpu::marks::byte;
 use crate::cpu::memory::Buffer;
 use crate::cpu::merge::Keep;
+use crate::cpu::merge_two::merge_two;
 use crate::cpu::source::{Source, SourceMarks};
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -18,6 +19,31 @@ use crate::value::Value;
 
 /// Entries in a block, all sources together: small enough for the cache nearest to a core.
 const BLOCK: usize = 1 << 12;
+
+/// Entries in a block of so many sources: at least one of each.
+fn block_of(sources: usize) -> usize {
+    BLOCK.max(sources)
+}
+
+/// The next stretch of every source, cut at one key, no more than a block in all.
+fn next_block<B: OrderedKey, V>(sources: &[Source<'_, B, V>], at: &[usize]) -> Vec<Range<usize>> {
+    let left: usize = sources.iter().zip(at).map(|(source, &at)| source.keys.len() - at).sum();
+    let most = block_of(sources.len());
+    if left <= most {
+        return sources.iter().zip(at).map(|(source, &at)| at..source.keys.len()).collect();
+    }
+    let quota = most / sources.len();
+    let cut = sources.iter().zip(at).filter_map(|(source, &at)| source.keys.get(at + quota)).min();
+    let stretch = |(source, &at): (&Source<'_, B, V>, &usize)| {
+        let end = source.keys.len().min(at + quota);
+        let len = match cut {
+            Some(cut) => source.keys[at..end].partition_point(|key| key < cut),
+            None => end - at,
+        };
+        at..at + len
+    };
+    sources.iter().zip(at).map(stretch).collect()
+}
 
 /// A piece of a block: a source's own entries, or what two pieces were merged into.
 enum Piece<'a, B, V> {
@@ -28,7 +54,7 @@ enum Piece<'a, B, V> {
 impl<B, V> Piece<'_, B, V> {
     fn entries(&self) -> EntriesRef<'_, B, V> {
         match self {
-            Piece::Source(entries) => entries.from(0),
+            Piece::Source(entries) => entries.slice(0..entries.keys.len()),
             Piece::Merged(buffer, len) => Entries {
                 keys: &buffer.keys[..*len],
                 values: &buffer.values[..*len],
@@ -56,9 +82,8 @@ impl<B, V> Piece<'_, B, V> {
 /// Working space for merging block by block, reused from one merge to the next.
 pub(crate) struct Merger<'c, B, V> {
     cpu: &'c Cpu,
-    /// At most this many entries of each source are in a block.
-    quota: usize,
-    /// Whether any entry is a tombstone or a replacement.
+    keep: Keep,
+    /// Whether marks tell any entry from another, as far as what is kept goes.
     marked: bool,
     /// Stand in for the values of deletes and for the marks of sources without.
     no_values: Buffer<V>,
@@ -70,28 +95,21 @@ pub(crate) struct Merger<'c, B, V> {
 
 impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
     /// Space to merge these sources, or parts of them.
-    pub fn new(cpu: &'c Cpu, sources: &[Source<'_, B, V>]) -> Result<Self, Error> {
+    pub fn new(cpu: &'c Cpu, sources: &[Source<'_, B, V>], keep: Keep) -> Result<Self, Error> {
         let longest = sources.iter().map(|source| source.keys.len()).max().unwrap_or(0);
-        let quota = longest.min(BLOCK / sources.len().max(1)).max(1);
-        let plain = |marks| matches!(marks, SourceMarks::New | SourceMarks::Inserts);
-        let marked = sources.iter().any(|source| !plain(source.marks));
+        let room = longest.min(block_of(sources.len()));
+        let marked = sources.iter().any(|source| source.marks.matter(keep));
         let valueless = sources.iter().any(|source| source.values.is_none());
-        let mut new_marks = cpu.memory.zeroed(if marked { quota } else { 0 })?;
+        let mut new_marks = cpu.memory.zeroed(if marked { room } else { 0 })?;
         new_marks.fill(byte::NEW);
-        let room = |source: &Source<'_, B, V>| match source.marks {
-            SourceMarks::Packed(..) => quota,
-            _ => 0,
-        };
+        let unpacked = |_| cpu.memory.zeroed(if marked { room } else { 0 });
         Ok(Merger {
             cpu,
-            quota,
+            keep,
             marked,
-            no_values: cpu.memory.zeroed(if valueless { quota } else { 0 })?,
+            no_values: cpu.memory.zeroed(if valueless { room } else { 0 })?,
             new_marks,
-            unpacked: sources
-                .iter()
-                .map(|source| cpu.memory.zeroed(room(source)))
-                .collect::<Result<_, _>>()?,
+            unpacked: sources.iter().map(unpacked).collect::<Result<_, _>>()?,
             free: Vec::new(),
         })
     }
@@ -100,17 +118,16 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
     pub fn merge(
         &mut self,
         sources: &[Source<'_, B, V>],
-        keep: Keep,
         mut out: EntriesMut<'_, B, V>,
     ) -> Result<usize, Error> {
         let mut written = 0;
         let mut at = vec![0; sources.len()];
         let mut done = false;
         while !done {
-            let ranges = self.next_block(sources, &at);
+            let ranges = next_block(sources, &at);
             at = ranges.iter().map(|range| range.end).collect();
             done = at.iter().zip(sources).all(|(&at, source)| at == source.keys.len());
-            written += self.merge_block(sources, &ranges, keep, out.after(written))?;
+            written += self.merge_block(sources, &ranges, out.after(written))?;
         }
         Ok(written)
     }
@@ -123,40 +140,32 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         values: &mut [V],
     ) -> Result<(), Error> {
         let expected = keys.len();
-        let written = self.merge(sources, Keep::Live, Entries { keys, values, marks: &mut [] })?;
+        if let ([only], false) = (sources, self.marked) {
+            let only = self.piece(only, 0..expected, &[]);
+            copy_kept(
+                only.entries(),
+                byte::PRESENT,
+                Entries { keys, values, marks: &mut [] },
+                false,
+            );
+            return Ok(());
+        }
+        let written = self.merge(sources, Entries { keys, values, marks: &mut [] })?;
         debug_assert_eq!(written, expected, "the marks promised another number of live entries");
         Ok(())
-    }
-
-    /// The next stretch of every source, cut at one key, each no longer than the quota.
-    fn next_block(&self, sources: &[Source<'_, B, V>], at: &[usize]) -> Vec<Range<usize>> {
-        let cut = sources.iter().zip(at).filter_map(|(s, &at)| s.keys.get(at + self.quota)).min();
-        sources
-            .iter()
-            .zip(at)
-            .map(|(source, &at)| {
-                let end = source.keys.len().min(at + self.quota);
-                let len = match cut {
-                    Some(cut) => source.keys[at..end].partition_point(|key| key < cut),
-                    None => end - at,
-                };
-                at..at + len
-            })
-            .collect()
     }
 
     fn merge_block(
         &mut self,
         sources: &[Source<'_, B, V>],
         ranges: &[Range<usize>],
-        keep: Keep,
         out: EntriesMut<'_, B, V>,
     ) -> Result<usize, Error> {
         // Out of `self` while pieces borrow from it.
         let mut unpacked = std::mem::take(&mut self.unpacked);
         let mut free = std::mem::take(&mut self.free);
         for ((source, range), bytes) in sources.iter().zip(ranges).zip(&mut unpacked) {
-            if let SourceMarks::Packed(marks, from) = source.marks {
+            if let (SourceMarks::Packed(marks, from), true) = (source.marks, self.marked) {
                 marks.unpack(from + range.start..from + range.end, bytes);
             }
         }
@@ -167,13 +176,19 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
             .filter(|((_, range), _)| !range.is_empty())
             .map(|((source, range), bytes)| self.piece(source, range.clone(), bytes))
             .collect();
+        let room = block_of(sources.len());
         while pieces.len() > 2 {
-            self.merge_shortest(&mut pieces, &mut free, sources.len() * self.quota)?;
+            self.merge_shortest(&mut pieces, &mut free, byte::PRESENT, room)?;
+        }
+        // A merge writes values and marks, wanted or not, and what it doesn't keep.
+        let unwanted = out.values.len() < out.keys.len() || self.marked && out.marks.is_empty();
+        if pieces.len() == 2 && unwanted {
+            self.merge_shortest(&mut pieces, &mut free, self.keep.mask(), room)?;
         }
         let kept = match &pieces[..] {
             [] => 0,
-            [only] => copy_kept(only.entries(), keep.mask(), out, self.marked),
-            [newer, older, ..] => self.merge_two(newer, older, keep.mask(), out),
+            [only] => copy_kept(only.entries(), self.keep.mask(), out, self.marked),
+            [newer, older, ..] => self.merge_two(newer, older, self.keep.mask(), out),
         };
         free.extend(pieces.into_iter().filter_map(Piece::into_buffer));
         self.unpacked = unpacked;
@@ -204,6 +219,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         &self,
         pieces: &mut Vec<Piece<'_, B, V>>,
         free: &mut Vec<EntriesBuffer<B, V>>,
+        keep: u8,
         room: usize,
     ) -> Result<(), Error> {
         let together = |at: usize| pieces[at].len() + pieces[at + 1].len();
@@ -221,7 +237,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
             values: &mut buffer.values[..],
             marks: &mut buffer.marks[..],
         };
-        let len = self.merge_two(&pieces[at], &pieces[at + 1], byte::PRESENT, out);
+        let len = self.merge_two(&pieces[at], &pieces[at + 1], keep, out);
         let merged = pieces.splice(at..at + 2, [Piece::Merged(buffer, len)]);
         free.extend(merged.filter_map(Piece::into_buffer));
         Ok(())

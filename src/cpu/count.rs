@@ -7,7 +7,7 @@ use crate::key::OrderedKey;
 use crate::value::Value;
 
 /// Queries that go through the runs together.
-const GROUP: usize = 128;
+pub(crate) const GROUP: usize = 128;
 
 /// How many keys are live in all.
 pub(crate) fn len<B: OrderedKey, V: Value>(runs: &[Run<B, V>]) -> u64 {
@@ -60,33 +60,47 @@ pub(crate) fn rank<B: OrderedKey, V: Value>(
 
 /// Which keys count: those less than a key, or those up to and including it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Bound {
+pub(crate) enum Bound {
     Below,
     UpTo,
 }
 
 /// How many live keys are below, or up to, each of at most [`GROUP`] keys.
 fn ranks<B: OrderedKey, V: Value>(runs: &[Run<B, V>], keys: &[B], out: &mut [u64], bound: Bound) {
-    let mut searched = [B::default(); GROUP];
-    let mut positions = [0; GROUP];
+    let mut places = [0; GROUP];
     let mut sums = [0i64; GROUP];
-    let len = keys.len();
-    for (searched, &key) in searched.iter_mut().zip(keys) {
-        *searched = if bound == Bound::UpTo { key.next().unwrap_or(key) } else { key };
-    }
     for run in runs {
-        run.lower_bounds(&searched[..len], &mut positions[..len]);
-        for (position, &key) in positions[..len].iter_mut().zip(keys) {
-            if bound == Bound::UpTo && key == B::HIGHEST {
-                *position = run.len();
+        find_places(run, keys, bound, &mut places);
+        for (sum, &place) in sums.iter_mut().zip(&places[..keys.len()]) {
+            *sum += run.sum_before(place);
+        }
+    }
+    for (out, &sum) in out.iter_mut().zip(&sums[..keys.len()]) {
+        *out = sum as u64;
+    }
+}
+
+/// How many of the run's entries are below, or up to, each of at most [`GROUP`] keys. Asks for the
+/// marks there.
+pub(crate) fn find_places<B: OrderedKey, V: Value>(
+    run: &Run<B, V>,
+    keys: &[B],
+    bound: Bound,
+    places: &mut [usize; GROUP],
+) {
+    let places = &mut places[..keys.len()];
+    match bound {
+        Bound::Below => run.lower_bounds(keys, places),
+        Bound::UpTo => {
+            let mut next = [B::default(); GROUP];
+            for (next, &key) in next.iter_mut().zip(keys) {
+                *next = key.next().unwrap_or(key);
             }
-            run.prefetch_mark(*position);
-        }
-        for (sum, &position) in sums.iter_mut().zip(&positions[..len]) {
-            *sum += run.sum_before(position);
+            run.lower_bounds(&next[..keys.len()], places);
+            for (place, _) in places.iter_mut().zip(keys).filter(|(_, key)| **key == B::HIGHEST) {
+                *place = run.len();
+            }
         }
     }
-    for (out, sum) in out.iter_mut().zip(&sums[..len]) {
-        *out = *sum as u64;
-    }
+    places.iter().for_each(|&place| run.prefetch_mark(place));
 }

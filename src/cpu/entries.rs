@@ -1,10 +1,6 @@
-//! Entries in the cache, and merging two stretches of them: where the rule of merging stands.
-//!
-//! Of two entries with one key, the newer says whether the key is *live*, and its value; the older
-//! says whether it *shadows* something older still. What to keep of the result is a mask over its
-//! mark.
+//! Entries in the cache: keys, values and marks in step.
 
-use std::hint::select_unpredictable;
+use std::ops::Range;
 
 use crate::cpu::marks::byte;
 use crate::cpu::memory::Buffer;
@@ -12,6 +8,7 @@ use crate::key::OrderedKey;
 use crate::value::Value;
 
 /// Entries as parallel slices; `marks` is empty where marks don't matter.
+#[derive(Clone, Copy)]
 pub(crate) struct Entries<K, V, M> {
     pub keys: K,
     pub values: V,
@@ -23,31 +20,29 @@ pub(crate) type EntriesMut<'a, B, V> = Entries<&'a mut [B], &'a mut [V], &'a mut
 pub(crate) type EntriesBuffer<B, V> = Entries<Buffer<B>, Buffer<V>, Buffer<u8>>;
 
 impl<'a, B, V> EntriesRef<'a, B, V> {
-    /// The entries from `start` on.
-    pub fn from(&self, start: usize) -> EntriesRef<'a, B, V> {
-        let marks = if self.marks.is_empty() { &[] } else { &self.marks[start..] };
-        Entries { keys: &self.keys[start..], values: &self.values[start..], marks }
-    }
-
-    /// The same with slices of visibly equal lengths, which spares the loop over them its checks.
-    fn even<const MARKED: bool>(self) -> Self {
-        let len = self.keys.len();
-        let marks = if MARKED { &self.marks[..len] } else { &[] };
-        Entries { keys: self.keys, values: &self.values[..len], marks }
+    /// The entries in `range`.
+    pub fn slice(&self, range: Range<usize>) -> EntriesRef<'a, B, V> {
+        let marks = if self.marks.is_empty() { &[] } else { &self.marks[range.clone()] };
+        Entries { keys: &self.keys[range.clone()], values: &self.values[range], marks }
     }
 }
 
 impl<B, V> EntriesMut<'_, B, V> {
     /// What follows the first `len` entries; `values` and `marks` may be unwanted, that is empty.
     pub fn after(&mut self, len: usize) -> EntriesMut<'_, B, V> {
-        fn rest<T>(slice: &mut [T], len: usize) -> &mut [T] {
-            let start = len.min(slice.len());
-            &mut slice[start..]
+        self.between(len, self.keys.len())
+    }
+
+    /// The entries from `start` to `end`; `values` and `marks` may be unwanted, that is empty.
+    pub fn between(&mut self, start: usize, end: usize) -> EntriesMut<'_, B, V> {
+        fn between<T>(slice: &mut [T], start: usize, end: usize) -> &mut [T] {
+            let end = end.min(slice.len());
+            &mut slice[start.min(end)..end]
         }
         Entries {
-            keys: rest(self.keys, len),
-            values: rest(self.values, len),
-            marks: rest(self.marks, len),
+            keys: between(self.keys, start, end),
+            values: between(self.values, start, end),
+            marks: between(self.marks, start, end),
         }
     }
 
@@ -63,35 +58,6 @@ impl<B, V> EntriesMut<'_, B, V> {
             *slot = mark;
         }
     }
-}
-
-/// Merges `newer` over `older`, writing what has a bit of `keep` in its mark.
-pub(crate) fn merge_two<B: OrderedKey, V: Value, const MARKED: bool>(
-    newer: EntriesRef<'_, B, V>,
-    older: EntriesRef<'_, B, V>,
-    keep: u8,
-    mut out: EntriesMut<'_, B, V>,
-) -> usize {
-    let (newer, older) = (newer.even::<MARKED>(), older.even::<MARKED>());
-    let (mut i, mut j, mut kept) = (0, 0, 0);
-    while i < newer.keys.len() && j < older.keys.len() {
-        let (a, b) = (newer.keys[i], older.keys[j]);
-        let value = select_unpredictable(a <= b, newer.values[i], older.values[j]);
-        let mark = if MARKED {
-            let live = select_unpredictable(a <= b, newer.marks[i], older.marks[j]);
-            let shadow = select_unpredictable(a < b, newer.marks[i], older.marks[j]);
-            (live & !byte::SHADOW) | (shadow & byte::SHADOW)
-        } else {
-            byte::NEW
-        };
-        out.set(kept, a.min(b), value, mark);
-        kept += usize::from(mark & keep != 0);
-        i += usize::from(a <= b);
-        j += usize::from(b <= a);
-    }
-    kept += copy_kept(newer.from(i), keep, out.after(kept), MARKED);
-    kept += copy_kept(older.from(j), keep, out.after(kept), MARKED);
-    kept
 }
 
 /// Copies what has a bit of `keep` in its mark: everything, where there are no marks.

@@ -72,7 +72,7 @@ pub(crate) fn merge<B: OrderedKey, V: Value>(
         .zip(cut(&mut marks, mark_sizes))
         .map(|((keys, values), marks)| Entries { keys, values, marks });
     let written = cpu.workers.each(parts.iter().zip(outputs), |(part, out)| {
-        Merger::new(cpu, part)?.merge(part, keep, out)
+        Merger::new(cpu, part, keep)?.merge(part, out)
     })?;
 
     // What was dropped left gaps between the parts.

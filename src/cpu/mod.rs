@@ -10,6 +10,7 @@ mod lookup;
 mod marks;
 mod memory;
 mod merge;
+mod merge_two;
 mod nearest;
 mod prefetch;
 mod range;
@@ -97,9 +98,9 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
             Query::RangeOffsets { lo, hi, offsets } => {
                 range::range_offsets(cpu, runs, lo, hi, offsets)
             }
-            Query::RangeFill { lo, hi, offsets, keys, values } => {
+            Query::Range { lo, hi, offsets, keys, values } => {
                 let values = values.map(|bytes| of_bytes_mut(bytes, keys.len()));
-                range::range_fill(cpu, runs, (lo, hi), offsets, keys, values)
+                range::range(cpu, runs, (lo, hi), offsets, keys, values)
             }
             Query::Select { indices, pairs } => select::select(cpu, runs, indices, pairs),
             Query::Nearest { side, keys, pairs } => nearest::nearest(cpu, runs, side, keys, pairs),

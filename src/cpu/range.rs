@@ -1,17 +1,22 @@
-//! Ranges: the size of every answer is known before it is written, so each is merged into its place.
+//! Ranges: where each lies in every run is found first, which gives the size of every answer; then
+//! each is merged into its place.
 
 use std::ops::Range;
 
 use crate::cpu::Cpu;
 use crate::cpu::block::Merger;
-use crate::cpu::count::count;
-use crate::cpu::merge::split;
+use crate::cpu::count::{Bound, GROUP, count, find_places};
+use crate::cpu::memory::Buffer;
+use crate::cpu::merge::{Keep, split};
 use crate::cpu::run::Run;
 use crate::cpu::source::Source;
 use crate::cpu::workers::cut;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
+
+/// Queries that are answered together: for so many, where they lie in every run is kept.
+const TOGETHER: usize = 1 << 14;
 
 /// An answer longer than this is written by several threads.
 const LONG: usize = 1 << 16;
@@ -26,41 +31,126 @@ pub(crate) fn range_offsets<B: OrderedKey, V: Value>(
 ) -> Result<(), Error> {
     let mut counts = cpu.memory.zeroed::<u64>(lo.len())?;
     count(cpu, runs, lo, hi, &mut counts)?;
-    let mut end = 0;
     offsets[0] = 0;
-    for (offset, &count) in offsets[1..].iter_mut().zip(counts.iter()) {
-        end += count as usize;
-        *offset = end;
+    add_up(&counts, offsets);
+    Ok(())
+}
+
+/// The offsets of all answers and, as long as there is room, the pairs of each at its offset.
+pub(crate) fn range<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    runs: &[Run<B, V>],
+    (lo, hi): (&[B], &[B]),
+    offsets: &mut [usize],
+    keys: &mut [B],
+    mut values: Option<&mut [V]>,
+) -> Result<(), Error> {
+    let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
+    offsets[0] = 0;
+    for start in (0..lo.len()).step_by(TOGETHER) {
+        let end = lo.len().min(start + TOGETHER);
+        let (windows, counts) = find(cpu, runs, &lo[start..end], &hi[start..end])?;
+        let offsets = &mut offsets[start..=end];
+        add_up(&counts, offsets);
+        let place = offsets[0]..offsets[counts.len()];
+        if let Some(keys) = keys.get_mut(place.clone()) {
+            let values = values.as_mut().map(|values| &mut values[place]);
+            fill(cpu, runs, &sources, &windows, offsets, keys, values)?;
+        }
     }
     Ok(())
 }
 
-/// The pairs of every range, each answer at its offset.
-pub(crate) fn range_fill<B: OrderedKey, V: Value>(
+/// Lays answers of these lengths end to end, from the first offset on.
+fn add_up(counts: &[u64], offsets: &mut [usize]) {
+    let mut end = offsets[0];
+    for (offset, &count) in offsets[1..].iter_mut().zip(counts) {
+        end += count as usize;
+        *offset = end;
+    }
+}
+
+/// Where ranges lie in runs: query by query the window of every run.
+struct Windows {
+    places: Buffer<[usize; 2]>,
+    runs: usize,
+}
+
+impl Windows {
+    /// Where in each run the range of this query lies.
+    fn of(&self, query: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+        self.places[query * self.runs..][..self.runs].iter().map(|&[start, end]| start..end)
+    }
+}
+
+/// Where every range lies in every run, and how many live keys it has.
+fn find<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     runs: &[Run<B, V>],
-    (lo, hi): (&[B], &[B]),
+    lo: &[B],
+    hi: &[B],
+) -> Result<(Windows, Buffer<u64>), Error> {
+    let mut windows =
+        Windows { places: cpu.memory.zeroed(lo.len() * runs.len())?, runs: runs.len() };
+    let mut counts = cpu.memory.zeroed::<u64>(lo.len())?;
+    if runs.is_empty() {
+        return Ok((windows, counts));
+    }
+    let piece = cpu.workers.piece(lo.len());
+    let outputs = windows.places.chunks_mut(piece * runs.len()).zip(counts.chunks_mut(piece));
+    let tasks = lo.chunks(piece).zip(hi.chunks(piece)).zip(outputs);
+    cpu.workers.each(tasks, |((lo, hi), (windows, counts))| {
+        let outputs = windows.chunks_mut(GROUP * runs.len()).zip(counts.chunks_mut(GROUP));
+        for ((lo, hi), (windows, counts)) in lo.chunks(GROUP).zip(hi.chunks(GROUP)).zip(outputs) {
+            let (mut starts, mut ends) = ([0; GROUP], [0; GROUP]);
+            for (index, run) in runs.iter().enumerate() {
+                find_places(run, lo, Bound::Below, &mut starts);
+                find_places(run, hi, Bound::UpTo, &mut ends);
+                for (query, count) in counts.iter_mut().enumerate() {
+                    let start = starts[query];
+                    let end = ends[query].max(start); // The wrong way round, a range is empty.
+                    windows[query * runs.len() + index] = [start, end];
+                    // A run's own part may be negative; the sum over all runs is not.
+                    let live = run.sum_before(end) - run.sum_before(start);
+                    *count = count.wrapping_add_signed(live);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok((windows, counts))
+}
+
+/// The pairs of every range. `keys` and `values` begin with the first answer.
+fn fill<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    runs: &[Run<B, V>],
+    sources: &[Source<'_, B, V>],
+    windows: &Windows,
     offsets: &[usize],
     keys: &mut [B],
     values: Option<&mut [V]>,
 ) -> Result<(), Error> {
-    let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
-    let tasks = plan(cpu, runs, &sources, (lo, hi), offsets);
+    let tasks = plan(cpu, runs, sources, windows, offsets);
     let keys = cut(keys, tasks.iter().map(|task| task.len));
     let values = match values {
         Some(values) => cut(values, tasks.iter().map(|task| task.len)),
         None => tasks.iter().map(|_| &mut [][..]).collect(),
     };
     cpu.workers.each(tasks.iter().zip(keys).zip(values), |((task, keys), values)| {
-        let mut merger = Merger::new(cpu, &sources)?;
+        let mut merger = Merger::new(cpu, sources, Keep::Live)?;
         match &task.work {
-            Work::Part(ranges) => merger.answer(&slices(&sources, ranges), keys, values),
+            Work::Part(ranges) => {
+                merger.answer(&slices(sources, ranges.iter().cloned()), keys, values)
+            }
             Work::Queries(queries) => {
                 let mut answers = Answers { keys, values };
                 for query in queries.clone() {
-                    let window = window(runs, lo[query], hi[query]);
+                    if query + 1 < queries.end {
+                        ask_for(runs, windows.of(query + 1));
+                    }
                     let (keys, values) = answers.next(offsets[query + 1] - offsets[query]);
-                    merger.answer(&slices(&sources, &window), keys, values)?;
+                    merger.answer(&slices(sources, windows.of(query)), keys, values)?;
                 }
                 Ok(())
             }
@@ -87,18 +177,22 @@ fn plan<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     runs: &[Run<B, V>],
     sources: &[Source<'_, B, V>],
-    (lo, hi): (&[B], &[B]),
+    windows: &Windows,
     offsets: &[usize],
 ) -> Vec<Task> {
-    let piece = cpu.workers.piece(lo.len());
+    let queries = offsets.len() - 1;
     let len_of = |queries: &Range<usize>| offsets[queries.end] - offsets[queries.start];
+    // A query costs about as much as a few dozen pairs, even if it finds none.
+    let piece = cpu.workers.piece(queries * 32 + len_of(&(0..queries)));
     let mut tasks = Vec::new();
     let mut query = 0;
-    while query < lo.len() {
-        let mut queries = query..query + 1;
-        if len_of(&queries) > LONG {
-            let window = window(runs, lo[query], hi[query]);
-            for part in split(&slices(sources, &window), cpu.workers.parts(len_of(&queries))) {
+    while query < queries {
+        let mut together = query..query + 1;
+        if len_of(&together) > LONG {
+            let window: Vec<Range<usize>> = windows.of(query).collect();
+            let whole: Vec<Source<'_, B, V>> =
+                sources.iter().zip(&window).map(|(s, range)| s.slice(range.clone())).collect();
+            for part in split(&whole, cpu.workers.parts(len_of(&together))) {
                 let place = |(part, run): (Range<usize>, &Range<usize>)| {
                     run.start + part.start..run.start + part.end
                 };
@@ -106,33 +200,37 @@ fn plan<B: OrderedKey, V: Value>(
                 tasks.push(Task { len: live_in(runs, &part), work: Work::Part(part) });
             }
         } else {
-            let fits = |queries: &Range<usize>| {
-                queries.end < lo.len() && queries.len() < piece && len_of(queries) < LONG / 4
-            };
-            while fits(&queries) && len_of(&(queries.end..queries.end + 1)) <= LONG {
-                queries.end += 1;
+            let cost = |together: &Range<usize>| together.len() * 32 + len_of(together);
+            while together.end < queries
+                && cost(&together) < piece
+                && len_of(&(together.end..together.end + 1)) <= LONG
+            {
+                together.end += 1;
             }
-            tasks.push(Task { len: len_of(&queries), work: Work::Queries(queries.clone()) });
+            tasks.push(Task { len: len_of(&together), work: Work::Queries(together.clone()) });
         }
-        query = queries.end;
+        query = together.end;
     }
     tasks
 }
 
-/// The entries of each run whose keys are in the closed range.
-fn window<B: OrderedKey, V: Value>(runs: &[Run<B, V>], lo: B, hi: B) -> Vec<Range<usize>> {
-    let bounds = |run: &Run<B, V>| {
-        let start = run.lower_bound(lo);
-        start..run.upper_bound(hi).max(start)
-    };
-    runs.iter().map(bounds).collect()
-}
-
+/// What a range has of each source, where it has anything.
 fn slices<'a, B, V>(
     sources: &[Source<'a, B, V>],
-    ranges: &[Range<usize>],
+    ranges: impl Iterator<Item = Range<usize>>,
 ) -> Vec<Source<'a, B, V>> {
-    sources.iter().zip(ranges).map(|(source, range)| source.slice(range.clone())).collect()
+    let some = sources.iter().zip(ranges).filter(|(_, range)| !range.is_empty());
+    some.map(|(source, range)| source.slice(range)).collect()
+}
+
+/// Brings the first entries of a range near.
+fn ask_for<B: OrderedKey, V: Value>(
+    runs: &[Run<B, V>],
+    window: impl Iterator<Item = Range<usize>>,
+) {
+    for (run, range) in runs.iter().zip(window) {
+        run.prefetch_entries(range);
+    }
 }
 
 /// How many keys are live in a window.

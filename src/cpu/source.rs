@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::cpu::marks::Marks;
+use crate::cpu::merge::Keep;
 use crate::cpu::run::Run;
 use crate::key::OrderedKey;
 use crate::value::Value;
@@ -26,6 +27,18 @@ pub(crate) enum SourceMarks<'a> {
     Bytes(&'a [u8]),
     /// A run's, from the given position on.
     Packed(&'a Marks, usize),
+}
+
+impl SourceMarks<'_> {
+    /// Whether these marks tell any entry from another, as far as what is kept goes: for live
+    /// entries alone, it is tombstones that matter, not what an entry shadows.
+    pub fn matter(&self, keep: Keep) -> bool {
+        match self {
+            SourceMarks::New | SourceMarks::Inserts => false,
+            SourceMarks::Bytes(_) => true,
+            SourceMarks::Packed(marks, _) => keep == Keep::Marked || marks.tombstones() > 0,
+        }
+    }
 }
 
 impl<'a, B, V> Source<'a, B, V> {
