@@ -192,12 +192,14 @@ pub struct Bytes {
     pub marks: u64,
     /// Fences: the sampled keys that searches start from.
     pub fences: u64,
+    /// Filters: made once lookups ask for them, never needed for an answer.
+    pub filters: u64,
 }
 
 impl Bytes {
     /// All parts together.
     pub fn total(&self) -> u64 {
-        self.keys + self.values + self.marks + self.fences
+        self.keys + self.values + self.marks + self.fences + self.filters
     }
 }
 
@@ -207,6 +209,7 @@ impl std::ops::AddAssign for Bytes {
         self.values += other.values;
         self.marks += other.marks;
         self.fences += other.fences;
+        self.filters += other.filters;
     }
 }
 

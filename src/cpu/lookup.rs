@@ -17,6 +17,7 @@ pub(crate) fn lookup<B: OrderedKey, V: Value>(
     values: Option<&mut [V]>,
     found: &mut [bool],
 ) -> Result<(), Error> {
+    runs.iter().for_each(|run| run.filter_if_worth_it(cpu));
     let piece = cpu.workers.piece(keys.len());
     let mut values = values.map(|values| values.chunks_mut(piece));
     let tasks = keys.chunks(piece).zip(found.chunks_mut(piece)).map(|(keys, found)| {
@@ -59,10 +60,14 @@ fn find<'r, B: OrderedKey, V: Value>(
         indices.iter_mut().enumerate().for_each(|(at, index)| *index = group * GROUP + at);
         let mut left = keys.len();
         for run in runs {
-            run.lower_bounds(&wanted[..left], &mut positions[..left]);
+            let asked = match run.filter() {
+                Some(filter) => filter.sift(&mut wanted[..left], &mut indices[..left]),
+                None => left,
+            };
+            run.lower_bounds(&wanted[..asked], &mut positions[..asked]);
             // Hits to one list, what is left to look for stays in the other.
             let (mut kept, mut hit) = (0, 0);
-            for at in 0..left {
+            for at in 0..asked {
                 let (key, index, position) = (wanted[at], indices[at], positions[at]);
                 let is_hit = run.has_key_at(position, key);
                 if is_hit {
@@ -76,7 +81,12 @@ fn find<'r, B: OrderedKey, V: Value>(
             for &(index, position) in &hits[..hit] {
                 decided(index, run, position);
             }
-            left = kept;
+            if run.filter().is_none() {
+                run.add_misses(kept);
+            }
+            wanted.copy_within(asked..left, kept);
+            indices.copy_within(asked..left, kept);
+            left -= hit;
         }
     }
 }

@@ -40,6 +40,11 @@ impl Memory {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether so much is free that some may go to what only makes things faster.
+    pub fn is_roomy(&self) -> bool {
+        self.limit.is_none_or(|limit| self.used() <= limit / 2)
+    }
+
     /// A buffer of `len` zeros, or an error that says how much was wanted and how much is free.
     pub fn zeroed<T: Zeroable>(self: &Arc<Self>, len: usize) -> Result<Buffer<T>, Error> {
         let bytes = bytes_of::<T>(len);

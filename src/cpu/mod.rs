@@ -6,6 +6,7 @@ mod co_scan;
 mod count;
 mod entries;
 mod fences;
+mod filter;
 mod lookup;
 mod marks;
 mod memory;

@@ -1,10 +1,12 @@
 //! A run: an immutable sorted array of entries with unique keys.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::cpu::Cpu;
 use crate::cpu::fences::{Fences, padded};
+use crate::cpu::filter::Filter;
 use crate::cpu::marks::Marks;
 use crate::cpu::memory::Buffer;
 use crate::cpu::prefetch::prefetch;
@@ -12,6 +14,9 @@ use crate::device::{Bytes, Mark, RunStats};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
+
+/// A search in vain costs about as much as making the filter of so many entries.
+const MISSES_WORTH: usize = 8;
 
 /// Bytes in a cache line.
 const LINE: usize = 64;
@@ -31,6 +36,10 @@ struct Parts<B, V> {
     fences: Fences<B>,
     /// `None` when every entry is new.
     marks: Option<Marks>,
+    /// Made when lookups have paid for it.
+    filter: OnceLock<Filter>,
+    /// How many lookups asked for a key that is not here.
+    misses: AtomicUsize,
 }
 
 /// How long a buffer of keys must be so that `len` of them can become a run.
@@ -60,7 +69,8 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
             Some(bytes) => Marks::pack(cpu, &bytes[..len])?,
             None => None,
         };
-        Ok(Some(Run(Arc::new(Parts { keys, values, fences, marks }))))
+        let (filter, misses) = (OnceLock::new(), AtomicUsize::new(0));
+        Ok(Some(Run(Arc::new(Parts { keys, values, fences, marks, filter, misses }))))
     }
 
     pub fn len(&self) -> usize {
@@ -118,6 +128,29 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         self.0.fences.firsts(&self.0.keys)
     }
 
+    /// The filter, if there is one by now.
+    pub fn filter(&self) -> Option<&Filter> {
+        self.0.filter.get()
+    }
+
+    /// Counts lookups that asked for keys that are not here.
+    pub fn add_misses(&self, misses: usize) {
+        self.0.misses.fetch_add(misses, Ordering::Relaxed);
+    }
+
+    /// Builds the filter if so many lookups came in vain that it would have paid for itself. If
+    /// there is no memory for it, lookups go on without.
+    pub fn filter_if_worth_it(&self, cpu: &Cpu) {
+        let misses = self.0.misses.load(Ordering::Relaxed);
+        let worth_it = self.filter().is_none() && misses > self.len() / MISSES_WORTH;
+        if worth_it
+            && cpu.memory.is_roomy()
+            && let Ok(filter) = Filter::build(cpu, self.keys())
+        {
+            self.0.filter.set(filter).ok(); // Another thread's is as good.
+        }
+    }
+
     /// Brings near what [`sum_before`](Run::sum_before) and [`mark`](Run::mark) read.
     pub fn prefetch_mark(&self, position: usize) {
         if let Some(marks) = self.marks() {
@@ -157,6 +190,7 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
                 values: parts.values.bytes(),
                 marks: marks.map_or(0, |marks| marks.bytes()),
                 fences: parts.fences.bytes(),
+                filters: self.filter().map_or(0, Filter::bytes),
             },
         }
     }
@@ -170,6 +204,7 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
             return Err("the last node of keys is not filled up with the largest key".into());
         }
         parts.fences.validate(&parts.keys)?;
-        parts.marks.as_ref().map_or(Ok(()), |marks| marks.validate(self.len()))
+        parts.marks.as_ref().map_or(Ok(()), |marks| marks.validate(self.len()))?;
+        self.filter().map_or(Ok(()), |filter| filter.validate(self.keys()))
     }
 }
