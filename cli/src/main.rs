@@ -1,10 +1,16 @@
 //! `gpulsm`, the program: parse, run, say how it went.
 
+mod generate;
+mod shell;
+mod tour;
+mod types;
 mod verify;
 
 use std::process::ExitCode;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand};
+use gpulsm::Builder;
 
 /// A dynamic, ordered dictionary for GPUs and CPUs, from the terminal.
 #[derive(Parser)]
@@ -16,24 +22,44 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// See what the dictionary does: build, stream batches, ask everything, check every answer
+    Tour(tour::Tour),
+    /// Talk to a dictionary, a command a line
+    Shell(shell::Shell),
     /// Check random operation lists against the model
     Verify(verify::Verify),
+    /// Print a script that makes a shell complete this program's arguments
+    Completions(generate::Completions),
+    /// Print the manual page
+    Man(generate::Man),
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  gpulsm verify                                    a quick check on the best device
-  gpulsm verify --ops 100000 --seed 7              a longer one, with another seed
-  gpulsm verify --key f64 --value u128 --batch-size 8";
+  gpulsm tour                                      the best place to start
+  gpulsm shell                                     a dictionary to talk to
+  echo 'insert 1 10 3 30' | gpulsm shell --json    … from a program
+  gpulsm verify --ops 100000 --seed 7              a long check, with a seed of one's own
+  gpulsm completions bash > ~/.local/share/bash-completion/completions/gpulsm
+  gpulsm man | man -l -                            the manual";
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Tour(tour) => tour.run(),
+        Command::Shell(shell) => shell.run(),
         Command::Verify(verify) => verify.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("gpulsm: {error}");
         ExitCode::FAILURE
     })
+}
+
+/// Which batch sizes the command line takes.
+fn batch_size() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(1..=Builder::<u32, ()>::MAX_BATCH_SIZE as u64)
 }
 
 #[cfg(test)]

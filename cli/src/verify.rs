@@ -1,24 +1,36 @@
 //! `gpulsm verify`: random operation lists against the model.
 
+use std::error::Error;
 use std::fmt::Debug;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use gpulsm::script::{Draw, check};
-use gpulsm::{Device, Dictionary, Error, Key, Value};
+use gpulsm::{Device, Dictionary, Key, Value};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::batch_size;
+use crate::types::{KeyType, ValueType, with_types};
 
 /// Operations in one list, each of which starts from an empty dictionary.
 const LIST: u64 = 100;
 
+const EXAMPLES: &str = "\
+Examples:
+  gpulsm verify                                    a quick check on the best device
+  gpulsm verify --ops 1000000 --seed 7             a longer one, with another seed
+  gpulsm verify --key f64 --value u128 --batch-size 8";
+
 /// Checks random operation lists against the model.
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// How many operations to do in all
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// How many operations to do in all, in lists of 100
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
 
     /// Where the pseudo-random lists start; the same seed gives the same lists
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 
     /// The type of keys
@@ -30,7 +42,7 @@ pub struct Verify {
     value: ValueType,
 
     /// The batch size b of every dictionary; drawn anew for each list if not given
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    #[arg(long, value_name = "B", value_parser = batch_size())]
     batch_size: Option<u64>,
 
     /// Where the dictionaries live: best, cpu, cuda or cuda:N
@@ -38,54 +50,19 @@ pub struct Verify {
     device: Device,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum KeyType {
-    U32,
-    U64,
-    I32,
-    I64,
-    F32,
-    F64,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum ValueType {
-    None,
-    U32,
-    U64,
-    I32,
-    I64,
-    F32,
-    F64,
-    U128,
-}
-
 impl Verify {
-    /// Says which lists fail and, last, how many passed and failed.
-    pub fn run(&self) -> Result<ExitCode, Error> {
-        match self.key {
-            KeyType::U32 => self.with_key::<u32>(),
-            KeyType::U64 => self.with_key::<u64>(),
-            KeyType::I32 => self.with_key::<i32>(),
-            KeyType::I64 => self.with_key::<i64>(),
-            KeyType::F32 => self.with_key::<f32>(),
-            KeyType::F64 => self.with_key::<f64>(),
-        }
+    /// Says which lists fail and, last, how many operations passed and failed. What follows a failed
+    /// operation of a list is not done, and counts as neither.
+    pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
+        with_types!(self.key, self.value, K, V => self.check::<K, V>())
     }
 
-    fn with_key<K: Key>(&self) -> Result<ExitCode, Error> {
-        match self.value {
-            // Only the width matters to a dictionary, and values are drawn as plain bytes.
-            ValueType::None => self.with_types::<K, ()>(),
-            ValueType::U32 | ValueType::I32 | ValueType::F32 => self.with_types::<K, u32>(),
-            ValueType::U64 | ValueType::I64 | ValueType::F64 => self.with_types::<K, u64>(),
-            ValueType::U128 => self.with_types::<K, u128>(),
-        }
-    }
-
-    fn with_types<K: Key, V: Value + Debug>(&self) -> Result<ExitCode, Error> {
+    fn check<K: Key, V: Value + Debug>(&self) -> Result<ExitCode, Box<dyn Error>> {
         let lists = self.ops.div_ceil(LIST);
         println!("{} operations in {lists} lists on {}, seed {}", self.ops, self.device, self.seed);
+        let progress = ProgressBar::new(lists).with_style(ProgressStyle::with_template(
+            "{bar:40} {pos} of {len} lists, {eta} to go",
+        )?);
         let (mut passed, mut failed) = (0, 0);
         for (list, start) in (0..self.ops).step_by(LIST as usize).enumerate() {
             let seed = self.seed.wrapping_add((list as u64) << 32);
@@ -95,15 +72,18 @@ impl Verify {
                 .device(self.device)
                 .batch_size(self.batch_size.map_or(drawn, |size| size as usize))
                 .build()?;
-            let operations = (0..LIST.min(self.ops - start)).map(|_| draw.operation());
-            match check(dictionary, operations) {
-                Ok(()) => passed += 1,
+            let len = LIST.min(self.ops - start);
+            match check(dictionary, (0..len).map(|_| draw.operation())) {
+                Ok(()) => passed += len,
                 Err(mismatch) => {
+                    passed += mismatch.index as u64;
                     failed += 1;
-                    eprintln!("list {list} of seed {}: {mismatch}", self.seed);
+                    progress.suspend(|| eprintln!("list {list} of seed {}: {mismatch}", self.seed));
                 }
             }
+            progress.inc(1);
         }
+        progress.finish_and_clear();
         println!("{passed} passed, {failed} failed");
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

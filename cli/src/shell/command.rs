@@ -1,0 +1,114 @@
+//! The shell's commands, and the words of a line.
+
+/// What a command is called, takes and does: what `help`, completion and hints show.
+#[derive(Debug)]
+pub struct Usage {
+    pub name: &'static str,
+    pub words: &'static str,
+    pub meaning: &'static str,
+}
+
+/// Every command there is.
+pub const COMMANDS: &[Usage] = &[
+    usage("insert", "K V [K V …]", "insert pairs, replacing what a key had (in a set: K [K …])"),
+    usage("delete", "K [K …]", "delete keys"),
+    usage("update", "+K=V -K …", "insert and delete in one batch (in a set: +K -K …)"),
+    usage("delete_range", "LO HI", "delete every key from LO to HI"),
+    usage("lookup", "K [K …]", "the value of each key"),
+    usage("count", "LO HI [LO HI …]", "how many keys there are from LO to HI"),
+    usage("range", "LO HI", "the pairs from LO to HI, in key order"),
+    usage("successor", "K", "the first pair from K on"),
+    usage("predecessor", "K", "the last pair up to K"),
+    usage("first", "", "the pair with the least key"),
+    usage("last", "", "the pair with the greatest key"),
+    usage("select", "I", "the pair at place I in key order, counted from 0"),
+    usage("rank", "K", "how many keys are less than K"),
+    usage("len", "", "how many keys there are"),
+    usage("levels", "", "what every level holds"),
+    usage("stats", "", "device, types, entries and bytes"),
+    usage("import", "FILE", "insert the rows of a .csv or .parquet file, as one batch"),
+    usage("export", "FILE", "write every pair to a .csv or .parquet file"),
+    usage("cleanup", "", "remove stale entries: one run is left"),
+    usage("clear", "", "remove everything"),
+    usage("help", "", "this list"),
+    usage("quit", "", "leave (so does the end of input)"),
+];
+
+const fn usage(name: &'static str, words: &'static str, meaning: &'static str) -> Usage {
+    Usage { name, words, meaning }
+}
+
+/// A word of a line and its number, counted from 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Word<'a> {
+    pub text: &'a str,
+    pub number: usize,
+}
+
+impl Word<'_> {
+    /// An error that says which word is wrong, and how.
+    pub fn wrong(&self, what: impl std::fmt::Display) -> String {
+        format!("word {}, `{}`: {what}", self.number, shown(self.text))
+    }
+}
+
+/// The words of a line.
+pub fn words(line: &str) -> Vec<Word<'_>> {
+    let texts = line.split_whitespace().enumerate();
+    texts.map(|(index, text)| Word { text, number: index + 1 }).collect()
+}
+
+/// A text as it can be put into a message: not too long, nothing unprintable.
+pub fn shown(text: &str) -> String {
+    const MOST: usize = 40;
+    let mut shown: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MOST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The command that was most likely meant: one that begins alike or differs by a letter or two.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    if name.len() > 20 {
+        return None;
+    }
+    let begins = |c: &&Usage| name.len() >= 3 && c.name.starts_with(name);
+    let by_prefix = COMMANDS.iter().find(begins).map(|c| c.name);
+    let distances = COMMANDS.iter().map(|c| (distance(c.name, name), c.name));
+    by_prefix.or_else(|| distances.min().filter(|&(distance, _)| distance <= 2).map(|(_, n)| n))
+}
+
+/// How many letters must be changed, added or left out to get from one to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, letter) in from.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], index + 1);
+        for at in 0..to.len() {
+            let changed = corner + usize::from(letter != to[at]);
+            corner = row[at + 1];
+            row[at + 1] = changed.min(row[at] + 1).min(corner + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_command_is_guessed() {
+        assert_eq!(nearest("lokup"), Some("lookup"));
+        assert_eq!(nearest("succ"), Some("successor"));
+        assert_eq!(nearest("delete-range"), Some("delete_range"));
+        assert_eq!(nearest("frobnicate"), None);
+    }
+
+    #[test]
+    fn messages_stay_short_and_printable() {
+        assert_eq!(shown("a\u{7}b"), "a\\u{7}b");
+        assert_eq!(shown(&"x".repeat(1 << 20)).chars().count(), 41);
+    }
+}

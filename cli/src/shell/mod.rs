@@ -1,0 +1,206 @@
+//! `gpulsm shell`: a dictionary to talk to, a command a line.
+
+mod answer;
+mod command;
+mod editor;
+mod files;
+mod session;
+
+use std::io::{self, BufRead, BufWriter, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use gpulsm::{Device, Dictionary};
+
+use crate::batch_size;
+use crate::types::{KeyType, ValueType, with_types};
+use answer::{Answer, Form};
+use editor::Prompt;
+use session::{Session, TypedSession};
+
+/// Lines longer than this many bytes are refused: they would fill the memory.
+const LONGEST_LINE: usize = 1 << 28;
+
+const EXAMPLES: &str = "\
+Examples:
+  gpulsm shell                               type commands; `help` lists them, Tab completes them
+  gpulsm shell --key i64 --value f64         signed keys, values that are floats
+  gpulsm shell --value none                  a set
+  echo 'insert 1 10 3 30
+  count 0 9' | gpulsm shell --json           for programs: an answer in JSON for each line";
+
+/// Talks to a dictionary, a command a line.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Shell {
+    /// Answer in JSON, one line each
+    #[arg(long)]
+    json: bool,
+
+    /// The type of keys
+    #[arg(long, value_enum, default_value_t = KeyType::U32)]
+    key: KeyType,
+
+    /// The type of values; none for a set
+    #[arg(long, value_enum, default_value_t = ValueType::U32)]
+    value: ValueType,
+
+    /// The batch size b of the dictionary
+    #[arg(long, value_name = "B", value_parser = batch_size(), default_value_t = 1 << 16)]
+    batch_size: u64,
+
+    /// Where the dictionary lives: best, cpu, cuda or cuda:N
+    #[arg(long, default_value = "best")]
+    device: Device,
+}
+
+impl Shell {
+    pub fn run(&self) -> Result<ExitCode, Box<dyn std::error::Error>> {
+        let mut session = self.session()?;
+        let to_terminal = io::stdout().is_terminal();
+        let form = match self.json {
+            true => Form::Json,
+            false => {
+                let unwanted = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+                Form::People { colour: to_terminal && !unwanted }
+            }
+        };
+        let talked = if to_terminal && io::stdin().is_terminal() {
+            talk(&mut *session, form)
+        } else {
+            listen(&mut *session, form)
+        };
+        match talked {
+            // Whoever read the answers has had enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+            other => other.map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        }
+    }
+
+    fn session(&self) -> Result<Box<dyn Session>, gpulsm::Error> {
+        with_types!(self.key, self.value, K, V => {
+            let settings = Dictionary::<K, V>::builder()
+                .device(self.device)
+                .batch_size(self.batch_size as usize);
+            let session = TypedSession::new(settings, self.key.into(), self.value.into())?;
+            Ok(Box::new(session))
+        })
+    }
+}
+
+/// Whether there is more to come.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Go,
+    Stop,
+}
+
+/// Reads what a person types.
+fn talk(session: &mut dyn Session, form: Form) -> io::Result<()> {
+    let mut prompt = Prompt::new().map_err(io::Error::other)?;
+    if form != Form::Json {
+        println!("`help` lists the commands, Tab completes them, Ctrl-D leaves.");
+    }
+    while let Some(line) = prompt.line().map_err(io::Error::other)? {
+        if answer(session, form, &mut io::stdout(), Ok(&line))? == Next::Stop {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Reads what a program writes, or what is in a file.
+fn listen(session: &mut dyn Session, form: Form) -> io::Result<()> {
+    let mut input = io::stdin().lock();
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut line = Vec::new();
+    for number in 1.. {
+        let Some(fits) = read_line(&mut input, &mut line, LONGEST_LINE)? else { break };
+        let text = match std::str::from_utf8(&line) {
+            _ if !fits => Err(format!("line {number} is longer than {LONGEST_LINE} bytes")),
+            Ok(text) => Ok(text),
+            Err(error) => {
+                Err(format!("line {number} is not UTF-8 text from byte {} on", error.valid_up_to()))
+            }
+        };
+        let next = answer(session, form, &mut out, text)?;
+        // Whoever waits for this answer before it asks again must get it.
+        out.flush()?;
+        if next == Next::Stop {
+            break;
+        }
+    }
+    out.flush()
+}
+
+/// Answers one line.
+fn answer(
+    session: &mut dyn Session,
+    form: Form,
+    out: &mut impl Write,
+    line: Result<&str, String>,
+) -> io::Result<Next> {
+    match line.and_then(|line| Ok((line, session.run(line)?))) {
+        Ok((_, None)) => {}
+        Ok((line, Some(answer))) => {
+            form.write(out, &answer)?;
+            if matches!(answer, Answer::Done) && line.trim() == "quit" {
+                return Ok(Next::Stop);
+            }
+        }
+        Err(error) => form.write_error(out, &error)?,
+    }
+    Ok(Next::Go)
+}
+
+/// Reads a line without its end; says whether it was short enough to be kept whole, and `None` at
+/// the end of input.
+fn read_line(
+    input: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    most: usize,
+) -> io::Result<Option<bool>> {
+    line.clear();
+    let (mut fits, mut any) = (true, false);
+    loop {
+        let bytes = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            bytes => bytes?,
+        };
+        if bytes.is_empty() {
+            return Ok(any.then_some(fits));
+        }
+        any = true;
+        let end = bytes.iter().position(|&byte| byte == b'\n');
+        let taken = &bytes[..end.unwrap_or(bytes.len())];
+        fits &= line.len() + taken.len() <= most;
+        if fits {
+            line.extend_from_slice(taken);
+        } else {
+            *line = Vec::new();
+        }
+        let used = taken.len() + usize::from(end.is_some());
+        input.consume(used);
+        if end.is_some() {
+            return Ok(Some(fits));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_whole_or_refused() {
+        let mut input = io::BufReader::with_capacity(3, &b"short\n\nmuch too long\nlast"[..]);
+        let mut line = Vec::new();
+        let mut read =
+            || read_line(&mut input, &mut line, 5).unwrap().map(|fits| (fits, line.clone()));
+        assert_eq!(read(), Some((true, b"short".to_vec())));
+        assert_eq!(read(), Some((true, Vec::new())));
+        assert_eq!(read(), Some((false, Vec::new())));
+        assert_eq!(read(), Some((true, b"last".to_vec())));
+        assert_eq!(read(), None);
+    }
+}

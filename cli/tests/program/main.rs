@@ -1,0 +1,112 @@
+//! The program as a whole: what goes in, what comes out, and with which status.
+
+mod files;
+mod hostile;
+mod shell;
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+/// Runs the program with these arguments and this input.
+fn gpulsm(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gpulsm"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    std::thread::scope(|scope| {
+        // It may stop reading early: that is no error.
+        scope.spawn(move || stdin.write_all(input).ok());
+        child.wait_with_output().expect("the program ends")
+    })
+}
+
+/// What the program prints, once it has ended well.
+fn printed(arguments: &[&str], input: &str) -> String {
+    let output = gpulsm(arguments, input.as_bytes());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?} ended with {}: {errors}", output.status);
+    assert!(errors.is_empty(), "{errors}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn verify_says_how_many_passed() {
+    let printed = printed(&["verify", "--ops", "250", "--seed", "9", "--key", "f32"], "");
+    assert_eq!(printed.lines().last(), Some("250 passed, 0 failed"));
+}
+
+#[test]
+fn every_pair_of_types_can_be_verified() {
+    for key in ["u32", "u64", "i32", "i64", "f32", "f64"] {
+        for value in ["none", "u32", "u64", "i32", "i64", "f32", "f64", "u128"] {
+            let arguments = ["verify", "--ops", "20", "--key", key, "--value", value];
+            assert!(printed(&arguments, "").ends_with("\n20 passed, 0 failed\n"), "{key} {value}");
+        }
+    }
+}
+
+#[test]
+fn the_tour_checks_everything_and_shows_rates() {
+    let printed = printed(&["tour", "--pairs", "20000", "--batch-size", "1000"], "");
+    assert!(printed.contains("answers checked, all right."), "{printed}");
+    for word in ["build", "lookup", "count", "successor", "rank", "select", "cleanup", "level", "█"]
+    {
+        assert!(printed.contains(word), "{word} is not in {printed}");
+    }
+    assert!(printed.contains("is merged with 3 runs"), "{printed}");
+}
+
+#[test]
+fn the_tour_works_with_hardly_any_pairs() {
+    for (pairs, batch_size) in [("1", "1"), ("3", "2"), ("10", "100000")] {
+        let printed = printed(&["tour", "--pairs", pairs, "--batch-size", batch_size], "");
+        assert!(printed.contains("all right."), "{printed}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused_with_a_reason() {
+    for (arguments, reason) in [
+        (&["shell", "--key", "u16"][..], "possible values: u32, u64, i32, i64, f32, f64"),
+        (&["shell", "--batch-size", "0"], "--batch-size"),
+        (&["shell", "--device", "cuda"], "built without CUDA"),
+        (&["verify", "--ops", "0"], "--ops"),
+        (&["verify", "--device", "gpu"], "names no device"),
+        (&["frobnicate"], "unrecognized subcommand"),
+        (&[], "Usage"),
+    ] {
+        let output = gpulsm(arguments, b"");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(errors.contains(reason), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    for arguments in
+        [&["--help"][..], &["tour", "--help"], &["shell", "--help"], &["verify", "--help"]]
+    {
+        assert!(printed(arguments, "").contains("Examples:"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_made_from_the_arguments() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = printed(&["completions", shell], "");
+        assert!(script.contains("batch-size") && script.contains("tour"), "{shell}: {script}");
+    }
+    let page = printed(&["man"], "");
+    assert!(page.contains(".TH gpulsm") && page.contains("verify"), "{page}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pages");
+    printed(&["man", "--out", path.to_str().expect("UTF-8")], "");
+    let page = std::fs::read_to_string(path.join("gpulsm-shell.1")).expect("a page per command");
+    assert!(page.contains("batch\\-size"), "{page}");
+}

@@ -1,0 +1,261 @@
+//! The shell: commands in, answers out.
+
+use std::collections::BTreeMap;
+
+use crate::printed;
+
+/// Checks that each line gets its answer in JSON.
+#[track_caller]
+fn check(arguments: &[&str], lines: &[(&str, &str)]) {
+    let input: String = lines.iter().map(|(line, _)| format!("{line}\n")).collect();
+    let answers = printed(&[&["shell", "--json"], arguments].concat(), &input);
+    let answers: Vec<&str> = answers.lines().collect();
+    for (index, &(line, expected)) in lines.iter().enumerate() {
+        assert_eq!(answers.get(index), Some(&expected), "answer to line {index}: {line}");
+    }
+    assert_eq!(answers.len(), lines.len());
+}
+
+#[test]
+fn every_command_answers_in_json() {
+    check(
+        &[],
+        &[
+            ("first", r#"{"key":null}"#),
+            ("len", r#"{"len":0}"#),
+            ("insert 1 10 3 30 5 50", r#"{"ok":true}"#),
+            ("lookup 1 2 1", r#"{"values":[10,null,10]}"#),
+            ("count 0 10 2 3 9 1", r#"{"counts":[3,1,0]}"#),
+            ("range 1 4", r#"{"pairs":[[1,10],[3,30]]}"#),
+            ("range 4 1", r#"{"pairs":[]}"#),
+            ("successor 2", r#"{"key":3,"value":30}"#),
+            ("successor 6", r#"{"key":null}"#),
+            ("predecessor 2", r#"{"key":1,"value":10}"#),
+            ("predecessor 0", r#"{"key":null}"#),
+            ("first", r#"{"key":1,"value":10}"#),
+            ("last", r#"{"key":5,"value":50}"#),
+            ("select 0", r#"{"key":1,"value":10}"#),
+            ("select 3", r#"{"key":null}"#),
+            ("rank 5", r#"{"rank":2}"#),
+            ("update +7=70 -1 +3=31", r#"{"ok":true}"#),
+            ("range 0 9", r#"{"pairs":[[3,31],[5,50],[7,70]]}"#),
+            ("update +9=90 -9", r#"{"ok":true}"#),
+            ("lookup 9", r#"{"values":[null]}"#),
+            ("delete 5 6", r#"{"ok":true}"#),
+            ("len", r#"{"len":2}"#),
+            ("delete_range 4 4294967295", r#"{"ok":true}"#),
+            ("cleanup", r#"{"ok":true}"#),
+            (
+                "levels",
+                r#"{"levels":[{"level":0,"capacity":64,"entries":1,"tombstones":0,"bytes":68}]}"#,
+            ),
+            ("range 0 9", r#"{"pairs":[[3,31]]}"#),
+            ("clear", r#"{"ok":true}"#),
+            ("len", r#"{"len":0}"#),
+            ("levels", r#"{"levels":[]}"#),
+            ("quit", r#"{"ok":true}"#),
+        ],
+    );
+}
+
+#[test]
+fn stats_and_help_are_objects() {
+    let arguments = ["shell", "--json", "--key", "i64", "--value", "f64", "--batch-size", "128"];
+    let answers = printed(&arguments, "insert -1 2.5\nstats\nhelp\n");
+    let answers: Vec<serde_json::Value> =
+        answers.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let stats = &answers[1];
+    assert_eq!(stats["key"], "i64");
+    assert_eq!(stats["value"], "f64");
+    assert_eq!(stats["batch_size"], 128);
+    assert_eq!(stats["len"], 1);
+    assert_eq!(stats["entries"], 1);
+    assert!(stats["bytes"]["total"].as_u64() >= Some(16), "{stats}");
+    assert!(answers[2]["commands"]["insert"]["meaning"].is_string(), "{}", answers[2]);
+}
+
+#[test]
+fn nothing_after_quit_is_done_and_lines_that_say_nothing_have_no_answer() {
+    let answers = printed(&["shell", "--json"], "\n   \n# insert 1 1\nlen\nquit\nlen\n");
+    assert_eq!(answers, "{\"len\":0}\n{\"ok\":true}\n");
+}
+
+#[test]
+fn a_set_has_no_values() {
+    check(
+        &["--value", "none"],
+        &[
+            ("insert 5 3 4", r#"{"ok":true}"#),
+            ("lookup 3 6", r#"{"values":[true,null]}"#),
+            ("range 0 9", r#"{"pairs":[[3,true],[4,true],[5,true]]}"#),
+            ("update +8 -3", r#"{"ok":true}"#),
+            ("first", r#"{"key":4,"value":true}"#),
+            ("update +8=1", r#"{"error":"word 2, `+8=1`: a set has no values: an insert is +K"}"#),
+        ],
+    );
+}
+
+#[test]
+fn negative_keys_are_told_from_deletes() {
+    check(
+        &["--key", "i32", "--value", "i64"],
+        &[
+            ("insert -5 -50 5 50", r#"{"ok":true}"#),
+            ("update +-7=-70 --5", r#"{"ok":true}"#),
+            ("range -2147483648 2147483647", r#"{"pairs":[[-7,-70],[5,50]]}"#),
+            ("rank 5", r#"{"rank":1}"#),
+        ],
+    );
+}
+
+#[test]
+fn floats_that_json_has_no_number_for_are_text() {
+    check(
+        &["--key", "f64", "--value", "f32"],
+        &[
+            ("insert NaN 0.1 inf inf -inf -inf -0 1.5 1e300 NaN", r#"{"ok":true}"#),
+            (
+                "range -inf NaN",
+                r#"{"pairs":[["-inf","-inf"],[0.0,1.5],[1e+300,"NaN"],["inf","inf"],["NaN",0.1]]}"#,
+            ),
+            ("lookup 0 -NaN", r#"{"values":[1.5,0.1]}"#),
+            ("last", r#"{"key":"NaN","value":0.1}"#),
+        ],
+    );
+}
+
+#[test]
+fn wide_numbers_keep_every_digit() {
+    check(
+        &["--key", "u64", "--value", "u128"],
+        &[
+            (
+                "insert 18446744073709551615 340282366920938463463374607431768211455",
+                r#"{"ok":true}"#,
+            ),
+            (
+                "last",
+                r#"{"key":18446744073709551615,"value":340282366920938463463374607431768211455}"#,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn errors_say_which_word_and_change_nothing() {
+    let wrong = [
+        ("insert 7", "word 2, `7`: this key has no value"),
+        ("insert 7 70 8", "word 4, `8`: this key has no value"),
+        ("insert 7 x", "word 3, `x`: not a whole number (u32 is wanted)"),
+        ("insert 7 70 1.5 1", "word 4, `1.5`: not a whole number"),
+        (
+            "insert 4294967296 1",
+            "word 2, `4294967296`: out of range: u32 goes from 0 to 4294967295",
+        ),
+        ("insert 7 -1", "word 3, `-1`: out of range"),
+        ("insert 7 99999999999999999999999999999999999999999999", "out of range"),
+        ("insert", "word 1, `insert`: words are missing: insert K V [K V …]"),
+        ("delete", "words are missing"),
+        ("delete 1 y", "word 3, `y`"),
+        ("update +7=70 8", "word 3, `8`: an insert begins with +"),
+        ("update +7=70 +8", "word 3, `+8`: an insert is +K=V"),
+        ("update +7=70 -z", "word 3, `z`"),
+        ("update +7=q", "word 2, `q`"),
+        ("update +=1", "word 2, ``: not a whole number"),
+        ("delete_range 1", "words are missing: delete_range LO HI"),
+        ("delete_range 1 2 3", "word 4, `3`: one word too many"),
+        ("lookup", "words are missing"),
+        ("count 1", "word 2, `1`: this range has no end"),
+        ("count 1 2 3", "word 4, `3`: this range has no end"),
+        ("range 1 2 3", "word 4, `3`: one word too many: range LO HI"),
+        ("successor", "words are missing"),
+        ("select -1", "word 2, `-1`: out of range"),
+        ("select x", "word 2, `x`"),
+        ("rank 1 2", "word 3, `2`: one word too many"),
+        ("first 1", "word 2, `1`: one word too many: this command takes none"),
+        ("clear everything", "word 2, `everything`: one word too many"),
+        ("quit now", "word 2, `now`: one word too many"),
+        ("lokup 1", "word 1, `lokup`: no such command; did you mean `lookup`?"),
+        ("INSERT 1 2", "no such command"),
+        ("import", "words are missing: import FILE"),
+        ("export pairs.json", "must end in .csv or .parquet"),
+    ];
+    for (line, what) in wrong {
+        let input = format!("insert 1 10 2 20\n{line}\nrange 0 4294967295\n");
+        let answers = printed(&["shell", "--json"], &input);
+        let answers: Vec<&str> = answers.lines().collect();
+        let error: serde_json::Value = serde_json::from_str(answers[1]).expect("JSON");
+        assert!(
+            error["error"].as_str().is_some_and(|error| error.contains(what)),
+            "{line}: {error}"
+        );
+        assert_eq!(answers[2], r#"{"pairs":[[1,10],[2,20]]}"#, "after {line}");
+    }
+}
+
+#[test]
+fn people_get_columns_and_no_colour_in_a_pipe() {
+    let answers =
+        printed(&["shell"], "insert 1 10 300 7\nlookup 1 300 5\nrange 0 999\nlen\noops\n");
+    assert_eq!(
+        answers,
+        "ok\n  1  10\n300  7\n  5  not there\n  1  10\n300  7\n2 keys\n\
+         error: word 1, `oops`: no such command; `help` lists them\n"
+    );
+}
+
+#[test]
+fn many_random_commands_answer_as_a_map_does() {
+    let mut state = 1u64;
+    let mut draw = move |most: u64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % most
+    };
+    let mut map = BTreeMap::new();
+    let mut lines = Vec::new();
+    let pair = |pair: Option<(&u64, &u64)>| match pair {
+        Some((key, value)) => format!(r#"{{"key":{key},"value":{value}}}"#),
+        None => r#"{"key":null}"#.into(),
+    };
+    let ok = || r#"{"ok":true}"#.to_string();
+    for _ in 0..3000 {
+        let (a, b) = (draw(200), draw(200));
+        lines.push(match draw(12) {
+            0..=2 => {
+                map.extend([(a, b), (b, a)]);
+                (format!("insert {a} {b} {b} {a}"), ok())
+            }
+            3 => {
+                map.remove(&a);
+                (format!("delete {a}"), ok())
+            }
+            4 => {
+                map.insert(a, 7);
+                map.remove(&b);
+                (format!("update -{b} +{a}=7"), ok())
+            }
+            5 => {
+                map.retain(|&key, _| key < a || key > a + 3);
+                (format!("delete_range {a} {}", a + 3), ok())
+            }
+            6 => (
+                format!("lookup {a}"),
+                format!(
+                    r#"{{"values":[{}]}}"#,
+                    map.get(&a).map_or("null".into(), |value| value.to_string())
+                ),
+            ),
+            7 => {
+                let count = map.keys().filter(|&&key| a <= key && key <= b).count();
+                (format!("count {a} {b}"), format!(r#"{{"counts":[{count}]}}"#))
+            }
+            8 => (format!("successor {a}"), pair(map.range(a..).next())),
+            9 => (format!("predecessor {a}"), pair(map.range(..=a).next_back())),
+            10 => (format!("rank {a}"), format!(r#"{{"rank":{}}}"#, map.range(..a).count())),
+            _ => (format!("select {a}"), pair(map.iter().nth(a as usize))),
+        });
+    }
+    let lines: Vec<(&str, &str)> =
+        lines.iter().map(|(line, answer)| (&**line, &**answer)).collect();
+    check(&["--batch-size", "16"], &lines);
+}
