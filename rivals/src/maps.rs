@@ -1,33 +1,42 @@
-//! The dictionary on the CPU beside `std::collections::BTreeMap`: 2^24 random `u32` pairs.
+//! The dictionary on the CPU beside ordered maps: 2^24 random `u32` pairs.
 //!
-//! Queries on the map are shared out over as many threads as the dictionary uses. Every answer of
-//! the dictionary is compared with the map's.
+//! `std::collections::BTreeMap`, built from an iterator and grown by inserts, and `scc::TreeIndex`, a
+//! concurrent B+-tree, grown by as many threads as the dictionary uses. Their queries are shared out
+//! over as many threads too. Every answer of the dictionary is compared with the map's.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use gpulsm::Dictionary;
 use rayon::prelude::*;
+use scc::Guard;
+use scc::TreeIndex;
 
 use crate::sorts::mix;
 
 type Map = BTreeMap<u32, u32>;
+type Index = TreeIndex<u32, u32>;
 
 const PAIRS: usize = 1 << 24;
 const BATCH: usize = 1 << 16;
 const LOOKUPS: usize = 1 << 20;
 const COUNTS: usize = 1 << 20;
+/// Maps walk every key they count: fewer queries do.
 const MAP_COUNTS: usize = 1 << 16;
 const RANGES: usize = 1 << 14;
+/// Ranges in one call: their answers take 4 MiB, in buffers that are reused.
+const RANGES_PER_CALL: usize = 1 << 9;
 /// Keys apart so that a range holds 1,024 of them on average.
 const WIDTH: u32 = 1 << (32 - 24 + 10);
 
-/// Queries, and what the map answers.
 struct Queries {
     keys: Vec<u32>,
     lo: Vec<u32>,
     hi: Vec<u32>,
 }
+
+/// Million queries a second: lookups, counts, ranges.
+type Rates = [f64; 3];
 
 /// Prints the table.
 pub fn run() {
@@ -39,77 +48,85 @@ pub fn run() {
         hi: lo.iter().map(|lo| lo.saturating_add(WIDTH - 1)).collect(),
         lo,
     };
-
     let threads = rayon::current_num_threads();
     println!("2^24 random u32 pairs, batches of 2^16, {threads} threads, million a second:\n");
-    println!(
-        "| | BTreeMap built | BTreeMap grown | one run | ÷ built | ÷ grown | 8 levels | ÷ built | ÷ grown |"
-    );
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
 
-    let (built, built_rate) =
-        timed(PAIRS, || keys.iter().copied().zip(values.iter().copied()).collect::<Map>());
-    let (one_run, one_run_rate) = timed(PAIRS, || Dictionary::bulk_build(&keys, &values).unwrap());
-    let (grown, grown_rate) = timed(PAIRS, || {
+    // Builds in turns, so that a machine that changes its speed changes it for both.
+    let (mut built, mut one_run) = (Map::new(), Dictionary::new());
+    let (mut map_builds, mut builds) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        drop((std::mem::take(&mut built), std::mem::take(&mut one_run)));
+        let pairs = || keys.iter().copied().zip(values.iter().copied());
+        let (map, rate) = timed(PAIRS, || pairs().collect::<Map>());
+        (built, _) = (map, map_builds.push(rate));
+        let (dictionary, rate) = timed(PAIRS, || Dictionary::bulk_build(&keys, &values).unwrap());
+        (one_run, _) = (dictionary, builds.push(rate));
+    }
+    assert!(one_run.iter().eq(built.iter().map(|(&key, &value)| (key, value))));
+
+    let (grown, map_inserts) = timed(PAIRS, || {
         let mut map = Map::new();
-        for (&key, &value) in keys.iter().zip(&values) {
-            map.insert(key, value);
-        }
+        keys.iter().zip(&values).for_each(|(&key, &value)| drop(map.insert(key, value)));
         map
     });
+    let (index, index_inserts) = timed(PAIRS, || {
+        let index = Index::new();
+        let pairs = keys.par_iter().zip(&values);
+        pairs.for_each(|(&key, &value)| index.upsert_sync(key, value));
+        index
+    });
+    assert_eq!(index.len(), built.len());
     let mut levels = Dictionary::<u32, u32>::builder().batch_size(BATCH).build().unwrap();
     let batches: Vec<_> = keys.chunks(BATCH).zip(values.chunks(BATCH)).collect();
-    let ((), insert_rate) = timed(PAIRS, || {
+    let ((), inserts) = timed(PAIRS, || {
         batches.iter().for_each(|(keys, values)| levels.insert(keys, values).unwrap());
     });
     assert!(levels.iter().eq(grown.iter().map(|(&key, &value)| (key, value))));
     // All but the last batch: eight full levels.
     levels.clear();
     batches[..255].iter().for_each(|(keys, values)| levels.insert(keys, values).unwrap());
-    let last = batches[255].0;
-    let mut without_last = built.clone();
-    without_last.retain(|_, value| (*value as usize) < PAIRS - BATCH);
-    for &key in last {
-        // A key of the last batch may have replaced an earlier one.
-        if let Some(value) = levels.get(key).unwrap() {
-            without_last.insert(key, value);
-        }
-    }
+    let first_255 =
+        || keys.iter().zip(&values).take(255 * BATCH).map(|(&key, &value)| (key, value));
+    let without_last: Map = first_255().collect();
 
     println!(
-        "| insert, mean over the growth | – | {grown_rate:.2} | {insert_rate:.2} | – | {:.1} | | | |",
-        insert_rate / grown_rate
+        "| | `BTreeMap` built | `BTreeMap` grown | `scc::TreeIndex` | gpulsm | ÷ built | ÷ grown | ÷ `TreeIndex` |"
     );
-    println!(
-        "| build from random pairs | {built_rate:.2} | – | {one_run_rate:.2} | {:.1} | – | | | |",
-        one_run_rate / built_rate
-    );
-    let rates = [
-        map_rates(&queries, &built),
-        map_rates(&queries, &grown),
-        dictionary_rates(&queries, &one_run, &built),
-        dictionary_rates(&queries, &levels, &without_last),
-    ];
-    for (index, name) in
-        ["lookup, all there", "count, 1,024 keys", "range, 1,024 pairs"].iter().enumerate()
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    let [insert, build] = [median(vec![inserts]), median(builds)];
+    row("insert, mean over the growth", [None, Some(map_inserts), Some(index_inserts)], insert);
+    row("build from random pairs", [Some(median(map_builds)), None, None], build);
+    let maps: [Rates; 3] =
+        [map_rates(&queries, &built), map_rates(&queries, &grown), index_rates(&queries, &index)];
+    for (dictionary, map, name) in
+        [(&one_run, &built, "one run"), (&levels, &without_last, "8 levels")]
     {
-        let [built, grown, one, eight] = [0, 1, 2, 3].map(|column| rates[column][index]);
-        println!(
-            "| {name} | {built:.3} | {grown:.3} | {one:.3} | {:.1} | {:.1} | {eight:.3} | {:.1} | {:.1} |",
-            one / built,
-            one / grown,
-            eight / built,
-            eight / grown,
-        );
+        let rates = dictionary_rates(&queries, dictionary, map);
+        for (at, query) in
+            ["lookup, all there", "count, 1,024 keys", "range, 1,024 pairs"].iter().enumerate()
+        {
+            row(&format!("{query}: {name}"), maps.map(|rates| Some(rates[at])), rates[at]);
+        }
     }
     for (name, dictionary) in [("one run", &one_run), ("8 levels", &levels)] {
         let stats = dictionary.stats().unwrap();
-        let raw = stats.live * 8;
+        let raw = (stats.live * 8) as f64;
+        let filters = stats.bytes.filters as f64;
         println!(
-            "\n{name}: {:.3} bytes at rest for each byte of pairs",
-            stats.bytes.total() as f64 / raw as f64
+            "\n{name}: {:.3} bytes at rest for each byte of pairs, and {:.3} for filters",
+            (stats.bytes.total() as f64 - filters) / raw,
+            filters / raw
         );
     }
+}
+
+/// Prints the rates of the maps, the dictionary's, and how many times theirs that is.
+fn row(name: &str, maps: [Option<f64>; 3], dictionary: f64) {
+    let rate = |rate: Option<f64>| rate.map_or("–".into(), |rate| format!("{rate:.3}"));
+    let times =
+        |rate: Option<f64>| rate.map_or("–".into(), |rate| format!("{:.1}", dictionary / rate));
+    let (rates, ratios) = (maps.map(rate).join(" | "), maps.map(times).join(" | "));
+    println!("| {name} | {rates} | {dictionary:.3} | {ratios} |");
 }
 
 /// What `job` makes, and its rate in million a second.
@@ -119,22 +136,27 @@ fn timed<T>(items: usize, job: impl FnOnce() -> T) -> (T, f64) {
     (made, items as f64 / start.elapsed().as_secs_f64() / 1e6)
 }
 
-/// The median rate of five runs.
-fn rate(items: usize, mut job: impl FnMut()) -> f64 {
-    let mut rates: Vec<f64> = (0..5).map(|_| timed(items, &mut job).1).collect();
+fn median(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
-    rates[2]
+    rates[rates.len() / 2]
 }
 
-fn map_rates(queries: &Queries, map: &Map) -> [f64; 3] {
+/// The median rate of five runs.
+fn rate(items: usize, mut job: impl FnMut()) -> f64 {
+    median((0..5).map(|_| timed(items, &mut job).1).collect())
+}
+
+/// Rates of a map that finds keys with `has` and walks ranges with `walk`, shared out over threads.
+fn walked_rates<I: Iterator<Item = (u32, u32)>>(
+    queries: &Queries,
+    has: impl Fn(u32) -> bool + Sync,
+    walk: impl Fn(u32, u32) -> I + Sync,
+) -> Rates {
     let piece = |len: usize| len / rayon::current_num_threads() / 4;
     let lookup = rate(LOOKUPS, || {
-        let found: usize = queries
-            .keys
-            .par_chunks(piece(LOOKUPS))
-            .map(|keys| keys.iter().filter(|key| map.contains_key(key)).count())
-            .sum();
-        assert_eq!(found, LOOKUPS);
+        let pieces = queries.keys.par_chunks(piece(LOOKUPS));
+        let found = pieces.map(|keys| keys.iter().filter(|&&key| has(key)).count());
+        assert_eq!(found.sum::<usize>(), LOOKUPS);
     });
     let ranges = |len: usize| {
         let (lo, hi) = (&queries.lo[..len], &queries.hi[..len]);
@@ -142,28 +164,42 @@ fn map_rates(queries: &Queries, map: &Map) -> [f64; 3] {
     };
     let count = rate(MAP_COUNTS, || {
         let counts = ranges(MAP_COUNTS).map(|(lo, hi)| {
-            lo.iter().zip(hi).map(|(&lo, &hi)| map.range(lo..=hi).count()).sum::<usize>()
+            lo.iter().zip(hi).map(|(&lo, &hi)| walk(lo, hi).count()).sum::<usize>()
         });
         assert!(counts.sum::<usize>() > 0);
     });
     let range = rate(RANGES, || {
         let pairs = ranges(RANGES).map(|(lo, hi)| {
             let mut pairs = Vec::with_capacity(2048);
-            lo.iter()
-                .zip(hi)
-                .map(|(&lo, &hi)| {
-                    pairs.clear();
-                    pairs.extend(map.range(lo..=hi).map(|(&key, &value)| (key, value)));
-                    pairs.len()
-                })
-                .sum::<usize>()
+            let mut fill = |(&lo, &hi): (&u32, &u32)| {
+                pairs.clear();
+                pairs.extend(walk(lo, hi));
+                pairs.len()
+            };
+            lo.iter().zip(hi).map(&mut fill).sum::<usize>()
         });
         assert!(pairs.sum::<usize>() > 0);
     });
     [lookup, count, range]
 }
 
-fn dictionary_rates(queries: &Queries, dictionary: &Dictionary<u32, u32>, map: &Map) -> [f64; 3] {
+fn map_rates(queries: &Queries, map: &Map) -> Rates {
+    let walk = |lo, hi| map.range(lo..=hi).map(|(&key, &value)| (key, value));
+    walked_rates(queries, |key| map.contains_key(&key), walk)
+}
+
+fn index_rates(queries: &Queries, index: &Index) -> Rates {
+    // Its ranges borrow a guard; the pairs are read out under one, which its own users would do too.
+    let walk = |lo: u32, hi: u32| {
+        let guard = Guard::new();
+        let pairs: Vec<(u32, u32)> =
+            index.range(lo..=hi, &guard).map(|(&key, &value)| (key, value)).collect();
+        pairs.into_iter()
+    };
+    walked_rates(queries, |key| index.contains(&key), walk)
+}
+
+fn dictionary_rates(queries: &Queries, dictionary: &Dictionary<u32, u32>, map: &Map) -> Rates {
     let (mut values, mut found) = (vec![0; LOOKUPS], vec![false; LOOKUPS]);
     let lookup = rate(LOOKUPS, || {
         dictionary.lookup_into(&queries.keys, &mut values, &mut found).unwrap();
@@ -182,17 +218,28 @@ fn dictionary_rates(queries: &Queries, dictionary: &Dictionary<u32, u32>, map: &
         assert_eq!(counts[index], expected as u64, "count {index}");
     }
 
-    let (lo, hi) = (&queries.lo[..RANGES], &queries.hi[..RANGES]);
-    let mut offsets = vec![0; RANGES + 1];
-    let total = dictionary.range_offsets_into(lo, hi, &mut offsets).unwrap();
-    let (mut keys, mut values) = (vec![0; total], vec![0; total]);
-    let range = rate(RANGES, || {
+    let calls = || {
+        let lo = queries.lo[..RANGES].chunks(RANGES_PER_CALL);
+        lo.zip(queries.hi.chunks(RANGES_PER_CALL))
+    };
+    let mut offsets = vec![0; RANGES_PER_CALL + 1];
+    let longest =
+        calls().map(|(lo, hi)| dictionary.range_offsets_into(lo, hi, &mut offsets).unwrap());
+    let room = longest.max().unwrap_or(0);
+    let (mut keys, mut values) = (vec![0; room], vec![0; room]);
+    let mut ask = |lo: &[u32], hi: &[u32], check: &dyn Fn(usize, &[u32], &[u32])| {
         dictionary.range_into(lo, hi, &mut offsets, &mut keys, &mut values).unwrap();
-    });
-    for index in (0..RANGES).step_by(61) {
-        let answer = offsets[index]..offsets[index + 1];
-        let pairs = keys[answer.clone()].iter().zip(&values[answer]);
-        assert!(pairs.eq(map.range(lo[index]..=hi[index])), "range {index}");
+        for index in 0..lo.len() {
+            let answer = offsets[index]..offsets[index + 1];
+            check(index, &keys[answer.clone()], &values[answer]);
+        }
+    };
+    let range = rate(RANGES, || calls().for_each(|(lo, hi)| ask(lo, hi, &|_, _, _| {})));
+    for (lo, hi) in calls().step_by(7) {
+        ask(lo, hi, &|index, keys, values| {
+            let expected = map.range(lo[index]..=hi[index]);
+            assert!(keys.iter().zip(values).eq(expected), "range from {}", lo[index]);
+        });
     }
     [lookup, count, range]
 }

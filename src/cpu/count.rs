@@ -71,9 +71,7 @@ fn ranks<B: OrderedKey, V: Value>(runs: &[Run<B, V>], keys: &[B], out: &mut [u64
     let mut sums = [0i64; GROUP];
     for run in runs {
         find_places(run, keys, bound, &mut places);
-        for (sum, &place) in sums.iter_mut().zip(&places[..keys.len()]) {
-            *sum += run.sum_before(place);
-        }
+        run.add_sums(&places[..keys.len()], &mut sums);
     }
     for (out, &sum) in out.iter_mut().zip(&sums[..keys.len()]) {
         *out = sum as u64;

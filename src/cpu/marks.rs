@@ -48,7 +48,7 @@ impl Sector {
     }
 
     /// Σ (live − shadow) over the first `len` entries of the sector.
-    #[inline]
+    #[inline(always)]
     fn sum_of_first(&self, len: usize) -> i64 {
         let mask = (1u128 << len) - 1;
         let ones = |plane| (widen(plane) & mask).count_ones() as i64;
@@ -56,7 +56,7 @@ impl Sector {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn widen(plane: &[u32; 3]) -> u128 {
     u128::from(plane[0]) | u128::from(plane[1]) << 32 | u128::from(plane[2]) << 64
 }
@@ -92,10 +92,35 @@ impl Marks {
     }
 
     /// Σ (live − shadow) over the entries before `position`.
-    #[inline]
+    #[inline(always)]
     pub fn sum_before(&self, position: usize) -> i64 {
         let sector = &self.sectors[position / SECTOR];
         sector.sum + sector.sum_of_first(position % SECTOR)
+    }
+
+    /// Adds to each sum that of the entries before its position.
+    pub fn add_sums(&self, positions: &[usize], sums: &mut [i64]) {
+        #[cfg(target_arch = "x86_64")]
+        #[allow(unsafe_code)]
+        if is_x86_feature_detected!("popcnt") {
+            // SAFETY: the processor was just found to have the instruction, which not all have. With
+            // it, counts over eight levels are 1.6 times as fast (`docs/benchmarks.md`).
+            return unsafe { self.add_sums_with_popcnt(positions, sums) };
+        }
+        self.add_sums_anywhere(positions, sums);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "popcnt")]
+    fn add_sums_with_popcnt(&self, positions: &[usize], sums: &mut [i64]) {
+        self.add_sums_anywhere(positions, sums);
+    }
+
+    #[inline(always)]
+    fn add_sums_anywhere(&self, positions: &[usize], sums: &mut [i64]) {
+        for (&position, sum) in positions.iter().zip(sums) {
+            *sum += self.sum_before(position);
+        }
     }
 
     /// Brings near what the other methods read for this entry.
@@ -182,6 +207,10 @@ mod tests {
             let mut unpacked = vec![0; len];
             marks.unpack(0..len, &mut unpacked);
             assert_eq!(unpacked, bytes);
+            let positions: Vec<usize> = (0..=len).collect();
+            let mut sums = vec![5; len + 1];
+            marks.add_sums(&positions, &mut sums);
+            assert!(sums.iter().zip(&positions).all(|(sum, &at)| *sum == 5 + marks.sum_before(at)));
             let stretch = len / 3..len;
             marks.unpack(stretch.clone(), &mut unpacked);
             assert_eq!(unpacked[..stretch.len()], bytes[stretch]);

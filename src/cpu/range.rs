@@ -103,17 +103,19 @@ fn find<B: OrderedKey, V: Value>(
         let outputs = windows.chunks_mut(GROUP * runs.len()).zip(counts.chunks_mut(GROUP));
         for ((lo, hi), (windows, counts)) in lo.chunks(GROUP).zip(hi.chunks(GROUP)).zip(outputs) {
             let (mut starts, mut ends) = ([0; GROUP], [0; GROUP]);
+            let (mut below, mut up_to) = ([0; GROUP], [0; GROUP]);
             for (index, run) in runs.iter().enumerate() {
                 find_places(run, lo, Bound::Below, &mut starts);
                 find_places(run, hi, Bound::UpTo, &mut ends);
-                for (query, count) in counts.iter_mut().enumerate() {
-                    let start = starts[query];
-                    let end = ends[query].max(start); // The wrong way round, a range is empty.
-                    windows[query * runs.len() + index] = [start, end];
-                    // A run's own part may be negative; the sum over all runs is not.
-                    let live = run.sum_before(end) - run.sum_before(start);
-                    *count = count.wrapping_add_signed(live);
+                for query in 0..counts.len() {
+                    ends[query] = ends[query].max(starts[query]); // The wrong way round: empty.
+                    windows[query * runs.len() + index] = [starts[query], ends[query]];
                 }
+                run.add_sums(&starts[..counts.len()], &mut below);
+                run.add_sums(&ends[..counts.len()], &mut up_to);
+            }
+            for (count, (below, up_to)) in counts.iter_mut().zip(below.iter().zip(&up_to)) {
+                *count = (up_to - below) as u64;
             }
         }
         Ok(())

@@ -98,6 +98,14 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         self.marks().map_or(position as i64, |marks| marks.sum_before(position))
     }
 
+    /// Adds to each sum that of the entries before its position.
+    pub fn add_sums(&self, positions: &[usize], sums: &mut [i64]) {
+        match self.marks() {
+            Some(marks) => marks.add_sums(positions, sums),
+            None => positions.iter().zip(sums).for_each(|(&at, sum)| *sum += at as i64),
+        }
+    }
+
     /// The position of the first key ≥ `key`.
     pub fn lower_bound(&self, key: B) -> usize {
         self.0.fences.lower_bound(&self.0.keys, key)

@@ -1,9 +1,12 @@
 //! Order & dedupe: a batch in any order becomes a sorted tile in which the last insert of a key won.
 //!
 //! A stable radix sort from the top: records are scattered into buckets by where their key lies
-//! between the smallest and the largest, until a bucket is small enough for insertion. Two scatters do for millions of keys of any width, since only as many bits are looked at as
-//! tell the records apart; narrow bands, dense keys and sorted input are no slower. Threads first
-//! scatter a part of the batch each, and then sort different buckets.
+//! between the smallest and the largest, until a bucket is small enough for insertion. Two scatters
+//! do for millions of keys of any width, since only as many bits are looked at as tell the records
+//! apart; narrow bands, dense keys and sorted input are no slower. Threads first scatter a part of the
+//! batch each, and then sort different buckets.
+
+use std::slice::IterMut;
 
 use crate::cpu::Cpu;
 use crate::cpu::memory::Buffer;
@@ -73,27 +76,33 @@ fn sort_shared<B: OrderedKey, V: Value>(
     let span = span_of(keys.iter().copied()).expect("a shared batch is not empty");
     let buckets = Buckets::new(span, keys.len() / SHARED_AIM);
 
-    // Each thread scatters its part of the batch into buckets of its own…
-    let mut scattered = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
-    let pieces = keys.chunks(part).zip(values.chunks(part)).zip(scattered.chunks_mut(part));
-    let ends = cpu.workers.each(pieces, |((keys, values), scattered)| {
-        let pairs = || keys.iter().copied().zip(values.iter().copied());
-        Ok(buckets.scatter(pairs, scattered))
+    // Each thread counts what its part of the batch has for each bucket…
+    let counts = cpu.workers.each(keys.chunks(part), |keys| {
+        Ok(buckets.count_keys(keys.iter().copied())[..buckets.count].to_vec())
+    })?;
+    // …and scatters it: a bucket has a place for every thread, in the order of the batch…
+    let of_all = |bucket: usize| counts.iter().map(move |counts| counts[bucket]);
+    let sizes: Vec<usize> = (0..buckets.count).map(|bucket| of_all(bucket).sum()).collect();
+    let mut places: Vec<Vec<IterMut<'_, Record<B, V>>>> =
+        counts.iter().map(|_| Vec::with_capacity(buckets.count)).collect();
+    for (index, place) in cut(records, (0..buckets.count).flat_map(of_all)).into_iter().enumerate()
+    {
+        places[index % counts.len()].push(place.iter_mut());
+    }
+    let parts = keys.chunks(part).zip(values.chunks(part)).zip(places);
+    cpu.workers.each(parts, |((keys, values), mut places)| {
+        for (&key, &value) in keys.iter().zip(values) {
+            let place = places[buckets.of(key)].next();
+            *place.expect("as many places as were counted") = (key, value);
+        }
+        Ok(())
     })?;
 
-    // …then each bucket is collected from all of them, in the order of the batch, and sorted.
-    let sizes: Vec<usize> = (0..buckets.count)
-        .map(|bucket| ends.iter().map(|ends| ends.stretch(bucket).len()).sum())
-        .collect();
+    // …then each bucket is sorted.
     let stretches = cut(records, sizes.iter().copied());
-    let uniques = cpu.workers.each(stretches.into_iter().enumerate(), |(bucket, records)| {
-        let mut filled = 0;
-        for (ends, scattered) in ends.iter().zip(scattered.chunks(part)) {
-            let piece = &scattered[ends.stretch(bucket)];
-            records[filled..][..piece.len()].copy_from_slice(piece);
-            filled += piece.len();
-        }
-        let mut scratch = cpu.memory.zeroed(if filled > SMALL { filled } else { 0 })?;
+    let uniques = cpu.workers.each(stretches, |records| {
+        let mut scratch =
+            cpu.memory.zeroed(if records.len() > SMALL { records.len() } else { 0 })?;
         sort_records(records, &mut scratch);
         Ok(keep_last(records))
     })?;
@@ -145,11 +154,12 @@ fn sort_records<B: OrderedKey, V: Value>(
     }
     let span = span_of(records.iter().map(|record| record.0)).expect("not empty");
     let buckets = Buckets::new(span, records.len() / AIM);
-    let ends = buckets.scatter(|| records.iter().copied(), scratch);
-    records.copy_from_slice(scratch);
-    for bucket in 0..buckets.count {
-        let stretch = ends.stretch(bucket);
-        sort_records(&mut records[stretch.clone()], &mut scratch[stretch]);
+    let ends = buckets.scatter(records, scratch);
+    let mut start = 0;
+    for &end in &ends[..buckets.count] {
+        records[start..end].copy_from_slice(&scratch[start..end]);
+        sort_records(&mut records[start..end], &mut scratch[start..end]);
+        start = end;
     }
 }
 
@@ -181,15 +191,8 @@ struct Buckets {
     count: usize,
 }
 
-/// Where each bucket ends among scattered records.
-struct Ends([usize; 1 << MOST_BITS]);
-
-impl Ends {
-    fn stretch(&self, bucket: usize) -> std::ops::Range<usize> {
-        let start = if bucket == 0 { 0 } else { self.0[bucket - 1] };
-        start..self.0[bucket]
-    }
-}
+/// A number for each bucket.
+type PerBucket = [usize; 1 << MOST_BITS];
 
 impl Buckets {
     /// About `wanted` buckets, at most 2^[`MOST_BITS`], over the keys from `lo` to `hi`.
@@ -204,26 +207,33 @@ impl Buckets {
         ((key.widen() - self.lowest) >> self.shift) as usize
     }
 
-    /// Writes the records bucket by bucket, keeping their order within each.
-    fn scatter<B: OrderedKey, V: Value, I: Iterator<Item = Record<B, V>>>(
-        &self,
-        records: impl Fn() -> I,
-        out: &mut [Record<B, V>],
-    ) -> Ends {
-        let mut next = [0; 1 << MOST_BITS];
-        for (key, _) in records() {
-            next[self.of(key)] += 1;
+    /// How many keys belong to each bucket.
+    fn count_keys<B: OrderedKey>(&self, keys: impl Iterator<Item = B>) -> PerBucket {
+        let mut counts = [0; 1 << MOST_BITS];
+        for key in keys {
+            counts[self.of(key)] += 1;
         }
+        counts
+    }
+
+    /// Writes the records bucket by bucket, keeping their order within each; returns where each
+    /// bucket ends.
+    fn scatter<B: OrderedKey, V: Value>(
+        &self,
+        records: &[Record<B, V>],
+        out: &mut [Record<B, V>],
+    ) -> PerBucket {
+        let mut next = self.count_keys(records.iter().map(|record| record.0));
         let mut start = 0;
         for next in &mut next[..self.count] {
             start += std::mem::replace(next, start);
         }
-        for record in records() {
+        for &record in records {
             let next = &mut next[self.of(record.0)];
             out[*next] = record;
             *next += 1;
         }
-        Ends(next) // Each bucket's next place is now its end.
+        next // Each bucket's next place is now its end.
     }
 }
 
