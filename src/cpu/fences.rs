@@ -46,16 +46,8 @@ impl<B: OrderedKey> Fences<B> {
         Ok(Fences { keys: fences, layers })
     }
 
-    /// The position in `keys`, which these fences were built for, of the first key ≥ `key`.
-    pub fn lower_bound(&self, keys: &[B], key: B) -> usize {
-        let mut node = 0;
-        for layer in &self.layers {
-            node = descend(&self.keys[layer.clone()], node, key);
-        }
-        search_node(keys, node, key)
-    }
-
-    /// [`lower_bound`](Fences::lower_bound) of every query.
+    /// For every query the position in `keys`, which these fences were built for, of the first key ≥
+    /// it.
     pub fn lower_bounds(&self, keys: &[B], queries: &[B], positions: &mut [usize]) {
         for (queries, positions) in queries.chunks(GROUP).zip(positions.chunks_mut(GROUP)) {
             // Layer by layer for the whole group: while one search reads a node, the next nodes of
@@ -177,7 +169,6 @@ mod tests {
             fences.lower_bounds(&keys, &queries, &mut positions);
             for (&query, &position) in queries.iter().zip(&positions) {
                 assert_eq!(position, real.partition_point(|&key| key < query), "{query} in {len}");
-                assert_eq!(position, fences.lower_bound(&keys, query));
             }
         }
     }
@@ -189,7 +180,8 @@ mod tests {
         keys.push(u64::MAX);
         keys.resize(padded(21), u64::MAX);
         let fences = Fences::build(&memory, &keys).unwrap();
-        assert_eq!(fences.lower_bound(&keys, u64::MAX), 20);
-        assert_eq!(fences.lower_bound(&keys, 20), 20);
+        let mut positions = [0; 2];
+        fences.lower_bounds(&keys, &[u64::MAX, 20], &mut positions);
+        assert_eq!(positions, [20, 20]);
     }
 }

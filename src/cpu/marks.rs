@@ -104,7 +104,7 @@ impl Marks {
         #[allow(unsafe_code)]
         if is_x86_feature_detected!("popcnt") {
             // SAFETY: the processor was just found to have the instruction, which not all have. With
-            // it, counts over eight levels are 1.6 times as fast (`docs/benchmarks.md`).
+            // it, counts over eight levels are 1.1 times as fast (`docs/benchmarks.md`).
             return unsafe { self.add_sums_with_popcnt(positions, sums) };
         }
         self.add_sums_anywhere(positions, sums);

@@ -106,17 +106,7 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         }
     }
 
-    /// The position of the first key ≥ `key`.
-    pub fn lower_bound(&self, key: B) -> usize {
-        self.0.fences.lower_bound(&self.0.keys, key)
-    }
-
-    /// The position of the first key > `key`.
-    pub fn upper_bound(&self, key: B) -> usize {
-        key.next().map_or(self.len(), |next| self.lower_bound(next))
-    }
-
-    /// [`lower_bound`](Run::lower_bound) of every query.
+    /// For every query the position of the first key ≥ it.
     pub fn lower_bounds(&self, queries: &[B], positions: &mut [usize]) {
         self.0.fences.lower_bounds(&self.0.keys, queries, positions);
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::cpu::Cpu;
-use crate::cpu::count::len;
+use crate::cpu::count::{GROUP, len};
 use crate::cpu::run::Run;
 use crate::device::PairsOut;
 use crate::error::Error;
@@ -18,25 +18,34 @@ pub(crate) fn select<B: OrderedKey, V: Value>(
     out: PairsOut<'_, B>,
 ) -> Result<(), Error> {
     let len = len(runs);
-    each_pair(cpu, indices, out, |index| (index < len).then(|| select_one(runs, index)))
+    each_pair(cpu, indices, out, |indices, answer| {
+        for &index in indices {
+            answer((index < len).then(|| select_one(runs, index)));
+        }
+        Ok(())
+    })
 }
 
-/// Answers every query with at most one pair.
-pub(crate) fn each_pair<Q: Copy + Send + Sync, B: OrderedKey, V: Value>(
+/// Answers every query with at most one pair. `ask` is given at most [`GROUP`] queries at a time, and
+/// somewhere to put their answers, in order.
+pub(crate) fn each_pair<Q: Send + Sync, B: OrderedKey, V: Value>(
     cpu: &Cpu,
     queries: &[Q],
     out: PairsOut<'_, B>,
-    answer: impl Fn(Q) -> Option<(B, V)> + Sync,
+    ask: impl Fn(&[Q], &mut dyn FnMut(Option<(B, V)>)) -> Result<(), Error> + Sync + Send,
 ) -> Result<(), Error> {
     let piece = cpu.workers.piece(queries.len());
     let values = of_bytes_mut(out.values, queries.len());
     let outputs = out.keys.chunks_mut(piece).zip(values.chunks_mut(piece));
     let tasks = queries.chunks(piece).zip(outputs).zip(out.found.chunks_mut(piece));
     cpu.workers.each(tasks, |((queries, (keys, values)), found)| {
-        for (index, &query) in queries.iter().enumerate() {
-            let pair = answer(query);
-            found[index] = pair.is_some();
-            (keys[index], values[index]) = pair.unwrap_or((B::default(), V::zeroed()));
+        let mut places = keys.iter_mut().zip(values).zip(found);
+        for group in queries.chunks(GROUP) {
+            ask(group, &mut |pair| {
+                let ((key, value), found) = places.next().expect("a place for every answer");
+                *found = pair.is_some();
+                (*key, *value) = pair.unwrap_or((B::default(), V::zeroed()));
+            })?;
         }
         Ok(())
     })?;
