@@ -197,3 +197,85 @@ impl<B: OrderedKey, V: Value, const MARKED: bool> Step<'_, B, V, MARKED> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Sorted entries with unique keys, about `density` of every 100 keys below `len`.
+    struct Sample {
+        keys: Vec<u32>,
+        values: Vec<[u8; 4]>,
+        marks: Vec<u8>,
+    }
+
+    impl Sample {
+        fn new(seed: u32, len: u32, density: u32) -> Self {
+            let number = |key: u32| {
+                let mixed = (key ^ seed << 20).wrapping_mul(0x9e37_79b9);
+                (mixed ^ mixed >> 15).wrapping_mul(0x85eb_ca6b) >> 8
+            };
+            let keys: Vec<u32> = (0..len).filter(|&key| number(key) % 100 < density).collect();
+            let values = keys.iter().map(|&key| (number(key) ^ seed).to_le_bytes()).collect();
+            let states = [byte::NEW, byte::NEW | byte::SHADOW, byte::PRESENT | byte::SHADOW];
+            let marks = keys.iter().map(|&key| states[number(key) as usize / 100 % 3]).collect();
+            Sample { keys, values, marks }
+        }
+
+        fn entries(&self, marked: bool) -> EntriesRef<'_, u32, [u8; 4]> {
+            let marks = if marked { &self.marks[..] } else { &[] };
+            Entries { keys: &self.keys, values: &self.values, marks }
+        }
+
+        fn iter(&self) -> impl Iterator<Item = (u32, ([u8; 4], u8))> {
+            let what = self.values.iter().copied().zip(self.marks.iter().copied());
+            self.keys.iter().copied().zip(what)
+        }
+    }
+
+    /// What a merge must write, by the rule.
+    fn expected(newer: &Sample, older: &Sample, keep: u8) -> Vec<(u32, ([u8; 4], u8))> {
+        let mut all: BTreeMap<u32, ([u8; 4], u8)> = older.iter().collect();
+        for (key, (value, mark)) in newer.iter() {
+            let shadow = all.get(&key).map_or(mark, |(_, mark)| *mark) & byte::SHADOW;
+            all.insert(key, (value, (mark & !byte::SHADOW) | shadow));
+        }
+        all.into_iter().filter(|(_, (_, mark))| mark & keep != 0).collect()
+    }
+
+    #[test]
+    fn merges_keep_to_the_rule_at_every_size_and_mix() {
+        for (seed, (len, of_newer, of_older)) in [0, 1, 2, 3, 10, 70, 500, 3000]
+            .into_iter()
+            .flat_map(|len| {
+                [(len, 50, 50), (len, 100, 3), (len, 3, 100), (len, 0, 40), (len, 90, 90)]
+            })
+            .enumerate()
+        {
+            let newer = Sample::new(seed as u32, len, of_newer);
+            let older = Sample::new(seed as u32 + 1000, len, of_older);
+            let total = newer.keys.len() + older.keys.len();
+            for keep in [byte::LIVE, byte::LIVE | byte::SHADOW, byte::PRESENT] {
+                let (mut keys, mut values, mut marks) =
+                    (vec![0; total], vec![[0; 4]; total], vec![0; total]);
+                let out =
+                    Entries { keys: &mut keys[..], values: &mut values[..], marks: &mut marks[..] };
+                let kept =
+                    merge_two::<_, _, true>(newer.entries(true), older.entries(true), keep, out);
+                let what = values.into_iter().zip(marks);
+                let merged: Vec<_> = keys.into_iter().zip(what).take(kept).collect();
+                assert_eq!(merged, expected(&newer, &older, keep), "{len} {of_newer} {of_older}");
+            }
+            // Without marks, into exactly as much room as there are keys.
+            let expected = expected(&newer, &older, byte::PRESENT);
+            let (mut keys, mut values) = (vec![0; expected.len()], vec![[0; 4]; expected.len()]);
+            let out = Entries { keys: &mut keys[..], values: &mut values[..], marks: &mut [][..] };
+            let (newer, older) = (newer.entries(false), older.entries(false));
+            let kept = merge_two::<_, _, false>(newer, older, byte::PRESENT, out);
+            assert_eq!(kept, expected.len());
+            let merged = keys.into_iter().zip(values);
+            assert!(merged.eq(expected.into_iter().map(|(key, (value, _))| (key, value))));
+        }
+    }
+}

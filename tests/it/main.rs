@@ -4,6 +4,7 @@ mod api;
 mod corpus;
 mod edges;
 mod faults;
+mod filters;
 mod model;
 mod parity;
 mod regressions;
