@@ -66,7 +66,9 @@ pub fn run() {
 
     let (grown, map_inserts) = timed(PAIRS, || {
         let mut map = Map::new();
-        keys.iter().zip(&values).for_each(|(&key, &value)| drop(map.insert(key, value)));
+        for (&key, &value) in keys.iter().zip(&values) {
+            map.insert(key, value);
+        }
         map
     });
     let (index, index_inserts) = timed(PAIRS, || {
