@@ -121,14 +121,25 @@ fn sample<B: OrderedKey>(below: &[B], layer: &mut [B]) {
 
 /// From a node of a layer to the node below it where the first key ≥ `key` is, or just after it.
 fn descend<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
-    // The last fence less than `key` is at the node to go to; if none is, that's the first node.
-    search_node(layer, node, key).saturating_sub(1)
+    // The last fence less than `key` is at the node to go to; if none is, that's the first node. So
+    // the first fence need not be looked at, and four steps tell the others apart.
+    let fences = node_of(layer, node);
+    let mut last = 0;
+    let mut half = NODE / 2;
+    while half > 0 {
+        last += half * usize::from(fences[(last + half) % NODE] < key);
+        half /= 2;
+    }
+    node * NODE + last
+}
+
+fn node_of<B>(layer: &[B], node: usize) -> &[B; NODE] {
+    layer[node * NODE..][..NODE].try_into().expect("a node has NODE keys")
 }
 
 /// The position in `layer` of the first key of the node that is ≥ `key`, or of the node after it.
 pub(crate) fn search_node<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
-    let keys = layer[node * NODE..][..NODE].try_into().expect("a node has NODE keys");
-    node * NODE + count_less(keys, key)
+    node * NODE + count_less(node_of(layer, node), key)
 }
 
 /// Brings a node near.

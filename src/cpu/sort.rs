@@ -101,8 +101,7 @@ fn sort_shared<B: OrderedKey, V: Value>(
     // …then each bucket is sorted.
     let stretches = cut(records, sizes.iter().copied());
     let uniques = cpu.workers.each(stretches, |records| {
-        let mut scratch =
-            cpu.memory.zeroed(if records.len() > SMALL { records.len() } else { 0 })?;
+        let mut scratch = cpu.memory.zeroed(records.len())?;
         sort_records(records, &mut scratch);
         Ok(keep_last(records))
     })?;
@@ -141,38 +140,44 @@ fn unzip<B: OrderedKey, V: Value>(
     Ok(Tile { keys, values, len })
 }
 
-/// Sorts by key, stably. `scratch` is as long as `records`, unless they are few.
+/// Sorts by key, stably. `scratch` is as long as `records`.
 fn sort_records<B: OrderedKey, V: Value>(
     records: &mut [Record<B, V>],
     scratch: &mut [Record<B, V>],
 ) {
-    if records.len() <= SMALL {
-        return insert_each(records);
-    }
     if records.is_sorted_by_key(|record| record.0) {
         return;
+    }
+    if records.len() <= SMALL {
+        scratch.copy_from_slice(records);
+        return insert_each(scratch, records);
     }
     let span = span_of(records.iter().map(|record| record.0)).expect("not empty");
     let buckets = Buckets::new(span, records.len() / AIM);
     let ends = buckets.scatter(records, scratch);
     let mut start = 0;
     for &end in &ends[..buckets.count] {
-        records[start..end].copy_from_slice(&scratch[start..end]);
-        sort_records(&mut records[start..end], &mut scratch[start..end]);
+        let (records, scratch) = (&mut records[start..end], &mut scratch[start..end]);
+        if scratch.len() <= SMALL {
+            insert_each(scratch, records);
+        } else {
+            records.copy_from_slice(scratch);
+            sort_records(records, scratch);
+        }
         start = end;
     }
 }
 
-/// Sorts a few records stably.
-fn insert_each<B: OrderedKey, V: Value>(records: &mut [Record<B, V>]) {
-    for index in 1..records.len() {
-        let record = records[index];
+/// Writes a few records in order, stably.
+fn insert_each<B: OrderedKey, V: Value>(from: &[Record<B, V>], to: &mut [Record<B, V>]) {
+    let to = &mut to[..from.len()];
+    for (index, &record) in from.iter().enumerate() {
         let mut at = index;
-        while at > 0 && records[at - 1].0 > record.0 {
-            records[at] = records[at - 1];
+        while at > 0 && to[at - 1].0 > record.0 {
+            to[at] = to[at - 1];
             at -= 1;
         }
-        records[at] = record;
+        to[at] = record;
     }
 }
 
