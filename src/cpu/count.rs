@@ -28,17 +28,44 @@ pub(crate) fn count<B: OrderedKey, V: Value>(
     cpu.workers.each(tasks, |((lo, hi), out)| {
         let groups = lo.chunks(GROUP).zip(hi.chunks(GROUP)).zip(out.chunks_mut(GROUP));
         for ((lo, hi), out) in groups {
-            let mut below = [0; GROUP];
-            let mut up_to = [0; GROUP];
-            ranks(runs, lo, &mut below, Bound::Below);
-            ranks(runs, hi, &mut up_to, Bound::UpTo);
+            let (mut starts, mut ends) = ([0; GROUP], [0; GROUP]);
+            let (mut below, mut up_to) = ([0; GROUP], [0; GROUP]);
+            for run in runs {
+                find_windows(run, lo, hi, &mut starts, &mut ends);
+                run.add_sums(&starts[..lo.len()], &mut below);
+                run.add_sums(&ends[..lo.len()], &mut up_to);
+            }
             for (index, out) in out.iter_mut().enumerate() {
-                *out = if lo[index] <= hi[index] { up_to[index] - below[index] } else { 0 };
+                *out = (up_to[index] - below[index]) as u64;
             }
         }
         Ok(())
     })?;
     Ok(())
+}
+
+/// Where each of at most [`GROUP`] closed ranges begins and ends in the run. Asks for the marks there.
+pub(crate) fn find_windows<B: OrderedKey, V: Value>(
+    run: &Run<B, V>,
+    lo: &[B],
+    hi: &[B],
+    starts: &mut [usize; GROUP],
+    ends: &mut [usize; GROUP],
+) {
+    let len = lo.len();
+    // The end is where the next key begins; a range the wrong way round ends where it begins.
+    let mut past = [B::default(); GROUP];
+    for (past, (&lo, &hi)) in past.iter_mut().zip(lo.iter().zip(hi)) {
+        *past = hi.next().unwrap_or(hi).max(lo);
+    }
+    run.bounds_of_ranges((lo, &past[..len]), &mut starts[..len], &mut ends[..len]);
+    for (index, &hi) in hi.iter().enumerate() {
+        if hi == B::HIGHEST {
+            ends[index] = run.len();
+        }
+        run.prefetch_mark(starts[index]);
+        run.prefetch_mark(ends[index]);
+    }
 }
 
 /// How many live keys are less than each key.
@@ -51,31 +78,31 @@ pub(crate) fn rank<B: OrderedKey, V: Value>(
     let piece = cpu.workers.piece(keys.len());
     cpu.workers.each(keys.chunks(piece).zip(out.chunks_mut(piece)), |(keys, out)| {
         for (keys, out) in keys.chunks(GROUP).zip(out.chunks_mut(GROUP)) {
-            ranks(runs, keys, out, Bound::Below);
+            ranks(runs, keys, out);
         }
         Ok(())
     })?;
     Ok(())
 }
 
-/// Which keys count: those less than a key, or those up to and including it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bound {
-    Below,
-    UpTo,
-}
-
-/// How many live keys are below, or up to, each of at most [`GROUP`] keys.
-fn ranks<B: OrderedKey, V: Value>(runs: &[Run<B, V>], keys: &[B], out: &mut [u64], bound: Bound) {
+/// How many live keys are below each of at most [`GROUP`] keys.
+fn ranks<B: OrderedKey, V: Value>(runs: &[Run<B, V>], keys: &[B], out: &mut [u64]) {
     let mut places = [0; GROUP];
     let mut sums = [0i64; GROUP];
     for run in runs {
-        find_places(run, keys, bound, &mut places);
+        find_places(run, keys, Bound::Below, &mut places);
         run.add_sums(&places[..keys.len()], &mut sums);
     }
     for (out, &sum) in out.iter_mut().zip(&sums[..keys.len()]) {
         *out = sum as u64;
     }
+}
+
+/// Which entries are before a place: those with keys less than one, or those up to and including it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Below,
+    UpTo,
 }
 
 /// How many of the run's entries are below, or up to, each of at most [`GROUP`] keys. Asks for the

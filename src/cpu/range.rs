@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::cpu::Cpu;
 use crate::cpu::block::Merger;
-use crate::cpu::count::{Bound, GROUP, count, find_places};
+use crate::cpu::count::{GROUP, count, find_windows};
 use crate::cpu::memory::Buffer;
 use crate::cpu::merge::{Keep, split};
 use crate::cpu::run::Run;
@@ -105,10 +105,8 @@ fn find<B: OrderedKey, V: Value>(
             let (mut starts, mut ends) = ([0; GROUP], [0; GROUP]);
             let (mut below, mut up_to) = ([0; GROUP], [0; GROUP]);
             for (index, run) in runs.iter().enumerate() {
-                find_places(run, lo, Bound::Below, &mut starts);
-                find_places(run, hi, Bound::UpTo, &mut ends);
+                find_windows(run, lo, hi, &mut starts, &mut ends);
                 for query in 0..counts.len() {
-                    ends[query] = ends[query].max(starts[query]); // The wrong way round: empty.
                     windows[query * runs.len() + index] = [starts[query], ends[query]];
                 }
                 run.add_sums(&starts[..counts.len()], &mut below);

@@ -111,6 +111,11 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         self.0.fences.lower_bounds(&self.0.keys, queries, positions);
     }
 
+    /// For every range the positions of the first keys ≥ its ends, none of them the wrong way round.
+    pub fn bounds_of_ranges(&self, ranges: (&[B], &[B]), starts: &mut [usize], ends: &mut [usize]) {
+        self.0.fences.bounds_of_ranges(&self.0.keys, ranges, starts, ends);
+    }
+
     /// Whether the entry at `position`, which may be just past the end, has this key.
     pub fn has_key_at(&self, position: usize, key: B) -> bool {
         self.keys().get(position) == Some(&key)
