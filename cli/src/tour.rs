@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use clap::Args;
 use gpulsm::model::Model;
+use gpulsm::script::Random;
 use gpulsm::{Batch, Device, Dictionary, Snapshot, Stats};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use crate::batch_size;
 
@@ -55,16 +56,16 @@ type Moment = (Snapshot<u32, u32>, Model<u32, u32>);
 impl Tour {
     pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
         let batch = self.batch_size as usize;
-        let (device, pairs) = (self.device, grouped(self.pairs));
-        let mut random = Random(self.seed);
+        let (device, pairs) = (self.device, HumanCount(self.pairs));
+        let mut random = Random::new(self.seed);
         let mut table = Table::default();
         println!(
             "gpulsm on {device}: u32 keys and values, every answer checked against the model\n"
         );
 
         println!("A dictionary of {pairs} random pairs, built with one sort:");
-        let keys: Vec<u32> = (0..self.pairs).map(|_| random.key()).collect();
-        let values: Vec<u32> = (0..self.pairs).map(|_| random.key()).collect();
+        let keys: Vec<u32> = (0..self.pairs).map(|_| key(&mut random)).collect();
+        let values: Vec<u32> = (0..self.pairs).map(|_| key(&mut random)).collect();
         let settings = Dictionary::builder().device(device).batch_size(batch);
         let (dictionary, time) = timed(|| settings.bulk_build(&keys, &values));
         let mut dictionary = dictionary?;
@@ -78,7 +79,7 @@ impl Tour {
         println!(
             "{BATCHES} batches of {}, each of new keys, new values and deletes. A batch goes to the\n\
              first level that is free; on its way it is merged with the runs it meets:",
-            grouped(self.batch_size)
+            HumanCount(self.batch_size)
         );
         let (snapshot, frozen) =
             self.stream(&mut dictionary, &mut model, &mut random, &mut table)?;
@@ -107,7 +108,7 @@ impl Tour {
         })?;
 
         println!("{table}");
-        println!("{} answers checked, all right.", grouped(checked.0));
+        println!("{} answers checked, all right.", HumanCount(checked.0));
         println!("\nNext: `gpulsm shell` to talk to a dictionary, `gpulsm --help` for the rest.");
         Ok(ExitCode::SUCCESS)
     }
@@ -128,12 +129,12 @@ impl Tour {
         for number in 1..=BATCHES {
             // Half of the batch is new, a quarter replaces values, a quarter deletes.
             let quarter = self.batch_size as usize / 4;
-            let replaced: Vec<u32> = (0..quarter).filter_map(|_| random.pick(&live)).collect();
+            let replaced: Vec<u32> = (0..quarter).filter_map(|_| pick(random, &live)).collect();
             let fresh = self.batch_size as usize - quarter - replaced.len();
-            let new: Vec<u32> = (0..fresh).map(|_| random.key()).collect();
+            let new: Vec<u32> = (0..fresh).map(|_| key(random)).collect();
             let keys = [replaced, new].concat();
-            let values: Vec<u32> = keys.iter().map(|_| random.key()).collect();
-            let deletes: Vec<u32> = (0..quarter).filter_map(|_| random.pick(&live)).collect();
+            let values: Vec<u32> = keys.iter().map(|_| key(random)).collect();
+            let deletes: Vec<u32> = (0..quarter).filter_map(|_| pick(random, &live)).collect();
 
             let before = runs(&dictionary.stats()?);
             let batch = Batch::inserting(&keys, &values).deleting(&deletes);
@@ -182,15 +183,15 @@ impl Queries {
         let len = model.len() as u64;
         let live: Vec<u32> = model.range(0, u32::MAX).map(|(key, _)| key).collect();
         let draw = |at: usize, random: &mut Random| match at % 2 {
-            0 => random.pick(&live).unwrap_or(0),
-            _ => random.key(),
+            0 => pick(random, &live).unwrap_or(0),
+            _ => key(random),
         };
         let keys = (0..QUERIES).map(|at| draw(at, random)).collect();
         let width = ((1u64 << 32) * WIDE / len.max(1)).min(u32::MAX.into()) as u32;
-        let lo: Vec<u32> = (0..QUERIES).map(|_| random.key()).collect();
+        let lo: Vec<u32> = (0..QUERIES).map(|_| key(random)).collect();
         let hi = lo.iter().map(|lo| lo.saturating_add(width)).collect();
         // One in sixteen asks for a place past the end.
-        let indices = (0..SELECTS).map(|_| random.next() % (len + len / 16 + 1)).collect();
+        let indices = (0..SELECTS).map(|_| random.number() % (len + len / 16 + 1)).collect();
         Queries { keys, lo, hi, indices }
     }
 }
@@ -373,25 +374,14 @@ fn picture(stats: &Stats) -> String {
     (0..=top).map(|index| bar(index).unwrap_or('·')).collect()
 }
 
-/// Pseudo-random numbers (SplitMix64).
-struct Random(u64);
+fn key(random: &mut Random) -> u32 {
+    (random.number() >> 32) as u32
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn key(&mut self) -> u32 {
-        (self.next() >> 32) as u32
-    }
-
-    fn pick(&mut self, keys: &[u32]) -> Option<u32> {
-        let index = self.next() as usize % keys.len().max(1);
-        keys.get(index).copied()
-    }
+/// One of these keys, if there are any.
+fn pick(random: &mut Random, keys: &[u32]) -> Option<u32> {
+    let index = random.number() as usize % keys.len().max(1);
+    keys.get(index).copied()
 }
 
 fn timed<T>(job: impl FnOnce() -> T) -> (T, f64) {
@@ -414,17 +404,4 @@ fn fastest<T>(job: impl Fn() -> Result<T, gpulsm::Error>) -> Result<(T, f64), gp
 
 fn zip(left: &[u32], right: &[u32]) -> Vec<(u32, u32)> {
     left.iter().copied().zip(right.iter().copied()).collect()
-}
-
-/// A number with commas between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -1,9 +1,8 @@
 //! Input that nobody meant well: errors, never a panic.
 
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
 
-use crate::gpulsm;
+use crate::{gpulsm, start};
 
 /// The shell's answers to any bytes: it must end well and say nothing on standard error.
 fn answers(input: &[u8]) -> String {
@@ -70,13 +69,7 @@ fn the_last_line_needs_no_end() {
 
 #[test]
 fn a_reader_that_leaves_is_no_error() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gpulsm"))
-        .args(["shell", "--json"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let mut child = start(&["shell", "--json"]);
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(b"insert 1 10\n").expect("it listens");
     let mut first = [0; 12];
@@ -96,12 +89,7 @@ fn a_reader_that_leaves_is_no_error() {
 
 #[test]
 fn an_answer_comes_before_the_next_question() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gpulsm"))
-        .args(["shell", "--json"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let mut child = start(&["shell", "--json"]);
     let mut stdin = child.stdin.take().expect("a pipe");
     let mut stdout = child.stdout.take().expect("a pipe");
     for _ in 0..3 {
