@@ -23,7 +23,8 @@ impl Completions {
     pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::command(), "gpulsm", &mut script);
-        print(&script)
+        io::stdout().write_all(&script)?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -46,16 +47,9 @@ impl Man {
             None => {
                 let mut page = Vec::new();
                 Page::new(Arguments::command()).render(&mut page)?;
-                print(&page)
+                io::stdout().write_all(&page)?;
+                Ok(ExitCode::SUCCESS)
             }
         }
-    }
-}
-
-/// Prints, and takes it calmly if nobody reads to the end.
-fn print(bytes: &[u8]) -> Result<ExitCode, Box<dyn Error>> {
-    match io::stdout().write_all(bytes) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
     }
 }

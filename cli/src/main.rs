@@ -6,6 +6,7 @@ mod tour;
 mod types;
 mod verify;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
@@ -51,9 +52,13 @@ fn main() -> ExitCode {
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("gpulsm: {error}");
-        ExitCode::FAILURE
+    outcome.unwrap_or_else(|error| match error.downcast_ref::<io::Error>() {
+        // Whoever read what we print has had enough.
+        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        _ => {
+            eprintln!("gpulsm: {error}");
+            ExitCode::FAILURE
+        }
     })
 }
 

@@ -1,6 +1,7 @@
 //! `gpulsm tour`: the whole dictionary in half a minute, every answer checked.
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -59,11 +60,13 @@ impl Tour {
         let (device, pairs) = (self.device, HumanCount(self.pairs));
         let mut random = Random::new(self.seed);
         let mut table = Table::default();
-        println!(
+        let mut out = io::stdout();
+        writeln!(
+            out,
             "gpulsm on {device}: u32 keys and values, every answer checked against the model\n"
-        );
+        )?;
 
-        println!("A dictionary of {pairs} random pairs, built with one sort:");
+        writeln!(out, "A dictionary of {pairs} random pairs, built with one sort:")?;
         let keys: Vec<u32> = (0..self.pairs).map(|_| key(&mut random)).collect();
         let values: Vec<u32> = (0..self.pairs).map(|_| key(&mut random)).collect();
         let settings = Dictionary::builder().device(device).batch_size(batch);
@@ -74,26 +77,31 @@ impl Tour {
         model.update(&zip(&keys, &values), &[]);
         let mut checked = Checked::default();
         checked.all(&dictionary, &model)?;
-        println!("{dictionary}\n");
+        writeln!(out, "{dictionary}\n")?;
 
-        println!(
+        writeln!(
+            out,
             "{BATCHES} batches of {}, each of new keys, new values and deletes. A batch goes to the\n\
-             first level that is free; on its way it is merged with the runs it meets:",
+             first level that is free; on its way it is merged with the runs (sorted arrays) it meets.\n\
+             One column a level, the smallest left, as high as it is full; · is an empty level:",
             HumanCount(self.batch_size)
-        );
+        )?;
         let (snapshot, frozen) =
             self.stream(&mut dictionary, &mut model, &mut random, &mut table)?;
         checked.all(&dictionary, &model)?;
-        println!("\n{dictionary}\n");
+        writeln!(out, "\n{dictionary}\n")?;
 
-        println!("A snapshot from halfway still answers as it did then, from another thread.");
+        writeln!(
+            out,
+            "A snapshot from halfway still answers as it did then, from another thread."
+        )?;
         let reader = std::thread::spawn(move || {
             let mut checked = Checked::default();
             checked.all(&snapshot, &frozen).map(|()| checked)
         });
         checked.0 += reader.join().expect("the reader doesn't panic")?.0;
 
-        println!("Every kind of query, over all these levels…");
+        writeln!(out, "Every kind of query, over all these levels…")?;
         let queries = Queries::new(&mut random, &model);
         ask(&dictionary, &queries, &model, &mut checked, |name, count, time| {
             table.add_query(name, count, time)
@@ -101,15 +109,18 @@ impl Tour {
         let (cleaned, time) = timed(|| dictionary.cleanup());
         cleaned?;
         table.add("cleanup", dictionary.len()?, time);
-        println!("…and again after a cleanup has left one run:\n{dictionary}\n");
+        writeln!(out, "…and again after a cleanup has left one run:\n{dictionary}\n")?;
         checked.all(&dictionary, &model)?;
         ask(&dictionary, &queries, &model, &mut checked, |name, count, time| {
             table.add_second(name, count, time)
         })?;
 
-        println!("{table}");
-        println!("{} answers checked, all right.", HumanCount(checked.0));
-        println!("\nNext: `gpulsm shell` to talk to a dictionary, `gpulsm --help` for the rest.");
+        writeln!(out, "{table}")?;
+        writeln!(out, "{} answers checked, all right.", HumanCount(checked.0))?;
+        writeln!(
+            out,
+            "\nNext: `gpulsm shell` to talk to a dictionary, `gpulsm --help` for the rest."
+        )?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -158,9 +169,8 @@ impl Tour {
                 1 => "is merged with 1 run".into(),
                 _ => format!("is merged with {merged} runs"),
             };
-            progress.suspend(|| {
-                println!("{number:>4}  {}  {rate:5.1} M/s  {carry}", picture(&stats));
-            });
+            let line = format!("{number:>4}  {}  {rate:5.1} M/s  {carry}", picture(&stats));
+            progress.suspend(|| writeln!(io::stdout(), "{line}"))?;
             progress.inc(1);
         }
         progress.finish_and_clear();

@@ -156,6 +156,9 @@ impl Type {
 
     /// Reads one of this type, or says what is wrong with the text.
     pub fn parse(self, text: &str) -> Result<Scalar, String> {
+        if text.is_empty() {
+            return Err(format!("missing ({} is wanted)", self.name()));
+        }
         if self.whole().is_some() {
             if let Ok(number) = text.parse::<u128>() {
                 return self.convert(Scalar::Unsigned(number));
@@ -207,14 +210,21 @@ impl Type {
             Scalar::Double(number) => number,
             Scalar::There => return Err(self.expected()),
         };
-        if self == Type::F64 {
-            return Ok(Scalar::Double(double));
-        }
-        let single = double as f32;
-        if single.is_infinite() && double.is_finite() {
+        let rounded = if self == Type::F32 { f64::from(double as f32) } else { double };
+        if rounded.is_infinite() && double.is_finite() {
             return Err(self.out_of_range());
         }
-        Ok(Scalar::Single(single))
+        // A float is rounded, as everywhere; a whole number is meant to the last digit.
+        let is_same = match number {
+            Scalar::Unsigned(number) => rounded as u128 == number,
+            Scalar::Signed(number) => rounded as i128 == number.into(),
+            _ => true,
+        };
+        match self {
+            _ if !is_same => Err(format!("a whole number that {} has no room for", self.name())),
+            Type::F32 => Ok(Scalar::Single(rounded as f32)),
+            _ => Ok(Scalar::Double(double)),
+        }
     }
 
     fn expected(self) -> String {
@@ -249,8 +259,9 @@ impl fmt::Display for Scalar {
         match self {
             Scalar::Unsigned(number) => number.fmt(f),
             Scalar::Signed(number) => number.fmt(f),
-            Scalar::Single(number) => number.fmt(f),
-            Scalar::Double(number) => number.fmt(f),
+            // Debug writes large and small numbers with exponents.
+            Scalar::Single(number) => fmt::Debug::fmt(number, f),
+            Scalar::Double(number) => fmt::Debug::fmt(number, f),
             Scalar::There => "true".fmt(f),
         }
     }
@@ -376,7 +387,6 @@ mod tests {
             assert!(error.starts_with("out of range"), "{text}: {error}");
         }
         for (of, text) in [
-            (Type::U32, ""),
             (Type::U32, "-"),
             (Type::U32, "1.5"),
             (Type::I32, "1e3"),
@@ -396,6 +406,9 @@ mod tests {
         assert!(Type::I32.convert(Scalar::Double(3.0)).is_err());
         assert!(Type::U32.convert(Scalar::Signed(-3)).is_err());
         assert!(Type::F32.convert(Scalar::Double(1e300)).is_err());
+        assert_eq!(Type::F32.convert(Scalar::Double(0.1)), Ok(Scalar::Single(0.1)));
+        assert!(Type::F64.convert(Scalar::Signed((1 << 53) + 1)).is_err());
+        assert!(Type::F32.convert(Scalar::Unsigned((1 << 24) + 1)).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Debug;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -59,7 +60,12 @@ impl Verify {
 
     fn check<K: Key, V: Value + Debug>(&self) -> Result<ExitCode, Box<dyn Error>> {
         let lists = self.ops.div_ceil(LIST);
-        println!("{} operations in {lists} lists on {}, seed {}", self.ops, self.device, self.seed);
+        let mut out = io::stdout();
+        writeln!(
+            out,
+            "{} operations in {lists} lists on {}, seed {}",
+            self.ops, self.device, self.seed
+        )?;
         let progress = ProgressBar::new(lists).with_style(ProgressStyle::with_template(
             "{bar:40} {pos} of {len} lists, {eta} to go",
         )?);
@@ -84,7 +90,7 @@ impl Verify {
             progress.inc(1);
         }
         progress.finish_and_clear();
-        println!("{passed} passed, {failed} failed");
+        writeln!(out, "{passed} passed, {failed} failed")?;
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

@@ -7,7 +7,7 @@ use gpulsm::Stats;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::shell::command::COMMANDS;
+use crate::shell::command::{COMMANDS, Usage, counted};
 use crate::types::{Scalar, Type};
 
 /// The answer to one command.
@@ -124,7 +124,7 @@ impl Serialize for Answer {
                 map.serialize_entry("bytes", &bytes)?;
             }
             Answer::Help => {
-                let usage = |command: &crate::shell::command::Usage| serde_json::json!({ "words": command.words, "meaning": command.meaning });
+                let usage = |command: &Usage| serde_json::json!({ "words": command.words, "meaning": command.meaning });
                 let commands: serde_json::Map<_, _> =
                     COMMANDS.iter().map(|c| (c.name.to_string(), usage(c))).collect();
                 map.serialize_entry("commands", &commands)?;
@@ -175,8 +175,8 @@ impl<W: Write> People<'_, W> {
             }
             Answer::Pair(None) => self.dim("nothing"),
             Answer::Rank(rank) => self.line(&format!("{rank} less")),
-            Answer::Len(len) => self.line(&format!("{len} {}", plural(*len, "key"))),
-            Answer::Rows(rows) => self.line(&format!("ok, {rows} {}", plural(*rows, "row"))),
+            Answer::Len(len) => self.line(&counted(*len as usize, "key")),
+            Answer::Rows(rows) => self.line(&format!("ok, {}", counted(*rows as usize, "row"))),
             Answer::Levels(stats) => self.line(&stats.to_string()),
             Answer::Stats { stats, key, value } => {
                 let bytes = &stats.bytes;
@@ -203,7 +203,7 @@ impl<W: Write> People<'_, W> {
                 ])
             }
             Answer::Help => {
-                let usage = |c: &crate::shell::command::Usage| format!("{} {}", c.name, c.words);
+                let usage = |c: &Usage| format!("{} {}", c.name, c.words);
                 let rows = COMMANDS.iter().map(|c| (usage(c).trim_end().into(), c.meaning.into()));
                 self.listing(rows.collect())
             }
@@ -238,8 +238,4 @@ impl<W: Write> People<'_, W> {
         }
         Ok(())
     }
-}
-
-fn plural(number: u64, noun: &str) -> String {
-    if number == 1 { noun.into() } else { format!("{noun}s") }
 }

@@ -12,7 +12,11 @@ pub struct Usage {
 pub const COMMANDS: &[Usage] = &[
     usage("insert", "K V [K V …]", "insert pairs, replacing what a key had (in a set: K [K …])"),
     usage("delete", "K [K …]", "delete keys"),
-    usage("update", "+K=V -K …", "insert and delete in one batch (in a set: +K -K …)"),
+    usage(
+        "update",
+        "+K=V -K …",
+        "insert and delete in one batch, in which a delete wins (in a set: +K -K …)",
+    ),
     usage("delete_range", "LO HI", "delete every key from LO to HI"),
     usage("lookup", "K [K …]", "the value of each key"),
     usage("count", "LO HI [LO HI …]", "how many keys there are from LO to HI"),
@@ -26,7 +30,11 @@ pub const COMMANDS: &[Usage] = &[
     usage("len", "", "how many keys there are"),
     usage("levels", "", "what every level holds"),
     usage("stats", "", "device, types, entries and bytes"),
-    usage("import", "FILE", "insert the rows of a .csv or .parquet file, as one batch"),
+    usage(
+        "import",
+        "FILE",
+        "insert the rows of a .csv or .parquet file, as one batch, all or none",
+    ),
     usage("export", "FILE", "write every pair to a .csv or .parquet file"),
     usage("cleanup", "", "remove stale entries: one run is left"),
     usage("clear", "", "remove everything"),
@@ -61,11 +69,22 @@ pub fn words(line: &str) -> Vec<Word<'_>> {
 /// A text as it can be put into a message: not too long, nothing unprintable.
 pub fn shown(text: &str) -> String {
     const MOST: usize = 40;
-    let mut shown: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
+    let mut shown = String::new();
+    for letter in text.chars().take(MOST) {
+        match letter.is_control() {
+            true => shown.extend(letter.escape_default()),
+            false => shown.push(letter),
+        }
+    }
     if text.chars().nth(MOST).is_some() {
         shown.push('…');
     }
     shown
+}
+
+/// So many things, in words.
+pub fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// The command that was most likely meant: one that begins alike or differs by a letter or two.

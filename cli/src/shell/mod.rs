@@ -27,7 +27,14 @@ Examples:
   gpulsm shell --key i64 --value f64         signed keys, values that are floats
   gpulsm shell --value none                  a set
   echo 'insert 1 10 3 30
-  count 0 9' | gpulsm shell --json           for programs: an answer in JSON for each line";
+  count 0 9' | gpulsm shell --json           for programs: an answer in JSON for each command
+
+Empty lines and lines that begin with # are skipped. What goes wrong is an answer too: the dictionary
+is as it was, and the next line is read; the exit status stays 0.
+
+Files (import, export): .csv with or without a header, .parquet with any of the usual compressions.
+Columns named key and value are found among others; else there must be just these two (a set has
+keys alone). A row that doesn't fit the types is named, counting from 1, and nothing is imported.";
 
 /// Talks to a dictionary, a command a line.
 #[derive(Args)]
@@ -65,16 +72,12 @@ impl Shell {
                 Form::People { colour: to_terminal && !unwanted }
             }
         };
-        let talked = if to_terminal && io::stdin().is_terminal() {
-            talk(&mut *session, form)
+        if to_terminal && io::stdin().is_terminal() {
+            talk(&mut *session, form)?;
         } else {
-            listen(&mut *session, form)
-        };
-        match talked {
-            // Whoever read the answers has had enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-            other => other.map(|()| ExitCode::SUCCESS).map_err(Into::into),
+            listen(&mut *session, form)?;
         }
+        Ok(ExitCode::SUCCESS)
     }
 
     fn session(&self) -> Result<Box<dyn Session>, gpulsm::Error> {

@@ -1,8 +1,9 @@
 //! A dictionary of chosen types, and what each command does with it.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use gpulsm::{Batch, Builder, Dictionary};
+use rustyline::completion::unescape;
 
 use crate::shell::answer::Answer;
 use crate::shell::command::{COMMANDS, Word, nearest, shown, words};
@@ -106,23 +107,29 @@ impl<K: ShellKey, V: Bits> TypedSession<K, V> {
         some(command, words)?;
         let (mut keys, mut values, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
         for &word in words {
-            let part = |text| Word { text, ..word };
-            if let Some(key) = word.text.strip_prefix('-') {
-                deletes.push(self.key(part(key))?);
+            let key = |text: &str| {
+                let key = self.key.parse(text).map(K::from_scalar);
+                key.map_err(|error| word.wrong(format!("the key is {error}")))
+            };
+            let value = |text: &str| {
+                let value = self.value.parse(text).map(V::from_scalar);
+                value.map_err(|error| word.wrong(format!("the value is {error}")))
+            };
+            if let Some(text) = word.text.strip_prefix('-') {
+                deletes.push(key(text)?);
             } else if let Some(pair) = word.text.strip_prefix('+') {
-                let key = match (pair.split_once('='), self.value) {
-                    (Some((key, value)), of) if of != Type::None => {
-                        values.push(self.value(part(value))?);
-                        key
+                match (pair.split_once('='), self.value) {
+                    (Some((left, right)), of) if of != Type::None => {
+                        keys.push(key(left)?);
+                        values.push(value(right)?);
                     }
                     (None, Type::None) => {
+                        keys.push(key(pair)?);
                         values.push(V::from_scalar(Scalar::There));
-                        pair
                     }
                     (None, _) => return Err(word.wrong("an insert is +K=V")),
                     (Some(_), _) => return Err(word.wrong("a set has no values: an insert is +K")),
-                };
-                keys.push(self.key(part(key))?);
+                }
             } else {
                 return Err(word.wrong("an insert begins with +, a delete with -"));
             }
@@ -198,7 +205,7 @@ impl<K: ShellKey, V: Bits> TypedSession<K, V> {
 
     fn import(&mut self, command: Word<'_>, words: &[Word<'_>], line: &str) -> Answered {
         let path = path(command, words, line)?;
-        let rows = files::read::<K, V>(Path::new(path), self.key, self.value)?;
+        let rows = files::read::<K, V>(&path, self.key, self.value)?;
         said(self.dictionary.insert(&rows.keys, &rows.values))?;
         Ok(Answer::Rows(rows.keys.len() as u64))
     }
@@ -207,7 +214,7 @@ impl<K: ShellKey, V: Bits> TypedSession<K, V> {
         let path = path(command, words, line)?;
         let (keys, values) = said(self.dictionary.to_vecs())?;
         let rows = files::Rows { keys, values };
-        files::write(Path::new(path), &rows, self.key, self.value)?;
+        files::write(&path, &rows, self.key, self.value)?;
         Ok(Answer::Rows(rows.keys.len() as u64))
     }
 
@@ -281,9 +288,18 @@ fn exactly<'a, const N: usize>(
     words.map_err(|_| command.wrong(format!("words are missing: {}", usage(command))))
 }
 
-/// What follows the command: a file's name may have spaces in it.
-fn path<'a>(command: Word<'a>, words: &[Word<'a>], line: &'a str) -> Result<&'a str, String> {
+/// The file that follows the command. Its name may have spaces in it, as they are, in quotes, or
+/// behind backslashes, as completion writes them; `~/` stands for the home folder.
+fn path<'a>(command: Word<'a>, words: &[Word<'a>], line: &'a str) -> Result<PathBuf, String> {
     some(command, words)?;
-    let rest = line.trim_start().strip_prefix(command.text).unwrap_or_default();
-    Ok(rest.trim())
+    let name = line.trim_start().strip_prefix(command.text).unwrap_or_default().trim();
+    let quoted =
+        ['"', '\''].iter().find_map(|&quote| name.strip_prefix(quote)?.strip_suffix(quote));
+    let name = match quoted {
+        Some(name) => name.into(),
+        None if cfg!(windows) => name.into(),
+        None => unescape(name, Some('\\')),
+    };
+    let home = name.strip_prefix("~/").zip(std::env::var_os("HOME"));
+    Ok(home.map_or_else(|| PathBuf::from(&*name), |(rest, home)| PathBuf::from(home).join(rest)))
 }

@@ -45,7 +45,7 @@ fn check_refused(arguments: &[&str], path: &str, what: &str) {
     let text = error["error"].as_str().unwrap_or_default();
     let name = Path::new(path).file_name().expect("a name").to_str().expect("UTF-8");
     assert!(text.contains(name) && text.contains(what), "{}", answers[2]);
-    assert!(answers[1].contains("[1,"), "{}", answers[1]);
+    assert!(answers[1].contains("[[1"), "{}", answers[1]);
     assert_eq!(answers[1], answers[3]);
 }
 
@@ -98,12 +98,17 @@ fn csv_is_read_with_and_without_a_header() {
         ("1,10\n3,30\n", 2),
         ("id,price\r\n 1 , 10\r\n3,\"30\"", 2),
         ("3,5\n1,10\n3,30\n", 3),
+        ("Value,name,KEY\n10,x,1\n30,y,3\n", 2),
+        ("value,key\n10,1\n30,3\n", 2),
     ] {
         let path = folder.with("pairs.csv", content);
         let answers = answers(&[], &[format!("import {path}"), "range 0 9".into()]);
         assert_eq!(answers[0], format!(r#"{{"ok":true,"rows":{rows}}}"#), "{content:?}");
         assert_eq!(answers[1], r#"{"pairs":[[1,10],[3,30]]}"#, "{content:?}");
     }
+    let path = folder.with("both.csv", "key,value\n4,40\n2,20\n");
+    let said = answers(&["--value", "none"], &[format!("import {path}"), "range 0 9".into()]);
+    assert_eq!(said[1], r#"{"pairs":[[2,true],[4,true]]}"#);
     let path = folder.with("empty.csv", "");
     assert_eq!(answers(&[], &[format!("import {path}")]), [r#"{"ok":true,"rows":0}"#]);
 }
@@ -118,10 +123,14 @@ fn a_bad_row_is_named_and_nothing_is_imported() {
         "row 3: the value is `x`: not a whole number",
     );
     check_refused(&[], &csv("2,20\n-3,30\n"), "row 2: the key is `-3`: out of range");
-    check_refused(&[], &csv("2,20\n3\n"), "row 2: 1 fields where 2 are wanted");
-    check_refused(&[], &csv("2,20\n3,30,300\n"), "row 2: 3 fields where 2 are wanted");
+    check_refused(&[], &csv("2,20\n3\n"), "row 2: 1 field between commas, where there should be 2");
+    check_refused(
+        &[],
+        &csv("2,20\n3,30,300\n"),
+        "row 2: 3 fields between commas, where there should be 2",
+    );
     check_refused(&[], &csv("abc,20\n"), "row 1: the key is `abc`");
-    check_refused(&[], &csv("2,20\n,30\n"), "row 2: the key is ``");
+    check_refused(&[], &csv("2,20\n,30\n"), "row 2: the key is ``: missing");
     let path = folder.with("bytes.csv", b"2,20\n\xff,30\n");
     check_refused(&[], &path, "row 2: not UTF-8 text");
 }
@@ -132,8 +141,8 @@ fn files_that_cannot_be_read_are_refused() {
     check_refused(&[], &folder.path("missing.csv"), "there is no such file");
     check_refused(&[], &folder.path("missing.parquet"), "there is no such file");
     check_refused(&[], &folder.with("pairs.txt", "1,2\n"), "must end in .csv or .parquet");
-    check_refused(&[], &folder.with("text.parquet", "1,2\n"), "not a Parquet file");
-    check_refused(&[], &folder.with("empty.parquet", ""), "not a Parquet file");
+    check_refused(&[], &folder.with("text.parquet", "1,2\n"), "this can't be read as Parquet");
+    check_refused(&[], &folder.with("empty.parquet", ""), "this can't be read as Parquet");
     std::fs::create_dir(folder.path("folder.csv")).expect("a folder");
     check_refused(&[], &folder.path("folder.csv"), "this is a folder");
 
@@ -142,7 +151,22 @@ fn files_that_cannot_be_read_are_refused() {
     answers(&[], &["insert 1 2 3 4".into(), format!("export {whole}")]);
     let bytes = std::fs::read(&whole).expect("it was written");
     for len in [4, bytes.len() / 2, bytes.len() - 1] {
-        check_refused(&[], &folder.with("cut.parquet", &bytes[..len]), "not a Parquet file");
+        check_refused(
+            &[],
+            &folder.with("cut.parquet", &bytes[..len]),
+            "this can't be read as Parquet",
+        );
+    }
+}
+
+#[test]
+fn names_of_files_may_have_spaces_quotes_and_backslashes_before_them() {
+    let folder = Folder::new();
+    let path = folder.with("two words.csv", "1,10\n");
+    let escaped = path.replace(' ', "\\ ");
+    for name in [path.clone(), escaped, format!("\"{path}\""), format!("'{path}'")] {
+        let said = answers(&[], &[format!("import {name}")]);
+        assert_eq!(said, [r#"{"ok":true,"rows":1}"#], "{name}");
     }
 }
 
@@ -196,7 +220,27 @@ fn parquet_columns_are_found_converted_and_checked() {
     let said = answers(&["--value", "i32"], &[format!("import {path}"), "range 0 9".into()]);
     assert_eq!(said[1], r#"{"pairs":[[5,50],[6,-60]]}"#);
     check_refused(&[], &path, "row 2: the value is out of range");
-    check_refused(&["--value", "none"], &path, "2 columns, of which none is named `key`");
+    check_refused(&["--value", "none"], &path, "2 columns, none of which is named `key`");
+
+    // What is inside of other columns is not looked at.
+    let schema = "message m { REQUIRED group x { REQUIRED INT64 key; REQUIRED INT64 value; } REQUIRED INT64 key; REQUIRED INT64 value; }";
+    let columns: [&dyn Fn(&mut SerializedColumnWriter<'_>); 4] =
+        [&ints(&[1]), &ints(&[5]), &ints(&[7]), &ints(&[70])];
+    parquet_file(&path, schema, &columns);
+    let said = answers(&[], &[format!("import {path}"), "range 0 9".into()]);
+    assert_eq!(said[1], r#"{"pairs":[[7,70]]}"#);
+    let schema = "message m { REQUIRED group key { REQUIRED INT64 a; REQUIRED INT64 b; } REQUIRED INT64 value; }";
+    parquet_file(&path, schema, &columns[..3]);
+    check_refused(&[], &path, "column `key` does not hold plain numbers");
+    parquet_file(&path, "message m { REQUIRED INT64 key; }", &columns[..1]);
+    check_refused(&[], &path, "1 column, none of which is named `value`");
+    let schema = "message m { REQUIRED INT64 key; REQUIRED INT64 value; }";
+    parquet_file(&path, schema, &[&ints(&[9_007_199_254_740_993]), &ints(&[5])]);
+    check_refused(
+        &["--key", "f64"],
+        &path,
+        "row 1: the key is a whole number that f64 has no room for",
+    );
 
     let schema = "message m { REQUIRED INT64 key; OPTIONAL INT32 value; }";
     parquet_file(

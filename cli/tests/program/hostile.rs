@@ -19,7 +19,7 @@ fn bytes_that_are_no_text_are_an_error_for_their_line_alone() {
     assert_eq!(lines[0], r#"{"ok":true}"#);
     assert_eq!(lines[1], r#"{"error":"line 2 is not UTF-8 text from byte 0 on"}"#);
     assert_eq!(lines[2], r#"{"len":1}"#);
-    assert!(lines[3].contains(r#"word 2, `1\\0`: not a whole number"#), "{}", lines[3]);
+    assert!(lines[3].contains(r#"word 2, `1\\u{0}`: not a whole number"#), "{}", lines[3]);
     assert!(lines[4].contains("not UTF-8"), "{}", lines[4]);
     assert_eq!(lines.len(), 5);
 }
@@ -85,6 +85,22 @@ fn a_reader_that_leaves_is_no_error() {
     let output = child.wait_with_output().expect("the program ends");
     assert!(output.status.success(), "{}", output.status);
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn no_command_panics_when_nobody_reads_what_it_prints() {
+    for arguments in [
+        &["tour", "--pairs", "1000", "--batch-size", "100"][..],
+        &["verify", "--ops", "200"],
+        &["man"],
+        &["completions", "bash"],
+    ] {
+        let mut child = start(arguments);
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("the program ends");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && errors.is_empty(), "{arguments:?}: {errors}");
+    }
 }
 
 #[test]

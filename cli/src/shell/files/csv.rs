@@ -5,7 +5,7 @@ use std::fs::File;
 use csv::{ReaderBuilder, StringRecord, Trim, Writer};
 
 use super::{Rows, WriteSend, columns, pair};
-use crate::shell::command::shown;
+use crate::shell::command::{counted, shown};
 use crate::types::{Bits, Scalar, ShellKey, Type};
 
 pub fn read<K: ShellKey, V: Bits>(
@@ -16,45 +16,68 @@ pub fn read<K: ShellKey, V: Bits>(
     let mut reader =
         ReaderBuilder::new().has_headers(false).flexible(true).trim(Trim::All).from_reader(file);
     let mut rows = Rows { keys: Vec::new(), values: Vec::new() };
+    let mut layout = Layout::of_header(&StringRecord::new(), value);
     for (index, record) in reader.records().enumerate() {
         let row = index + 1;
         let record = record.map_err(|error| format!("row {row}: {}", reason(&error)))?;
         if index == 0 && is_header(&record, value) {
+            layout = Layout::of_header(&record, value);
             continue;
         }
         let (key, value) =
-            parse(&record, key, value).map_err(|error| format!("row {row}: {error}"))?;
+            layout.parse(&record, key, value).map_err(|error| format!("row {row}: {error}"))?;
         rows.keys.push(key);
         rows.values.push(value);
     }
     Ok(rows)
 }
 
-fn parse<K: ShellKey, V: Bits>(
-    record: &StringRecord,
-    key: Type,
-    value: Type,
-) -> Result<(K, V), String> {
-    let wanted = columns(value).len();
-    if record.len() != wanted {
-        return Err(format!("{} fields where {wanted} are wanted", record.len()));
-    }
-    let field = |at: usize, of: Type| {
-        of.parse(&record[at]).map_err(|error| format!("`{}`: {error}", shown(&record[at])))
-    };
-    let value = if value == Type::None { Ok(Scalar::There) } else { field(1, value) };
-    pair(field(0, key), value)
+/// Where in a row keys and values are.
+struct Layout {
+    places: Vec<usize>,
+    /// How many fields a row has.
+    fields: usize,
 }
 
-/// Whether a first row names the columns: with the names that `export` gives them, or with any two
-/// words that are no numbers.
+impl Layout {
+    /// Where the header names them or, where it has other names, in the order that `export` has.
+    fn of_header(header: &StringRecord, value: Type) -> Self {
+        let place = |name: &&str| header.iter().position(|field| field.eq_ignore_ascii_case(name));
+        let named: Vec<usize> = columns(value).iter().filter_map(place).collect();
+        if named.len() == columns(value).len() {
+            return Layout { places: named, fields: header.len() };
+        }
+        Layout { places: (0..columns(value).len()).collect(), fields: columns(value).len() }
+    }
+
+    fn parse<K: ShellKey, V: Bits>(
+        &self,
+        record: &StringRecord,
+        key: Type,
+        value: Type,
+    ) -> Result<(K, V), String> {
+        if record.len() != self.fields {
+            let (has, wanted) = (counted(record.len(), "field"), self.fields);
+            return Err(format!("{has} between commas, where there should be {wanted}"));
+        }
+        let field = |at: usize, of: Type| {
+            let field = &record[self.places[at]];
+            of.parse(field).map_err(|error| format!("`{}`: {error}", shown(field)))
+        };
+        let value = if value == Type::None { Ok(Scalar::There) } else { field(1, value) };
+        pair(field(0, key), value)
+    }
+}
+
+/// Whether a first row names the columns: those we look for are among its fields, or none of them
+/// is a number. (In a set, where there is one column, another name might be a bad key.)
 fn is_header(record: &StringRecord, value: Type) -> bool {
-    let is_named = record.iter().zip(columns(value)).all(|(a, b)| a.eq_ignore_ascii_case(b));
-    let is_text = |field: &str| !field.is_empty() && Type::F64.parse(field).is_err();
-    let is_word =
-        |field: &str| field.starts_with(|first: char| first.is_alphabetic() || first == '_');
-    record.len() == columns(value).len()
-        && (is_named || value != Type::None && record.iter().all(|f| is_text(f) && is_word(f)))
+    let has = |name: &&str| record.iter().any(|field| field.eq_ignore_ascii_case(name));
+    let is_word = |field: &str| {
+        let starts = field.starts_with(|first: char| first.is_alphabetic() || first == '_');
+        starts && Type::F64.parse(field).is_err()
+    };
+    columns(value).iter().all(has) || value != Type::None && record.iter().all(is_word)
 }
 
 fn reason(error: &csv::Error) -> String {

@@ -54,6 +54,9 @@ pub fn write<K: ShellKey, V: Bits>(
     value: Type,
 ) -> Result<(), String> {
     let format = format_of(path)?;
+    if path.is_dir() {
+        return Err(format!("{}: this is a folder", named(path)));
+    }
     replace(path, |file| match format {
         Format::Csv => csv::write(file, rows, value),
         Format::Parquet => parquet::write(file, rows, key, value),

@@ -14,6 +14,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::{Rows, WriteSend, columns, pair};
+use crate::shell::command::counted;
 use crate::types::{Bits, Scalar, ShellKey, Type};
 
 /// Rows that are read, and written as a group, at a time.
@@ -57,19 +58,30 @@ pub fn read<K: ShellKey, V: Bits>(
 }
 
 /// Which columns hold keys and values: those so named or, where there are no others, the first ones.
+/// What is inside of another column is none.
 fn find_columns(schema: &SchemaDescriptor, value: Type) -> Result<Vec<usize>, String> {
     let wanted = columns(value);
-    let named =
-        |name: &&str| schema.columns().iter().position(|c| c.name().eq_ignore_ascii_case(name));
+    let fields = schema.root_schema().get_fields();
+    let named = |name: &&str| fields.iter().position(|f| f.name().eq_ignore_ascii_case(name));
     let by_name: Vec<usize> = wanted.iter().filter_map(named).collect();
-    if by_name.len() == wanted.len() {
-        return Ok(by_name);
-    }
-    if schema.num_columns() == wanted.len() {
-        return Ok((0..wanted.len()).collect());
-    }
-    let wanted = wanted.join("` and `");
-    Err(format!("{} columns, of which none is named `{wanted}`", schema.num_columns()))
+    let chosen = match () {
+        () if by_name.len() == wanted.len() => by_name,
+        () if fields.len() == wanted.len() => (0..wanted.len()).collect(),
+        () => {
+            let missing = wanted.iter().find(|name| named(name).is_none()).unwrap_or(&"key");
+            let has = counted(fields.len(), "column");
+            return Err(format!("{has}, none of which is named `{missing}`"));
+        }
+    };
+    let place = |field: usize| {
+        let name = fields[field].name();
+        let is_plain = fields[field].is_primitive();
+        let place = schema.columns().iter().position(|column| column.path().parts() == [name]);
+        place
+            .filter(|_| is_plain)
+            .ok_or_else(|| format!("column `{name}` does not hold plain numbers"))
+    };
+    chosen.into_iter().map(place).collect()
 }
 
 /// Calls `each` with every number of a column, whose first row is `before`.
@@ -117,7 +129,7 @@ fn read_typed<T: DataType>(
     mut each: impl FnMut(T::T) -> Result<(), String>,
 ) -> Result<(), String> {
     if column.max_rep_level() > 0 {
-        return Err(format!("column `{}` holds lists", column.name()));
+        return Err(not_numbers(column));
     }
     loop {
         let (mut numbers, mut levels) = (Vec::new(), Vec::new());
@@ -143,7 +155,10 @@ fn not_numbers(column: &ColumnDescriptor) -> String {
 }
 
 fn reason(error: &ParquetError) -> String {
-    format!("not a Parquet file that can be read or written: {error}")
+    match error {
+        ParquetError::External(error) => error.to_string(),
+        _ => format!("this can't be read as Parquet: {error}"),
+    }
 }
 
 pub fn write<K: ShellKey, V: Bits>(
@@ -176,7 +191,10 @@ pub fn write<K: ShellKey, V: Bits>(
         }
         writer.close().map(|_| ())
     };
-    write().map_err(|error| reason(&error))
+    write().map_err(|error| match error {
+        ParquetError::External(error) => error.to_string(),
+        error => error.to_string(),
+    })
 }
 
 /// How a schema says what a column holds.
