@@ -32,7 +32,7 @@ Examples:
 Empty lines and lines that begin with # are skipped. What goes wrong is an answer too: the dictionary
 is as it was, and the next line is read; the exit status stays 0.
 
-Files (import, export): .csv with or without a header, .parquet with any of the usual compressions.
+Files (import, export): .csv with or without a header, .parquet (snappy, gzip, lz4, zstd, or plain).
 Columns named key and value are found among others; else there must be just these two (a set has
 keys alone). A row that doesn't fit the types is named, counting from 1, and nothing is imported.";
 

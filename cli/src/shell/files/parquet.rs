@@ -63,16 +63,16 @@ fn find_columns(schema: &SchemaDescriptor, value: Type) -> Result<Vec<usize>, St
     let wanted = columns(value);
     let fields = schema.root_schema().get_fields();
     let named = |name: &&str| fields.iter().position(|f| f.name().eq_ignore_ascii_case(name));
-    let by_name: Vec<usize> = wanted.iter().filter_map(named).collect();
-    let chosen = match () {
-        () if by_name.len() == wanted.len() => by_name,
-        () if fields.len() == wanted.len() => (0..wanted.len()).collect(),
-        () => {
-            let missing = wanted.iter().find(|name| named(name).is_none()).unwrap_or(&"key");
-            let has = counted(fields.len(), "column");
-            return Err(format!("{has}, none of which is named `{missing}`"));
-        }
-    };
+    let mut chosen: Vec<usize> = wanted.iter().filter_map(named).collect();
+    if chosen.len() < wanted.len() && fields.len() == wanted.len() {
+        chosen = (0..wanted.len()).collect();
+    }
+    if let Some(missing) = wanted.iter().find(|name| named(name).is_none())
+        && chosen.len() < wanted.len()
+    {
+        let has = counted(fields.len(), "column");
+        return Err(format!("{has}, none of which is named `{missing}`"));
+    }
     let place = |field: usize| {
         let name = fields[field].name();
         let is_plain = fields[field].is_primitive();
