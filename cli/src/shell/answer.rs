@@ -221,19 +221,22 @@ impl<W: Write> People<'_, W> {
 
     /// Two columns, the first to the right: numbers.
     fn table(&mut self, rows: Vec<(String, String)>) -> io::Result<()> {
-        let width = rows.iter().map(|(left, _)| left.chars().count()).max().unwrap_or(0);
-        for (left, right) in rows {
-            let left = self.paint(KEY, format!("{left:>width$}"));
-            writeln!(self.out, "{left}  {right}")?;
-        }
-        Ok(())
+        self.columns(rows, |left, width| format!("{left:>width$}"))
     }
 
     /// Two columns, the first to the left: text.
     fn listing(&mut self, rows: Vec<(String, String)>) -> io::Result<()> {
+        self.columns(rows, |left, width| format!("{left:<width$}"))
+    }
+
+    fn columns(
+        &mut self,
+        rows: Vec<(String, String)>,
+        pad: impl Fn(&str, usize) -> String,
+    ) -> io::Result<()> {
         let width = rows.iter().map(|(left, _)| left.chars().count()).max().unwrap_or(0);
         for (left, right) in rows {
-            let left = self.paint(KEY, format!("{left:<width$}"));
+            let left = self.paint(KEY, pad(&left, width));
             writeln!(self.out, "{left}  {right}")?;
         }
         Ok(())

@@ -4,7 +4,7 @@ mod answer;
 mod command;
 mod editor;
 mod files;
-mod session;
+mod interpreter;
 
 use std::io::{self, BufRead, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::batch_size;
 use crate::types::{KeyType, ValueType, with_types};
 use answer::{Answer, Form};
 use editor::Prompt;
-use session::{Session, TypedSession};
+use interpreter::{Interpreter, TypedInterpreter};
 
 /// Lines longer than this many bytes are refused: they would fill the memory.
 const LONGEST_LINE: usize = 1 << 28;
@@ -63,7 +63,7 @@ pub struct Shell {
 
 impl Shell {
     pub fn run(&self) -> Result<ExitCode, Box<dyn std::error::Error>> {
-        let mut session = self.session()?;
+        let mut interpreter = self.interpreter()?;
         let to_terminal = io::stdout().is_terminal();
         let form = match self.json {
             true => Form::Json,
@@ -73,20 +73,20 @@ impl Shell {
             }
         };
         if to_terminal && io::stdin().is_terminal() {
-            talk(&mut *session, form)?;
+            talk(&mut *interpreter, form)?;
         } else {
-            listen(&mut *session, form)?;
+            listen(&mut *interpreter, form)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn session(&self) -> Result<Box<dyn Session>, gpulsm::Error> {
+    fn interpreter(&self) -> Result<Box<dyn Interpreter>, gpulsm::Error> {
         with_types!(self.key, self.value, K, V => {
             let settings = Dictionary::<K, V>::builder()
                 .device(self.device)
                 .batch_size(self.batch_size as usize);
-            let session = TypedSession::new(settings, self.key.into(), self.value.into())?;
-            Ok(Box::new(session))
+            let interpreter = TypedInterpreter::new(settings, self.key.into(), self.value.into())?;
+            Ok(Box::new(interpreter))
         })
     }
 }
@@ -99,13 +99,13 @@ enum Next {
 }
 
 /// Reads what a person types.
-fn talk(session: &mut dyn Session, form: Form) -> io::Result<()> {
+fn talk(interpreter: &mut dyn Interpreter, form: Form) -> io::Result<()> {
     let mut prompt = Prompt::new().map_err(io::Error::other)?;
     if form != Form::Json {
         println!("`help` lists the commands, Tab completes them, Ctrl-D leaves.");
     }
     while let Some(line) = prompt.line().map_err(io::Error::other)? {
-        if answer(session, form, &mut io::stdout(), Ok(&line))? == Next::Stop {
+        if answer(interpreter, form, &mut io::stdout(), Ok(&line))? == Next::Stop {
             break;
         }
     }
@@ -113,7 +113,7 @@ fn talk(session: &mut dyn Session, form: Form) -> io::Result<()> {
 }
 
 /// Reads what a program writes, or what is in a file.
-fn listen(session: &mut dyn Session, form: Form) -> io::Result<()> {
+fn listen(interpreter: &mut dyn Interpreter, form: Form) -> io::Result<()> {
     let mut input = io::stdin().lock();
     let mut out = BufWriter::new(io::stdout().lock());
     let mut line = Vec::new();
@@ -126,7 +126,7 @@ fn listen(session: &mut dyn Session, form: Form) -> io::Result<()> {
                 Err(format!("line {number} is not UTF-8 text from byte {} on", error.valid_up_to()))
             }
         };
-        let next = answer(session, form, &mut out, text)?;
+        let next = answer(interpreter, form, &mut out, text)?;
         // Whoever waits for this answer before it asks again must get it.
         out.flush()?;
         if next == Next::Stop {
@@ -138,12 +138,12 @@ fn listen(session: &mut dyn Session, form: Form) -> io::Result<()> {
 
 /// Answers one line.
 fn answer(
-    session: &mut dyn Session,
+    interpreter: &mut dyn Interpreter,
     form: Form,
     out: &mut impl Write,
     line: Result<&str, String>,
 ) -> io::Result<Next> {
-    match line.and_then(|line| Ok((line, session.run(line)?))) {
+    match line.and_then(|line| Ok((line, interpreter.run(line)?))) {
         Ok((_, None)) => {}
         Ok((line, Some(answer))) => {
             form.write(out, &answer)?;

@@ -10,15 +10,15 @@ use crate::shell::command::{COMMANDS, Word, nearest, shown, words};
 use crate::shell::files;
 use crate::types::{Bits, Scalar, ShellKey, Type};
 
-/// A session of whatever types.
-pub trait Session {
+/// Does commands with a dictionary of whatever types.
+pub trait Interpreter {
     /// Does what a line says. `None` for a line that says nothing. After an error the dictionary
     /// is as it was.
     fn run(&mut self, line: &str) -> Result<Option<Answer>, String>;
 }
 
 /// A dictionary, and what its keys and values are called.
-pub struct TypedSession<K: ShellKey, V: Bits> {
+pub struct TypedInterpreter<K: ShellKey, V: Bits> {
     dictionary: Dictionary<K, V>,
     key: Type,
     value: Type,
@@ -26,13 +26,13 @@ pub struct TypedSession<K: ShellKey, V: Bits> {
 
 type Answered = Result<Answer, String>;
 
-impl<K: ShellKey, V: Bits> TypedSession<K, V> {
+impl<K: ShellKey, V: Bits> TypedInterpreter<K, V> {
     pub fn new(settings: Builder<K, V>, key: Type, value: Type) -> Result<Self, gpulsm::Error> {
-        Ok(TypedSession { dictionary: settings.build()?, key, value })
+        Ok(TypedInterpreter { dictionary: settings.build()?, key, value })
     }
 }
 
-impl<K: ShellKey, V: Bits> Session for TypedSession<K, V> {
+impl<K: ShellKey, V: Bits> Interpreter for TypedInterpreter<K, V> {
     fn run(&mut self, line: &str) -> Result<Option<Answer>, String> {
         let words = words(line);
         let Some((command, words)) = words.split_first() else { return Ok(None) };
@@ -77,7 +77,7 @@ impl<K: ShellKey, V: Bits> Session for TypedSession<K, V> {
     }
 }
 
-impl<K: ShellKey, V: Bits> TypedSession<K, V> {
+impl<K: ShellKey, V: Bits> TypedInterpreter<K, V> {
     fn insert(&mut self, command: Word<'_>, words: &[Word<'_>]) -> Answered {
         some(command, words)?;
         if self.value == Type::None {
