@@ -135,7 +135,7 @@ impl Tour {
         let progress = ProgressBar::new(BATCHES)
             .with_style(ProgressStyle::with_template("{bar:40} batch {pos} of {len}")?);
         let mut live: Vec<u32> = dictionary.to_vecs()?.0;
-        let mut halfway = (dictionary.snapshot(), model.clone());
+        let mut halfway = None;
         let (mut updates, mut time) = (0, 0.0);
         for number in 1..=BATCHES {
             // Half of the batch is new, a quarter replaces values, a quarter deletes.
@@ -158,7 +158,7 @@ impl Tour {
             }
             live.extend(&keys[quarter.min(keys.len())..]);
             if number == BATCHES / 2 {
-                halfway = (dictionary.snapshot(), model.clone());
+                halfway = Some((dictionary.snapshot(), model.clone()));
             }
 
             let stats = dictionary.stats()?;
@@ -175,7 +175,7 @@ impl Tour {
         }
         progress.finish_and_clear();
         table.add("update in batches", updates, time);
-        Ok(halfway)
+        Ok(halfway.expect("halfway is on the way"))
     }
 }
 

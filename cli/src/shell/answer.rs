@@ -14,6 +14,8 @@ use crate::types::{Scalar, Type};
 #[derive(Debug)]
 pub enum Answer {
     Done,
+    /// Done, and nothing more is wanted.
+    Quit,
     /// Keys with their values.
     Values(Vec<(Scalar, Option<Scalar>)>),
     /// Ranges with their counts.
@@ -69,7 +71,7 @@ impl Serialize for Answer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self {
-            Answer::Done => map.serialize_entry("ok", &true)?,
+            Answer::Done | Answer::Quit => map.serialize_entry("ok", &true)?,
             Answer::Values(values) => {
                 let values: Vec<_> = values.iter().map(|(_, value)| value).collect();
                 map.serialize_entry("values", &values)?;
@@ -151,7 +153,7 @@ impl<W: Write> People<'_, W> {
 
     fn answer(&mut self, answer: &Answer) -> io::Result<()> {
         match answer {
-            Answer::Done => self.line("ok"),
+            Answer::Done | Answer::Quit => self.line("ok"),
             Answer::Values(values) => {
                 let value = |value: &Option<Scalar>| match value {
                     Some(value) => value.to_string(),

@@ -6,7 +6,7 @@ use gpulsm::{Batch, Builder, Dictionary};
 use rustyline::completion::unescape;
 
 use crate::shell::answer::Answer;
-use crate::shell::command::{COMMANDS, Word, nearest, shown, words};
+use crate::shell::command::{COMMANDS, Word, nearest, words};
 use crate::shell::files;
 use crate::types::{Bits, Scalar, ShellKey, Type};
 
@@ -70,8 +70,8 @@ impl<K: ShellKey, V: Bits> Interpreter for TypedInterpreter<K, V> {
                 Answer::Done
             }),
             "help" => none(words).map(|()| Answer::Help),
-            "quit" => none(words).map(|()| Answer::Done),
-            other => Err(unknown(other)),
+            "quit" => none(words).map(|()| Answer::Quit),
+            _ => Err(unknown(*command)),
         };
         answer.map(Some)
     }
@@ -246,12 +246,12 @@ fn done(outcome: Result<(), gpulsm::Error>) -> Answered {
     said(outcome).map(|()| Answer::Done)
 }
 
-fn unknown(name: &str) -> String {
-    let guess = match nearest(name) {
+fn unknown(command: Word<'_>) -> String {
+    let guess = match nearest(command.text) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => "`help` lists them".into(),
     };
-    format!("word 1, `{}`: no such command; {guess}", shown(name))
+    command.wrong(format!("no such command; {guess}"))
 }
 
 /// How a command is used.

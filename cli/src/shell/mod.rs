@@ -143,11 +143,11 @@ fn answer(
     out: &mut impl Write,
     line: Result<&str, String>,
 ) -> io::Result<Next> {
-    match line.and_then(|line| Ok((line, interpreter.run(line)?))) {
-        Ok((_, None)) => {}
-        Ok((line, Some(answer))) => {
+    match line.and_then(|line| interpreter.run(line)) {
+        Ok(None) => {}
+        Ok(Some(answer)) => {
             form.write(out, &answer)?;
-            if matches!(answer, Answer::Done) && line.trim() == "quit" {
+            if matches!(answer, Answer::Quit) {
                 return Ok(Next::Stop);
             }
         }

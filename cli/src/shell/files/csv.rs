@@ -4,7 +4,7 @@ use std::fs::File;
 
 use csv::{ReaderBuilder, StringRecord, Trim, Writer};
 
-use super::{Rows, WriteSend, columns, pair};
+use super::{Rows, WriteSend, columns};
 use crate::shell::command::{counted, shown};
 use crate::types::{Bits, Scalar, ShellKey, Type};
 
@@ -61,11 +61,13 @@ impl Layout {
             return Err(format!("{has} between commas, where there should be {wanted}"));
         }
         let field = |at: usize, of: Type| {
-            let field = &record[self.places[at]];
-            of.parse(field).map_err(|error| format!("`{}`: {error}", shown(field)))
+            let (name, field) = (columns(value)[at], &record[self.places[at]]);
+            let wrong = |error| format!("the {name} is `{}`: {error}", shown(field));
+            of.parse(field).map_err(wrong)
         };
-        let value = if value == Type::None { Ok(Scalar::There) } else { field(1, value) };
-        pair(field(0, key), value)
+        let key = K::from_scalar(field(0, key)?);
+        let bits = if value == Type::None { Scalar::There } else { field(1, value)? };
+        Ok((key, V::from_scalar(bits)))
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::shell::command::shown;
-use crate::types::{Bits, Scalar, ShellKey, Type};
+use crate::types::{Bits, ShellKey, Type};
 
 /// The rows of a file.
 #[derive(Debug)]
@@ -119,14 +119,4 @@ fn plain(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => "this is not allowed".into(),
         _ => error.to_string(),
     }
-}
-
-/// A key and a value of a row, converted, or what is wrong with which of them.
-fn pair<K: ShellKey, V: Bits>(
-    key: Result<Scalar, String>,
-    value: Result<Scalar, String>,
-) -> Result<(K, V), String> {
-    let key = key.map_err(|error| format!("the key is {error}"))?;
-    let value = value.map_err(|error| format!("the value is {error}"))?;
-    Ok((K::from_scalar(key), V::from_scalar(value)))
 }

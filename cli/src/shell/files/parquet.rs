@@ -13,7 +13,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
-use super::{Rows, WriteSend, columns, pair};
+use super::{Rows, WriteSend, columns};
 use crate::shell::command::counted;
 use crate::types::{Bits, Scalar, ShellKey, Type};
 
@@ -37,17 +37,17 @@ pub fn read<K: ShellKey, V: Bits>(
             let column = group.get_column_reader(place).map_err(|error| reason(&error))?;
             read_column(column, &schema.column(place), before, each)
         };
+        let fitting = |of: Type, number: Scalar, name: &str, row: usize| {
+            of.convert(number).map_err(|error| format!("row {row}: the {name} is {error}"))
+        };
         read(places[0], &mut |number| {
-            let (key, ()) = pair(key.convert(number), Ok(Scalar::There))
-                .map_err(|error| format!("row {}: {error}", rows.keys.len() + 1))?;
-            rows.keys.push(key);
+            let number = fitting(key, number, "key", rows.keys.len() + 1)?;
+            rows.keys.push(K::from_scalar(number));
             Ok(())
         })?;
         if let Some(&place) = places.get(1) {
             read(place, &mut |number| {
-                let number = value.convert(number).map_err(|error| {
-                    format!("row {}: the value is {error}", rows.values.len() + 1)
-                })?;
+                let number = fitting(value, number, "value", rows.values.len() + 1)?;
                 rows.values.push(V::from_scalar(number));
                 Ok(())
             })?;
