@@ -52,6 +52,8 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
                 policy: CleanupPolicy::default(),
                 threads: None,
                 memory_limit: None,
+                #[cfg(feature = "cuda")]
+                stream: None,
             },
             types: PhantomData,
         }
@@ -69,8 +71,11 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     /// Where the dictionary lives; [`Device::best`] if nothing is said.
-    pub fn device(self, device: Device) -> Self {
-        Builder { device: Some(device), ..self }
+    pub fn device(mut self, device: Device) -> Self {
+        #[cfg(feature = "cuda")]
+        self.settings.stream.take_if(|stream| stream.device() != device);
+        self.device = Some(device);
+        self
     }
 
     /// On the CPU: this many worker threads of the dictionary's own, at most 1,024. If nothing is
@@ -96,6 +101,15 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
+    /// On a GPU, and on that of the stream: the stream that the dictionary's calls run on. If nothing
+    /// is said it has one of its own.
+    #[cfg(feature = "cuda")]
+    pub fn stream(mut self, stream: &crate::cuda::Stream) -> Self {
+        self.device = Some(stream.device());
+        self.settings.stream = Some(stream.clone());
+        self
+    }
+
     /// An empty dictionary.
     pub fn build(self) -> Result<Dictionary<K, V>, Error> {
         let given = self.settings.batch_size;
@@ -103,7 +117,7 @@ impl<K: Key, V: Value> Builder<K, V> {
             return Err(Error::BatchSize { given });
         }
         let device = self.device.unwrap_or_else(Device::best);
-        let store = K::Ordered::open(&self.settings, V::WIDTH)?;
+        let store = K::Ordered::open(device, &self.settings, V::WIDTH)?;
         Ok(Dictionary::from_snapshot(Snapshot::new(device, store)))
     }
 

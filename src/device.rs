@@ -6,6 +6,8 @@ use std::str::FromStr;
 use crate::batch::Updates;
 use crate::error::Error;
 use crate::key::OrderedKey;
+#[cfg(feature = "cuda")]
+use crate::store::Store;
 
 /// Where a dictionary lives: chosen at run time.
 ///
@@ -17,6 +19,8 @@ pub struct Device(Kind);
 enum Kind {
     #[default]
     Cpu,
+    #[cfg(feature = "cuda")]
+    Cuda(usize),
 }
 
 impl Device {
@@ -33,7 +37,29 @@ impl Device {
 
     /// NVIDIA GPU number `index`, or an error that says why it can't be used.
     pub fn cuda(index: usize) -> Result<Self, Error> {
+        #[cfg(feature = "cuda")]
+        return crate::cuda::Gpu::open(index).map(Device::of);
+        #[cfg(not(feature = "cuda"))]
         Err(Error::BuiltWithoutCuda { index })
+    }
+
+    /// Whether this is a GPU.
+    pub fn is_cuda(self) -> bool {
+        self != Device::cpu()
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn of(gpu: &crate::cuda::Gpu) -> Self {
+        Device(Kind::Cuda(gpu.index))
+    }
+
+    /// The GPU that this is.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn gpu(self) -> Result<&'static crate::cuda::Gpu, Error> {
+        match self.0 {
+            Kind::Cuda(index) => crate::cuda::Gpu::open(index),
+            Kind::Cpu => Err(Error::NotOnCuda),
+        }
     }
 }
 
@@ -41,6 +67,10 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Kind::Cpu => f.write_str("cpu"),
+            #[cfg(feature = "cuda")]
+            Kind::Cuda(0) => f.write_str("cuda"),
+            #[cfg(feature = "cuda")]
+            Kind::Cuda(index) => write!(f, "cuda:{index}"),
         }
     }
 }
@@ -95,6 +125,9 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
     /// How many keys are live in all.
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error>;
 
+    /// At least how many keys are live, as far as the host knows now.
+    fn len_at_least(&self, runs: &[Self::Run]) -> u64;
+
     /// Writes the answers to a batch of queries where the query says.
     fn answer(&self, runs: &[Self::Run], query: Query<'_, Self::Key>) -> Result<(), Error>;
 
@@ -113,6 +146,23 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
 
     /// For tests: makes the allocation after the next `n` fail, once.
     fn fail_after(&self, n: u64);
+
+    /// Waits until all that was begun is done, and says if any of it failed.
+    fn synchronize(&self) -> Result<(), Error>;
+
+    /// The store as one on a GPU, if it is.
+    #[cfg(feature = "cuda")]
+    fn cuda_store(_store: &Store<Self>) -> Option<&dyn crate::cuda::CudaStore<Self::Key>> {
+        None
+    }
+
+    /// The same, to be changed.
+    #[cfg(feature = "cuda")]
+    fn cuda_store_mut(
+        _store: &mut Store<Self>,
+    ) -> Option<&mut dyn crate::cuda::CudaStore<Self::Key>> {
+        None
+    }
 }
 
 /// A batch of queries of one kind, and where their answers go.
@@ -228,6 +278,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(feature = "cuda"))]
     fn cuda_says_that_it_is_not_built_in() {
         assert_eq!("cuda:3".parse::<Device>(), Err(Error::BuiltWithoutCuda { index: 3 }));
         let message = Device::cuda(0).unwrap_err().to_string();

@@ -134,6 +134,13 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         self.now.clone()
     }
 
+    /// On a GPU: updates from data in its memory.
+    #[cfg(feature = "cuda")]
+    pub fn resident_mut(&mut self) -> Result<crate::cuda::ResidentMut<'_, K, V>, Error> {
+        let store = self.now.store_mut().on_cuda_mut();
+        store.map(crate::cuda::ResidentMut::new).ok_or(Error::NotOnCuda)
+    }
+
     /// For tests: makes the allocation after the next `n` fail, once.
     #[doc(hidden)]
     pub fn fail_allocation_after(&self, n: u64) {

@@ -47,7 +47,8 @@ pub enum Error {
     OutOfMemory {
         /// The size of the buffer that was asked for, in bytes.
         wanted: u64,
-        /// How many bytes the memory limit still allowed; `None` where there is no limit.
+        /// How many bytes the memory limit still allowed, or the GPU has free; `None` where neither is
+        /// known.
         free: Option<u64>,
     },
 
@@ -69,11 +70,56 @@ pub enum Error {
 
     /// A CUDA device was asked for in a build that has no CUDA engine.
     #[error(
-        "no CUDA device {index}: gpulsm was built without CUDA; use the device `cpu` or `best`"
+        "no CUDA device {index}: gpulsm was built without CUDA; build it with the feature `cuda`, \
+         or use the device `cpu` or `best`"
     )]
     BuiltWithoutCuda {
         /// Which GPU was asked for.
         index: usize,
+    },
+
+    /// A CUDA device was asked for that can't be used.
+    #[error("no CUDA device {index}: {reason}")]
+    NoCudaDevice {
+        /// Which GPU was asked for.
+        index: usize,
+        /// What is missing, and what to do.
+        reason: String,
+    },
+
+    /// CUDA reports an error: of this call, or of an earlier one that it only finds now.
+    #[error("CUDA failed, in {call} or before it: {reason}")]
+    Cuda {
+        /// What was being done.
+        call: &'static str,
+        /// What CUDA says.
+        reason: String,
+    },
+
+    /// What only a GPU can do was asked of a dictionary on the CPU.
+    #[error(
+        "this dictionary is on the CPU: only one on a CUDA device takes data in a GPU's memory"
+    )]
+    NotOnCuda,
+
+    /// Data on one GPU was given to a dictionary on another.
+    #[error("the data is on cuda:{data} but the dictionary is on cuda:{dictionary}")]
+    OtherDevice {
+        /// The GPU that the data's stream is of.
+        data: usize,
+        /// The GPU that the dictionary is on.
+        dictionary: usize,
+    },
+
+    /// Data in a GPU's memory begins at an address that kernels can't read its elements from.
+    #[error(
+        "the data at {address:#x} is not aligned: its elements must begin at multiples of {to} bytes"
+    )]
+    Misaligned {
+        /// Where the data begins.
+        address: u64,
+        /// What the address must be a multiple of.
+        to: u64,
     },
 
     /// A text that names no device.

@@ -25,11 +25,25 @@ pub trait Key: sealed::Sealed + Pod + Debug + Display + Send + Sync + PartialOrd
     /// The last key in order: the largest integer, or NaN.
     const HIGHEST: Self;
 
+    /// What the bits mean, to a GPU that maps keys of its own memory.
+    #[doc(hidden)]
+    const ENCODING: Encoding;
+
     /// The integer that sorts as this key does.
     fn to_ordered(self) -> Self::Ordered;
 
     /// The key that [`to_ordered`](Key::to_ordered) maps to this integer.
     fn from_ordered(ordered: Self::Ordered) -> Self;
+}
+
+/// What the bits of a key mean; the same numbers as in `include/gpulsm/keys.cuh`.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Encoding {
+    Unsigned,
+    Signed,
+    Float,
 }
 
 /// An integer that engines sort by: `u32` or `u64`.
@@ -56,6 +70,7 @@ macro_rules! unsigned_key {
             type Ordered = $type;
             const LOWEST: Self = <$type>::MIN;
             const HIGHEST: Self = <$type>::MAX;
+            const ENCODING: Encoding = Encoding::Unsigned;
 
             #[inline]
             fn to_ordered(self) -> $type {
@@ -95,6 +110,7 @@ macro_rules! signed_key {
             type Ordered = $ordered;
             const LOWEST: Self = <$type>::MIN;
             const HIGHEST: Self = <$type>::MAX;
+            const ENCODING: Encoding = Encoding::Signed;
 
             #[inline]
             fn to_ordered(self) -> $ordered {
@@ -118,6 +134,7 @@ macro_rules! float_key {
             type Ordered = $ordered;
             const LOWEST: Self = <$type>::NEG_INFINITY;
             const HIGHEST: Self = <$type>::NAN;
+            const ENCODING: Encoding = Encoding::Float;
 
             #[inline]
             fn to_ordered(self) -> $ordered {

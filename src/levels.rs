@@ -107,6 +107,15 @@ impl<R> Levels<R> {
         self.places.splice(..carry.runs, place);
     }
 
+    /// Takes out the runs that `keep` refuses.
+    pub fn retain(&mut self, keep: impl Fn(&R) -> bool) {
+        let kept: Vec<bool> = self.runs.iter().map(keep).collect();
+        let mut keep = kept.iter();
+        self.runs.retain(|_| *keep.next().expect("one for each run"));
+        let mut keep = kept.iter();
+        self.places.retain(|_| *keep.next().expect("one for each run"));
+    }
+
     pub fn clear(&mut self) {
         self.runs.clear();
         self.places.clear();

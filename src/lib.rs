@@ -50,8 +50,11 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod budget;
 mod builder;
 mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod device;
 mod dictionary;
 mod error;

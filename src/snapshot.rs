@@ -393,6 +393,31 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         self.store.validate()
     }
 
+    /// Waits until everything that was begun is done, and says if any of it failed. On a GPU, taking in
+    /// a batch only begins it; on the CPU there is nothing to wait for.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.store.synchronize()
+    }
+
+    /// On a GPU: the same snapshot, asked on another stream, at the same time as others are asked on
+    /// theirs.
+    #[cfg(feature = "cuda")]
+    pub fn on_stream(&self, stream: &crate::cuda::Stream) -> Result<Self, Error> {
+        if stream.device() != self.device && self.device.is_cuda() {
+            let index = |device: Device| device.gpu().map(|gpu| gpu.index);
+            let (data, dictionary) = (index(stream.device())?, index(self.device)?);
+            return Err(Error::OtherDevice { data, dictionary });
+        }
+        let store = self.store.on_cuda().ok_or(Error::NotOnCuda)?.on_stream(stream);
+        Ok(Snapshot { device: self.device, store, values: PhantomData })
+    }
+
+    /// On a GPU: queries on data in its memory.
+    #[cfg(feature = "cuda")]
+    pub fn resident(&self) -> Result<crate::cuda::Resident<'_, K, V>, Error> {
+        self.store.on_cuda().map(crate::cuda::Resident::new).ok_or(Error::NotOnCuda)
+    }
+
     pub(crate) fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stats = self.stats().map_err(|_| fmt::Error)?;
         f.debug_struct(name)

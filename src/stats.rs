@@ -52,6 +52,9 @@ impl Stats {
         for (level, run) in store.levels.placed() {
             let run = store.engine.run_stats(run)?;
             bytes += run.bytes;
+            if run.entries == 0 {
+                continue; // Gone with the next batch.
+            }
             levels.push(LevelStats {
                 level,
                 capacity: ladder.capacity(level) as u64,

@@ -53,12 +53,25 @@ impl<E: Engine> Store<E> {
 
     /// Takes in one batch, whole or not at all.
     pub fn take_in(&mut self, updates: &Updates<'_, E::Key>) -> Result<(), Error> {
-        if updates.len() == 0 {
+        self.take_in_with(updates.len(), |engine, carried, older| {
+            engine.absorb(updates, carried, older)
+        })
+    }
+
+    /// Takes in one batch of `len` updates that `absorb` knows.
+    pub fn take_in_with(
+        &mut self,
+        len: usize,
+        absorb: impl FnOnce(&E, &[E::Run], &[E::Run]) -> Result<Option<E::Run>, Error>,
+    ) -> Result<(), Error> {
+        if len == 0 {
             return Ok(());
         }
-        let carry = self.levels.walk(updates.len(), |run| self.engine.bound(run));
+        // A device may find out late that a run has lost all its entries.
+        self.levels.retain(|run| self.engine.bound(run) > 0);
+        let carry = self.levels.walk(len, |run| self.engine.bound(run));
         let (carried, older) = self.runs().split_at(carry.runs);
-        let run = self.engine.absorb(updates, carried, older)?;
+        let run = absorb(&self.engine, carried, older)?;
         self.levels.install(&carry, run);
         if self.policy == CleanupPolicy::Automatic && self.is_too_stale()? {
             // The batch is in: for want of memory its stale entries stay a while longer.
@@ -80,8 +93,12 @@ impl<E: Engine> Store<E> {
     }
 
     fn is_too_stale(&self) -> Result<bool, Error> {
-        let live = self.len()?;
-        Ok(self.entries() - live > live + self.levels.ladder().batch_size() as u64)
+        let too_many = |live: u64| {
+            let most = live.saturating_mul(2) + self.levels.ladder().batch_size() as u64;
+            self.entries() > most
+        };
+        // What a device knows at once mostly tells; only if it doesn't, wait for all it can know.
+        Ok(too_many(self.engine.len_at_least(self.runs())) && too_many(self.len()?))
     }
 
     /// Checks every rule that runs and levels keep; the text says which one is broken and where.
@@ -92,14 +109,19 @@ impl<E: Engine> Store<E> {
         }
         // Oldest first, so that what was live before each run is known when its shadows are checked.
         let mut live = BTreeSet::new();
-        for (age, (level, run)) in self.levels.placed().rev().enumerate() {
+        let mut is_oldest = true;
+        for (level, run) in self.levels.placed().rev() {
             let at = |what: String| format!("level {level}: {what}");
             self.engine.validate_run(run).map_err(at)?;
+            if self.engine.bound(run) == 0 {
+                continue; // Gone with the next batch.
+            }
             let entries = self.engine.entries(run).map_err(|error| at(error.to_string()))?;
             validate_entries(&entries, self.levels.ladder().capacity(level), &live).map_err(at)?;
-            if age == 0 && entries.iter().any(|(_, mark)| !mark.live || mark.shadow) {
+            if is_oldest && entries.iter().any(|(_, mark)| !mark.live || mark.shadow) {
                 return Err(at("the oldest run has a stale entry".into()));
             }
+            is_oldest = false;
             for (key, mark) in entries {
                 if mark.live {
                     live.insert(key)
@@ -145,6 +167,17 @@ pub trait AnyStore<B: OrderedKey>: Send + Sync {
     fn validate(&self) -> Result<(), String>;
 
     fn fail_after(&self, n: u64);
+
+    /// Waits until all that was begun is done, and says if any of it failed.
+    fn synchronize(&self) -> Result<(), Error>;
+
+    /// This store as one on a GPU, if it is.
+    #[cfg(feature = "cuda")]
+    fn on_cuda(&self) -> Option<&dyn crate::cuda::CudaStore<B>>;
+
+    /// The same, to be changed.
+    #[cfg(feature = "cuda")]
+    fn on_cuda_mut(&mut self) -> Option<&mut dyn crate::cuda::CudaStore<B>>;
 }
 
 impl<B: OrderedKey> Clone for Box<dyn AnyStore<B>> {
@@ -197,21 +230,41 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     fn fail_after(&self, n: u64) {
         self.engine.fail_after(n);
     }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.engine.synchronize()
+    }
+
+    #[cfg(feature = "cuda")]
+    fn on_cuda(&self) -> Option<&dyn crate::cuda::CudaStore<E::Key>> {
+        E::cuda_store(self)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn on_cuda_mut(&mut self) -> Option<&mut dyn crate::cuda::CudaStore<E::Key>> {
+        E::cuda_store_mut(self)
+    }
 }
 
 /// How a store is to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     pub batch_size: usize,
     pub policy: CleanupPolicy,
     pub threads: Option<usize>,
     pub memory_limit: Option<u64>,
+    #[cfg(feature = "cuda")]
+    pub stream: Option<crate::cuda::Stream>,
 }
 
 /// Keys that there are stores for.
 pub trait Open: Sized {
-    /// An empty store for values of `width` bytes.
-    fn open(settings: &Settings, width: usize) -> Result<Box<dyn AnyStore<Self>>, Error>
+    /// An empty store on a device for values of `width` bytes.
+    fn open(
+        device: Device,
+        settings: &Settings,
+        width: usize,
+    ) -> Result<Box<dyn AnyStore<Self>>, Error>
     where
         Self: OrderedKey;
 }
@@ -220,7 +273,16 @@ macro_rules! open {
     ($key:ty) => {
         impl Open for $key {
             // Not generic: every store is compiled with this crate, not again with its users.
-            fn open(settings: &Settings, width: usize) -> Result<Box<dyn AnyStore<Self>>, Error> {
+            fn open(
+                device: Device,
+                settings: &Settings,
+                width: usize,
+            ) -> Result<Box<dyn AnyStore<Self>>, Error> {
+                #[cfg(feature = "cuda")]
+                if device.is_cuda() {
+                    return open_cuda::<Self>(device, settings, width);
+                }
+                debug_assert!(!device.is_cuda());
                 match width {
                     0 => open_cpu::<Self, [u8; 0]>(settings),
                     4 => open_cpu::<Self, [u8; 4]>(settings),
@@ -239,6 +301,22 @@ open!(u64);
 fn open_cpu<B: OrderedKey, V: Value>(settings: &Settings) -> Result<Box<dyn AnyStore<B>>, Error> {
     let engine = CpuEngine::<B, V>::new(Cpu::new(settings.memory_limit, settings.threads)?);
     Ok(Box::new(Store::new(engine, settings.batch_size, settings.policy)))
+}
+
+#[cfg(feature = "cuda")]
+fn open_cuda<B: OrderedKey>(
+    device: Device,
+    settings: &Settings,
+    width: usize,
+) -> Result<Box<dyn AnyStore<B>>, Error> {
+    use crate::cuda::{Cuda, CudaEngine, Stream};
+
+    let stream = match &settings.stream {
+        Some(stream) => stream.clone(),
+        None => Stream::new(device)?,
+    };
+    let cuda = Cuda::new(stream, settings.memory_limit, size_of::<B>(), width);
+    Ok(Box::new(Store::new(CudaEngine::new(cuda), settings.batch_size, settings.policy)))
 }
 
 /// Whether one run is sorted, fits its level, and is marked rightly over the `live` older keys.

@@ -6,7 +6,6 @@
 //! up with the largest key, which is never *less* than another and so is never counted.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::cpu::memory::{Buffer, Memory};
 use crate::cpu::prefetch::prefetch;
@@ -34,7 +33,7 @@ pub(crate) struct Fences<B> {
 
 impl<B: OrderedKey> Fences<B> {
     /// Samples `keys`, which are sorted and fill whole nodes.
-    pub fn build(memory: &Arc<Memory>, keys: &[B]) -> Result<Self, Error> {
+    pub fn build(memory: &Memory, keys: &[B]) -> Result<Self, Error> {
         let layers = layout(keys.len());
         let mut fences = memory.zeroed(layers.first().map_or(0, |top| top.end))?;
         // Bottom up, as they lie: each layer samples the one before it.

@@ -2,10 +2,10 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytemuck::Zeroable;
 
+use crate::budget::{Budget, Reserved};
 use crate::error::{Error, bytes_of, try_zeroed};
 
 /// Buffers from this size on are worth huge pages: they have some whole ones.
@@ -16,60 +16,29 @@ const HUGE: usize = 4 << 20;
 #[cfg(target_os = "linux")]
 const PAGE: usize = 4096;
 
-/// Counts the bytes of a dictionary, its clones and its snapshots, and keeps them under a limit.
-#[derive(Debug)]
+/// Where buffers come from.
+#[derive(Clone, Debug)]
 pub(crate) struct Memory {
-    limit: Option<u64>,
-    used: AtomicU64,
-    /// Tests only: the allocation counted down to 0 fails. `u64::MAX` stands for never.
-    fail_in: AtomicU64,
+    budget: Arc<Budget>,
 }
 
 impl Memory {
-    pub fn new(limit: Option<u64>) -> Arc<Self> {
-        Arc::new(Memory { limit, used: AtomicU64::new(0), fail_in: AtomicU64::new(u64::MAX) })
+    pub fn new(limit: Option<u64>) -> Self {
+        Memory { budget: Budget::new(limit) }
     }
 
-    /// Makes the allocation after the next `n` fail, once.
-    pub fn fail_after(&self, n: u64) {
-        self.fail_in.store(n, Ordering::Relaxed);
-    }
-
-    /// Bytes in use now.
-    pub fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    /// Whether so much is free that some may go to what only makes things faster.
-    pub fn is_roomy(&self) -> bool {
-        self.limit.is_none_or(|limit| self.used() <= limit / 2)
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// A buffer of `len` zeros, or an error that says how much was wanted and how much is free.
-    pub fn zeroed<T: Zeroable>(self: &Arc<Self>, len: usize) -> Result<Buffer<T>, Error> {
-        let bytes = bytes_of::<T>(len);
-        let free =
-            self.reserve(bytes).map_err(|free| Error::OutOfMemory { wanted: bytes, free })?;
-        let reserved = Reserved { memory: self.clone(), bytes };
-        let data = try_zeroed(len).map_err(|_| Error::OutOfMemory { wanted: bytes, free })?;
+    pub fn zeroed<T: Zeroable>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        let free = self.budget.free();
+        let reserved = self.budget.reserve(bytes_of::<T>(len))?;
+        let data =
+            try_zeroed(len).map_err(|_| Error::OutOfMemory { wanted: reserved.bytes(), free })?;
         advise_huge_pages(&data);
         Ok(Buffer { data, reserved })
-    }
-
-    /// Counts `bytes` as used and returns what was free before; the same as an error if too little.
-    fn reserve(&self, bytes: u64) -> Result<Option<u64>, Option<u64>> {
-        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
-        let free = self.limit.map(|limit| limit.saturating_sub(before));
-        if bytes > 0 && (self.fails_now() || free.is_some_and(|free| free < bytes)) {
-            self.used.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(free);
-        }
-        Ok(free)
-    }
-
-    fn fails_now(&self) -> bool {
-        let count_down = |n: u64| if n == u64::MAX { None } else { Some(n.wrapping_sub(1)) };
-        self.fail_in.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count_down) == Ok(0)
     }
 }
 
@@ -90,19 +59,6 @@ fn advise_huge_pages<T>(data: &[T]) {
     let _ = data;
 }
 
-/// Bytes that are counted as used until this is dropped.
-#[derive(Debug)]
-struct Reserved {
-    memory: Arc<Memory>,
-    bytes: u64,
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 /// A counted vector that never grows.
 #[derive(Debug)]
 pub(crate) struct Buffer<T> {
@@ -118,15 +74,12 @@ impl<T> Buffer<T> {
         if self.data.capacity() - len > len / 64 {
             self.data.shrink_to_fit();
         }
-        let bytes = bytes_of::<T>(self.data.capacity()).min(self.reserved.bytes);
-        let given_back = self.reserved.bytes - bytes;
-        self.reserved.memory.used.fetch_sub(given_back, Ordering::Relaxed);
-        self.reserved.bytes = bytes;
+        self.reserved.shrink(bytes_of::<T>(self.data.capacity()));
     }
 
     /// Bytes taken.
     pub fn bytes(&self) -> u64 {
-        self.reserved.bytes
+        self.reserved.bytes()
     }
 }
 
@@ -152,13 +105,13 @@ mod tests {
     fn buffers_are_counted_until_they_are_dropped() {
         let memory = Memory::new(Some(1000));
         let mut first = memory.zeroed::<u32>(200).unwrap();
-        assert_eq!(memory.used(), 800);
+        assert_eq!(memory.budget().used(), 800);
         let refused = memory.zeroed::<u8>(201).unwrap_err();
         assert_eq!(refused, Error::OutOfMemory { wanted: 201, free: Some(200) });
         first.truncate(50);
-        assert_eq!((first.len(), memory.used()), (50, 200));
+        assert_eq!((first.len(), memory.budget().used()), (50, 200));
         drop(first);
-        assert_eq!(memory.used(), 0);
+        assert_eq!(memory.budget().used(), 0);
     }
 
     #[test]
@@ -166,14 +119,6 @@ mod tests {
         let memory = Memory::new(None);
         assert!(memory.zeroed::<u64>(usize::MAX / 8).is_err());
         assert!(memory.zeroed::<u64>(usize::MAX).is_err());
-        assert_eq!(memory.used(), 0);
-    }
-
-    #[test]
-    fn the_chosen_allocation_fails_once() {
-        let memory = Memory::new(None);
-        memory.fail_after(1);
-        let outcomes = [(); 3].map(|()| memory.zeroed::<u8>(1).is_ok());
-        assert_eq!(outcomes, [true, false, true]);
+        assert_eq!(memory.budget().used(), 0);
     }
 }

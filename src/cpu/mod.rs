@@ -23,7 +23,6 @@ mod source;
 mod workers;
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use crate::batch::Updates;
 use crate::device::{Engine, Mark, Query, RunStats};
@@ -37,7 +36,7 @@ use workers::Workers;
 /// What every step needs: where buffers come from, and the threads that share the work.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpu {
-    memory: Arc<Memory>,
+    memory: Memory,
     workers: Workers,
 }
 
@@ -87,6 +86,10 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         Ok(count::len(runs))
     }
 
+    fn len_at_least(&self, runs: &[Self::Run]) -> u64 {
+        count::len(runs)
+    }
+
     fn answer(&self, runs: &[Self::Run], query: Query<'_, B>) -> Result<(), Error> {
         let cpu = &self.cpu;
         match query {
@@ -113,7 +116,7 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     }
 
     fn bytes_shared(&self) -> u64 {
-        self.cpu.memory.used()
+        self.cpu.memory.budget().used()
     }
 
     fn entries(&self, run: &Self::Run) -> Result<Vec<(B, Mark)>, Error> {
@@ -125,6 +128,10 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     }
 
     fn fail_after(&self, n: u64) {
-        self.cpu.memory.fail_after(n);
+        self.cpu.memory.budget().fail_after(n);
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        Ok(())
     }
 }

@@ -147,7 +147,7 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         let misses = self.0.misses.load(Ordering::Relaxed);
         let worth_it = self.filter().is_none() && misses > self.len() / MISSES_WORTH;
         if worth_it
-            && cpu.memory.is_roomy()
+            && cpu.memory.budget().is_roomy()
             && let Ok(filter) = Filter::build(cpu, self.keys())
         {
             self.0.filter.set(filter).ok(); // Another thread's is as good.

@@ -1,10 +1,13 @@
 //! The fuzzer's corpus, replayed on every run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn every_kept_input_passes() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/operations");
+    let corpus = match std::env::var_os("GPULSM_CORPUS") {
+        Some(corpus) => PathBuf::from(corpus),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/operations"),
+    };
     if !corpus.exists() {
         return; // The published package has no corpus.
     }

@@ -267,7 +267,9 @@ each_device! {
             d.set(i.wrapping_mul(0x9e37_79b1), i).unwrap();
         }
         let each = started.elapsed() / 100_000;
-        assert!(each.as_micros() < 20, "{each:?} for each insert");
+        // A GPU has a dozen kernels to launch for each.
+        let most = if device.is_cuda() { 200 } else { 20 };
+        assert!(each.as_micros() < most, "{each:?} for each insert");
         let levels = d.stats().unwrap().levels.len();
         assert!(levels <= 8, "{levels} levels");
         d.validate().unwrap();

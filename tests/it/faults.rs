@@ -130,7 +130,9 @@ each_device! {
                     break; // Past the last allocation.
                 }
             }
-            assert!(struck > 50, "only {struck} allocations failed");
+            // A GPU's steps share their buffers.
+            let least = if device.is_cuda() { 20 } else { 50 };
+            assert!(struck > least, "only {struck} allocations failed");
         }
     }
 

@@ -1,10 +1,8 @@
-//! Filters: they come with use, cost no answer, and never stand in the way.
+//! Filters, which the CPU engine has: they come with use, cost no answer, and never stand in the way.
 
 use std::collections::BTreeMap;
 
 use gpulsm::{Batch, CleanupPolicy, Device, Dictionary};
-
-use crate::each_device;
 
 /// Several full levels with replacements and tombstones among them, and what they should hold.
 fn levels(device: Device) -> (Dictionary<u32, u64>, BTreeMap<u32, u64>) {
@@ -37,32 +35,34 @@ fn check(d: &Dictionary<u32, u64>, map: &BTreeMap<u32, u64>) {
     d.validate().unwrap();
 }
 
-each_device! {
-    fn lookups_in_vain_bring_filters_and_answers_stay(device) {
-        let (mut d, mut map) = levels(device);
-        assert!(d.stats().unwrap().levels.len() >= 4);
-        assert_eq!(d.stats().unwrap().bytes.filters, 0);
-        for _ in 0..3 {
-            check(&d, &map);
-        }
-        let stats = d.stats().unwrap();
-        assert!(stats.bytes.filters > 0 && stats.bytes.filters <= 2 * stats.entries, "{stats:?}");
-        let before = d.snapshot();
-        d.insert(&[1, 2, 15_000], &[10, 20, 30]).unwrap();
-        d.delete(&[0, 3]).unwrap();
-        map.extend([(1, 10), (2, 20), (15_000, 30)]);
-        map.retain(|key, _| ![0, 3].contains(key));
-        check(&d, &map);
-        assert_eq!(before.lookup(&[1, 2]).unwrap(), [None, None]);
-        d.cleanup().unwrap();
+#[test]
+fn lookups_in_vain_bring_filters_and_answers_stay() {
+    let (mut d, mut map) = levels(Device::cpu());
+    assert!(d.stats().unwrap().levels.len() >= 4);
+    assert_eq!(d.stats().unwrap().bytes.filters, 0);
+    for _ in 0..3 {
         check(&d, &map);
     }
+    let stats = d.stats().unwrap();
+    assert!(stats.bytes.filters > 0 && stats.bytes.filters <= 2 * stats.entries, "{stats:?}");
+    let before = d.snapshot();
+    d.insert(&[1, 2, 15_000], &[10, 20, 30]).unwrap();
+    d.delete(&[0, 3]).unwrap();
+    map.extend([(1, 10), (2, 20), (15_000, 30)]);
+    map.retain(|key, _| ![0, 3].contains(key));
+    check(&d, &map);
+    assert_eq!(before.lookup(&[1, 2]).unwrap(), [None, None]);
+    d.cleanup().unwrap();
+    check(&d, &map);
 }
 
 #[test]
 fn keys_that_are_there_need_no_filter() {
     let keys: Vec<u32> = (0..10_000).collect();
-    let d = Dictionary::<u32, ()>::bulk_build(&keys, &vec![(); keys.len()]).unwrap();
+    let d = Dictionary::<u32, ()>::builder()
+        .device(Device::cpu())
+        .from_sorted(&keys, &vec![(); keys.len()])
+        .unwrap();
     for _ in 0..5 {
         assert!(d.contains(&keys).unwrap().into_iter().all(|found| found));
     }
@@ -73,8 +73,8 @@ fn keys_that_are_there_need_no_filter() {
 fn a_dictionary_short_of_memory_has_no_filters() {
     let keys: Vec<u32> = (0..10_000).map(|key| key * 2).collect();
     let misses: Vec<u32> = keys.iter().map(|key| key + 1).collect();
-    let roomy = Dictionary::<u32, u32>::builder().memory_limit(10 << 20);
-    let tight = Dictionary::<u32, u32>::builder().memory_limit(150_000);
+    let roomy = Dictionary::<u32, u32>::builder().device(Device::cpu()).memory_limit(10 << 20);
+    let tight = Dictionary::<u32, u32>::builder().device(Device::cpu()).memory_limit(150_000);
     for (settings, filters) in [(roomy, true), (tight, false)] {
         let d = settings.from_sorted(&keys, &keys).unwrap();
         for _ in 0..5 {

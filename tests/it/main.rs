@@ -2,6 +2,8 @@
 
 mod api;
 mod corpus;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod edges;
 mod faults;
 mod filters;
@@ -23,6 +25,14 @@ macro_rules! each_device {
             #[test]
             fn cpu() {
                 body(gpulsm::Device::cpu());
+            }
+
+            $(#[$meta])*
+            #[cfg(feature = "cuda")]
+            #[test]
+            #[ignore = "needs an NVIDIA GPU"]
+            fn cuda() {
+                body(gpulsm::Device::cuda(0).unwrap());
             }
         }
     )*};

@@ -1,0 +1,189 @@
+//! With the feature `cuda`: compiles `kernels/` with nvcc into a static library and links it.
+//!
+//! - `NVCC`, or else `CUDA_HOME`, `CUDA_PATH`, the `PATH`, the usual folder, or what
+//!   `scripts/fetch-nvcc` installed, says which nvcc.
+//! - `GPULSM_CUDA_ARCH` (`90`, or `80,90`) says for which GPUs; without it, for all that the compiler
+//!   knows of a list, with PTX for those to come.
+//! - `GPULSM_CUDA_STRICT=1` makes warnings, and registers that spill, errors.
+//!
+//! Crates that depend on this one find in `DEP_GPULSM_KERNELS_INCLUDE` the headers to query a
+//! dictionary from their own kernels, and in `DEP_GPULSM_KERNELS_NVCC` the compiler.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// GPUs that a build without `GPULSM_CUDA_ARCH` is for, by compute capability.
+const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
+
+/// Files in `kernels/`, the slowest to compile first.
+const KERNELS: [&str; 8] =
+    ["sort", "merge", "select", "count", "range", "lookup", "shadows", "keys"];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if env::var_os("CARGO_FEATURE_CUDA").is_some() {
+        build_kernels();
+    }
+}
+
+fn build_kernels() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where"));
+    for path in ["kernels", "include", "third-party/cuda/packages"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    for name in ["NVCC", "CUDA_HOME", "CUDA_PATH", "PATH", "GPULSM_CUDA_ARCH", "GPULSM_CUDA_STRICT"]
+    {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    let nvcc = find_nvcc(&root);
+    let toolkit = nvcc.parent().and_then(Path::parent).expect("nvcc lies in a toolkit's bin");
+    let objects = compile(&nvcc, toolkit, &root, &out);
+
+    let library = out.join("libgpulsm_kernels.a");
+    // A library that is there already would keep objects that are no more.
+    std::fs::remove_file(&library).ok();
+    run(Command::new("ar").arg("crs").arg(&library).args(&objects));
+
+    println!("cargo::rustc-link-search=native={}", out.display());
+    println!("cargo::rustc-link-lib=static=gpulsm_kernels");
+    for folder in ["lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"] {
+        if toolkit.join(folder).join("libcudart_static.a").exists() {
+            println!("cargo::rustc-link-search=native={}", toolkit.join(folder).display());
+        }
+    }
+    println!("cargo::rustc-link-lib=static=cudart_static");
+    for library in ["stdc++", "rt", "dl", "pthread"] {
+        println!("cargo::rustc-link-lib=dylib={library}");
+    }
+    println!("cargo::metadata=include={}", root.join("include").display());
+    println!("cargo::metadata=nvcc={}", nvcc.display());
+}
+
+fn find_nvcc(root: &Path) -> PathBuf {
+    let mut candidates: Vec<PathBuf> = Vec::new();
+    candidates.extend(env::var_os("NVCC").map(PathBuf::from));
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
+    candidates.extend(homes.map(|home| Path::new(&home).join("bin/nvcc")));
+    let path = env::var_os("PATH").unwrap_or_default();
+    candidates.extend(env::split_paths(&path).map(|folder| folder.join("nvcc")));
+    candidates.push("/usr/local/cuda/bin/nvcc".into());
+    candidates.push(root.join("third-party/cuda/bin/nvcc"));
+    // Its real place: a toolkit's headers and libraries lie beside it, not beside a link to it.
+    candidates.iter().find(|nvcc| nvcc.is_file()).and_then(|nvcc| nvcc.canonicalize().ok()).unwrap_or_else(|| {
+        fail(
+            "the feature `cuda` needs NVIDIA's compiler, nvcc, and there is none: run scripts/fetch-nvcc, \
+             which installs it from PyPI (no GPU needed), or install a CUDA toolkit, or set NVCC to the \
+             compiler; or build without the feature",
+        )
+    })
+}
+
+/// Compiles every kernel file, as many at a time as cargo allows.
+fn compile(nvcc: &Path, toolkit: &Path, root: &Path, out: &Path) -> Vec<PathBuf> {
+    let strict = env::var("GPULSM_CUDA_STRICT").is_ok_and(|value| value == "1");
+    let mut flags: Vec<String> =
+        ["-std=c++17", "-O3", "-lineinfo", "-Xcompiler=-fPIC", "--threads=0"]
+            .map(String::from)
+            .into();
+    flags.extend(architectures(nvcc));
+    // Wheels from PyPI keep CUB apart; toolkits, beside the other headers.
+    flags.push(format!("-I{}", toolkit.join("include/cccl").display()));
+    if strict {
+        flags.extend(
+            ["-Werror=all-warnings", "-Xcompiler=-Wall,-Wextra,-Werror", "-Xptxas=-v"]
+                .map(String::from),
+        );
+    }
+    let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
+    let mut objects = Vec::new();
+    for some in KERNELS.chunks(jobs) {
+        let started: Vec<_> = some
+            .iter()
+            .map(|name| {
+                let object = out.join(format!("{name}.o"));
+                let mut command = Command::new(nvcc);
+                command
+                    .args(&flags)
+                    .arg("-c")
+                    .arg(root.join(format!("kernels/{name}.cu")))
+                    .arg("-o")
+                    .arg(&object);
+                let compiling = std::thread::spawn(move || run(&mut command));
+                (object, compiling)
+            })
+            .collect();
+        for (object, compiling) in started {
+            let output = compiling.join().unwrap_or_else(|_| std::process::exit(1));
+            if strict {
+                check_spills(&String::from_utf8_lossy(&output.stderr));
+            }
+            objects.push(object);
+        }
+    }
+    objects
+}
+
+/// What to generate code for: machine code for each architecture, and PTX for the GPUs to come.
+fn architectures(nvcc: &Path) -> Vec<String> {
+    let known = String::from_utf8_lossy(&run(Command::new(nvcc).arg("--list-gpu-code")).stdout)
+        .into_owned();
+    let is_known = |arch: &str| known.lines().any(|line| line.trim() == format!("sm_{arch}"));
+    let wanted: Vec<String> = match env::var("GPULSM_CUDA_ARCH") {
+        Ok(list) => {
+            list.split(',').map(|arch| arch.trim().trim_start_matches("sm_").to_string()).collect()
+        }
+        Err(_) => ARCHITECTURES
+            .iter()
+            .filter(|arch| is_known(arch))
+            .map(|arch| arch.to_string())
+            .collect(),
+    };
+    if let Some(unknown) = wanted.iter().find(|arch| !is_known(arch)) {
+        fail(&format!(
+            "GPULSM_CUDA_ARCH names {unknown:?}, which {} does not know; it knows {}",
+            nvcc.display(),
+            known.split_whitespace().collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let newest = wanted.last().unwrap_or_else(|| {
+        fail("nvcc knows none of the GPUs gpulsm is for: a newer one is needed")
+    });
+    let ptx = format!("-gencode=arch=compute_{newest},code=compute_{newest}");
+    let machine = |arch: &String| format!("-gencode=arch=compute_{arch},code=sm_{arch}");
+    wanted.iter().map(machine).chain([ptx]).collect()
+}
+
+/// Fails if the assembler reports that a kernel of ours keeps registers in memory.
+fn check_spills(report: &str) {
+    let mut kernel = "";
+    for line in report.lines() {
+        if let Some((_, name)) = line.split_once("Function properties for ") {
+            kernel = name;
+        }
+        if kernel.contains("6gpulsm")
+            && line.contains("bytes spill stores")
+            && !line.contains(" 0 bytes spill stores")
+        {
+            fail(&format!("{kernel} spills registers: {}", line.trim()));
+        }
+    }
+}
+
+/// Runs a command to its end, or stops the build and says what it said.
+fn run(command: &mut Command) -> Output {
+    let output =
+        command.output().unwrap_or_else(|error| fail(&format!("cannot run {command:?}: {error}")));
+    if !output.status.success() {
+        let said = [output.stdout, output.stderr].concat();
+        fail(&format!("{command:?} failed:\n{}", String::from_utf8_lossy(&said)));
+    }
+    output
+}
+
+fn fail(message: &str) -> ! {
+    eprintln!("error: {message}");
+    println!("cargo::error={}", message.replace('\n', " | "));
+    std::process::exit(1);
+}

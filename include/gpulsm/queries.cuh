@@ -1,0 +1,221 @@
+// One query by one thread, from any kernel: what the paper calls the individual approach.
+#pragma once
+
+#include "marks.cuh"
+#include "search.cuh"
+
+namespace gpulsm {
+
+/// Dead keys that a search for a neighbour walks over before it jumps by rank.
+constexpr int PATIENCE = 4;
+
+template <class Value>
+__device__ __forceinline__ Value zero() {
+    return Value{};
+}
+
+/// Copies one value; a set has none.
+template <class Value>
+__device__ __forceinline__ Value value_at(const Value* values, uint64_t position) {
+    return values[position];
+}
+
+__device__ __forceinline__ Nothing value_at(const Nothing*, uint64_t) { return {}; }
+
+/// The newest entry of a key: its run and position, or no run.
+template <class Key, class Value>
+__device__ __forceinline__ int find(const View<Key, Value>& view, Key key, uint64_t& position) {
+    for (int run = 0; run < view.count; run++) {
+        position = lower_bound(view.runs[run], key);
+        if (position < length(view.runs[run]) && __ldg(view.runs[run].keys + position) == key) {
+            return run;
+        }
+    }
+    return -1;
+}
+
+/// Whether the key is there.
+template <class Key, class Value>
+__device__ __forceinline__ bool contains(const View<Key, Value>& view, Key key) {
+    uint64_t position;
+    int run = find(view, key, position);
+    return run >= 0 && is_live(view.runs[run].marks, position);
+}
+
+/// Whether the key is there, and its value; a value of zeros if it is not.
+template <class Key, class Value>
+__device__ __forceinline__ bool lookup(const View<Key, Value>& view, Key key, Value& value) {
+    uint64_t position;
+    int run = find(view, key, position);
+    bool found = run >= 0 && is_live(view.runs[run].marks, position);
+    value = found ? value_at(view.runs[run].values, position) : zero<Value>();
+    return found;
+}
+
+/// How many keys there are.
+template <class Key, class Value>
+__device__ __forceinline__ uint64_t len(const View<Key, Value>& view) {
+    int64_t sum = 0;
+    for (int run = 0; run < view.count; run++) sum += __ldg(&view.runs[run].head->sum);
+    return sum;
+}
+
+/// How many keys are less than `key`.
+template <class Key, class Value>
+__device__ __forceinline__ uint64_t rank(const View<Key, Value>& view, Key key) {
+    int64_t sum = 0;
+    for (int run = 0; run < view.count; run++) {
+        sum += sum_before(view.runs[run].marks, lower_bound(view.runs[run], key));
+    }
+    return sum;
+}
+
+/// How many keys are not greater than `key`.
+template <class Key, class Value>
+__device__ __forceinline__ uint64_t rank_up_to(const View<Key, Value>& view, Key key) {
+    return key == HIGHEST<Key> ? len(view) : rank(view, static_cast<Key>(key + 1));
+}
+
+/// How many keys k there are with lo <= k <= hi: two searches per run, whatever the width.
+template <class Key, class Value>
+__device__ __forceinline__ uint64_t count(const View<Key, Value>& view, Key lo, Key hi) {
+    if (lo > hi) return 0;
+    int64_t sum = 0;
+    for (int index = 0; index < view.count; index++) {
+        const Run<Key, Value>& run = view.runs[index];
+        uint64_t start = lower_bound(run, lo), end = upper_bound(run, hi);
+        if (start < end) sum += sum_before(run.marks, end) - sum_before(run.marks, start);
+    }
+    return sum;
+}
+
+/// The pair that exactly `index` keys are less than, if there are so many.
+///
+/// Its key is the largest of all entries, live or not, that at most `index` keys are less than. The
+/// search narrows, for all runs together, the window of entries that may be it.
+template <class Key, class Value>
+__device__ bool select(const View<Key, Value>& view, uint64_t index, Key& key, Value& value) {
+    key = 0;
+    value = zero<Value>();
+    uint64_t above = len(view), below = 0;  // keys less than the ends and the starts of the windows
+    if (index >= above) return false;
+    if (view.count == 1) {
+        key = __ldg(view.runs[0].keys + index);
+        value = value_at(view.runs[0].values, index);
+        return true;
+    }
+    uint64_t start[MAX_RUNS], end[MAX_RUNS], place[MAX_RUNS];
+    for (int run = 0; run < view.count; run++) {
+        start[run] = 0;
+        end[run] = length(view.runs[run]);
+    }
+    for (uint32_t round = 0;; round++) {
+        int widest = 0;
+        for (int run = 1; run < view.count; run++) {
+            if (end[run] - start[run] > end[widest] - start[widest]) widest = run;
+        }
+        uint64_t width = end[widest] - start[widest];
+        if (width == 0) break;
+        // Where the key would be if all were spread evenly; every other time the middle, so that
+        // uneven ones cost no more than twice the halving.
+        double share = (index - below + 0.5) / static_cast<double>(above - below);
+        uint64_t ahead = round % 2 ? width / 2 : min(static_cast<uint64_t>(width * share), width - 1);
+        Key pivot = __ldg(view.runs[widest].keys + start[widest] + ahead);
+        uint64_t rank = 0;
+        for (int run = 0; run < view.count; run++) {
+            const Key* within = view.runs[run].keys + start[run];
+            place[run] = start[run] + lower_bound(within, end[run] - start[run], pivot);
+            rank += sum_before(view.runs[run].marks, place[run]);
+        }
+        if (rank > index) {
+            for (int run = 0; run < view.count; run++) end[run] = place[run];
+            above = rank;
+            continue;
+        }
+        // Past the pivot in every run, so that it is never looked at again.
+        below = 0;
+        for (int run = 0; run < view.count; run++) {
+            bool here = place[run] < end[run] && __ldg(view.runs[run].keys + place[run]) == pivot;
+            start[run] = place[run] + here;
+            below += sum_before(view.runs[run].marks, start[run]);
+        }
+        if (below > index) break;  // The pivot itself is the key.
+    }
+    // The newest run decides: the first of those that have the largest key before their window.
+    int newest = -1;
+    for (int run = 0; run < view.count; run++) {
+        if (start[run] == 0) continue;
+        Key last = __ldg(view.runs[run].keys + start[run] - 1);
+        if (newest < 0 || last > key) {
+            newest = run;
+            key = last;
+        }
+    }
+    value = value_at(view.runs[newest].values, start[newest] - 1);
+    return true;
+}
+
+/// The pair with the least key that is not less than `from`, if there is one.
+template <class Key, class Value>
+__device__ bool successor(const View<Key, Value>& view, Key from, Key& key, Value& value) {
+    key = 0;
+    value = zero<Value>();
+    for (int step = 0; step < PATIENCE; step++) {
+        int nearest = -1;
+        uint64_t at = 0;
+        Key least = 0;
+        for (int run = 0; run < view.count; run++) {
+            uint64_t position = lower_bound(view.runs[run], from);
+            if (position == length(view.runs[run])) continue;
+            Key next = __ldg(view.runs[run].keys + position);
+            if (nearest < 0 || next < least) {
+                nearest = run;
+                at = position;
+                least = next;
+            }
+        }
+        if (nearest < 0) return false;
+        if (is_live(view.runs[nearest].marks, at)) {
+            key = least;
+            value = value_at(view.runs[nearest].values, at);
+            return true;
+        }
+        if (least == HIGHEST<Key>) return false;
+        from = least + 1;
+    }
+    return select(view, rank(view, from), key, value);
+}
+
+/// The pair with the greatest key that is not greater than `from`, if there is one.
+template <class Key, class Value>
+__device__ bool predecessor(const View<Key, Value>& view, Key from, Key& key, Value& value) {
+    key = 0;
+    value = zero<Value>();
+    for (int step = 0; step < PATIENCE; step++) {
+        int nearest = -1;
+        uint64_t at = 0;
+        Key greatest = 0;
+        for (int run = 0; run < view.count; run++) {
+            uint64_t position = upper_bound(view.runs[run], from);
+            if (position == 0) continue;
+            Key last = __ldg(view.runs[run].keys + position - 1);
+            if (nearest < 0 || last > greatest) {
+                nearest = run;
+                at = position - 1;
+                greatest = last;
+            }
+        }
+        if (nearest < 0) return false;
+        if (is_live(view.runs[nearest].marks, at)) {
+            key = greatest;
+            value = value_at(view.runs[nearest].values, at);
+            return true;
+        }
+        if (greatest == 0) return false;
+        from = greatest - 1;
+    }
+    uint64_t up_to = rank_up_to(view, from);
+    return up_to > 0 && select(view, up_to - 1, key, value);
+}
+
+}  // namespace gpulsm

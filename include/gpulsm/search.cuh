@@ -1,0 +1,70 @@
+// Searching a run: a binary search over the outer fences, then one node of inner fences, then one
+// node of keys.
+#pragma once
+
+#include "view.cuh"
+
+namespace gpulsm {
+
+template <class Key>
+constexpr Key HIGHEST = static_cast<Key>(~static_cast<Key>(0));
+
+/// How many keys of a node are less than `key`. The node is aligned to its own size.
+__device__ __forceinline__ uint32_t less_in_node(const uint32_t* node, uint32_t key) {
+    const uint4* quads = reinterpret_cast<const uint4*>(node);
+    uint32_t less = 0;
+#pragma unroll
+    for (int i = 0; i < NODE / 4; i++) {
+        uint4 quad = __ldg(quads + i);
+        less += (quad.x < key) + (quad.y < key) + (quad.z < key) + (quad.w < key);
+    }
+    return less;
+}
+
+__device__ __forceinline__ uint32_t less_in_node(const uint64_t* node, uint64_t key) {
+    const ulonglong2* pairs = reinterpret_cast<const ulonglong2*>(node);
+    uint32_t less = 0;
+#pragma unroll
+    for (int i = 0; i < NODE / 2; i++) {
+        ulonglong2 pair = __ldg(pairs + i);
+        less += (pair.x < key) + (pair.y < key);
+    }
+    return less;
+}
+
+/// The first position in a sorted array whose key is not less than `key`.
+template <class Key, class Index>
+__device__ __forceinline__ Index lower_bound(const Key* keys, Index len, Key key) {
+    Index start = 0;
+    while (len > 1) {
+        Index half = len / 2;
+        start = __ldg(keys + start + half - 1) < key ? start + half : start;
+        len -= half;
+    }
+    return len == 0 ? start : start + (__ldg(keys + start) < key);
+}
+
+template <class Key, class Value>
+__device__ __forceinline__ uint64_t length(const Run<Key, Value>& run) {
+    return __ldg(&run.head->len);
+}
+
+/// The position of the first entry whose key is not less than `key`; the length if there is none.
+template <class Key, class Value>
+__device__ __forceinline__ uint64_t lower_bound(const Run<Key, Value>& run, Key key) {
+    uint64_t len = length(run);
+    uint32_t fences = static_cast<uint32_t>((len + NODE * NODE - 1) / (NODE * NODE));
+    uint64_t outer = lower_bound(run.outer, fences, key);
+    if (outer == fences) return len;
+    // The fence found is not less than the key, so neither is the last key of each node below.
+    uint64_t inner = outer * NODE + less_in_node(run.inner + outer * NODE, key);
+    return inner * NODE + less_in_node(run.keys + inner * NODE, key);
+}
+
+/// The position of the first entry whose key is greater than `key`.
+template <class Key, class Value>
+__device__ __forceinline__ uint64_t upper_bound(const Run<Key, Value>& run, Key key) {
+    return key == HIGHEST<Key> ? length(run) : lower_bound(run, static_cast<Key>(key + 1));
+}
+
+}  // namespace gpulsm

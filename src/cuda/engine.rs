@@ -1,0 +1,244 @@
+//! The CUDA engine: the host's side of `kernels/`, one verb a file.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::ffi::{self, View};
+use super::gpu::Gpu;
+use super::memory::{Buffer, download};
+use super::resident::CudaStore;
+use super::run::Run;
+use super::stream::{Event, Stream};
+use super::{absorb, count, entries, lookup, nearest, range, select};
+use crate::batch::Updates;
+use crate::budget::Budget;
+use crate::device::{Engine, Mark, PairsOut, Query, RunStats};
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::store::Store;
+
+/// What every step needs: the stream that it runs on, where memory is counted, and widths in bytes.
+#[derive(Clone)]
+pub struct Cuda {
+    pub(super) stream: Stream,
+    pub(super) family: Arc<Family>,
+    pub(super) key_width: i32,
+    pub(super) value_width: i32,
+}
+
+/// What a dictionary, its clones and its snapshots have in common.
+pub(super) struct Family {
+    pub budget: Arc<Budget>,
+    stream: Stream,
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        // Memory is given back in the order of the stream: once all is done, it can leave the pool.
+        if self.stream.synchronize().is_ok() {
+            self.stream.gpu().give_back();
+        }
+    }
+}
+
+impl Cuda {
+    pub fn new(stream: Stream, limit: Option<u64>, key_width: usize, value_width: usize) -> Self {
+        let family = Arc::new(Family { budget: Budget::new(limit), stream: stream.clone() });
+        Cuda { stream, family, key_width: key_width as i32, value_width: value_width as i32 }
+    }
+
+    pub(super) fn gpu(&self) -> &'static Gpu {
+        self.stream.gpu()
+    }
+
+    /// Lets the stream read these runs, until the answer is dropped or ended.
+    pub(super) fn read<'a>(
+        &self,
+        runs: impl Iterator<Item = &'a Run>,
+    ) -> Result<Reading<'_>, Error> {
+        let mut foreign = Vec::new();
+        for run in runs.filter(|run| run.is_foreign_to(&self.stream)) {
+            run.before_reading(&self.stream)?;
+            foreign.push(run.clone());
+        }
+        Ok(Reading { stream: &self.stream, foreign })
+    }
+
+    /// The bytes of so many values.
+    pub(super) fn value_bytes(&self, len: usize) -> u64 {
+        len as u64 * self.value_width as u64
+    }
+}
+
+/// Runs of other streams that this stream reads.
+#[must_use]
+pub(super) struct Reading<'a> {
+    stream: &'a Stream,
+    foreign: Vec<Run>,
+}
+
+impl Reading<'_> {
+    /// Keeps the runs' memory until what is on the stream now is done.
+    pub fn end(mut self) -> Result<(), Error> {
+        self.keep()
+    }
+
+    fn keep(&mut self) -> Result<(), Error> {
+        if self.foreign.is_empty() || self.stream.is_capturing()? {
+            return Ok(()); // Who captures a graph keeps the snapshot as long as the graph.
+        }
+        let done = Arc::new(Event::record(self.stream)?);
+        self.foreign.drain(..).for_each(|run| run.after_reading(self.stream, &done));
+        Ok(())
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.keep().ok(); // After an error: what was begun may still be reading.
+    }
+}
+
+/// A GPU as a device for keys `B`.
+pub(crate) struct CudaEngine<B> {
+    pub(super) cuda: Cuda,
+    keys: PhantomData<fn() -> B>,
+}
+
+impl<B> CudaEngine<B> {
+    pub fn new(cuda: Cuda) -> Self {
+        CudaEngine { cuda, keys: PhantomData }
+    }
+}
+
+impl<B> Clone for CudaEngine<B> {
+    fn clone(&self) -> Self {
+        CudaEngine::new(self.cuda.clone())
+    }
+}
+
+impl<B: OrderedKey> Engine for CudaEngine<B> {
+    type Key = B;
+    type Run = Run;
+
+    fn bound(&self, run: &Run) -> usize {
+        run.bound() as usize
+    }
+
+    fn absorb(
+        &self,
+        updates: &Updates<'_, B>,
+        carried: &[Run],
+        older: &[Run],
+    ) -> Result<Option<Run>, Error> {
+        let stream = &self.cuda.stream;
+        let keys = Buffer::upload(&updates.keys, stream)?;
+        let values = Buffer::upload(updates.values, stream)?;
+        let deletes = Buffer::upload(&updates.deletes, stream)?;
+        let updates = absorb::Updates {
+            keys: keys.address(),
+            values: values.address(),
+            inserts: updates.keys.len() as u64,
+            delete_keys: deletes.address(),
+            deletes: updates.deletes.len() as u64,
+            order: updates.order,
+        };
+        absorb::absorb(&self.cuda, &updates, carried, older)
+    }
+
+    fn len(&self, runs: &[Run]) -> Result<u64, Error> {
+        count::len(runs)
+    }
+
+    fn len_at_least(&self, runs: &[Run]) -> u64 {
+        runs.iter().map(Run::least_sum).sum::<i64>().max(0).cast_unsigned()
+    }
+
+    fn answer(&self, runs: &[Run], query: Query<'_, B>) -> Result<(), Error> {
+        let cuda = &self.cuda;
+        let reading = cuda.read(runs.iter())?;
+        let view = View::new(runs.iter().map(Run::view));
+        match query {
+            Query::Lookup { keys, values, found } => {
+                lookup::answer(cuda, &view, keys, values, found)
+            }
+            Query::Count { lo, hi, counts } => count::answer(cuda, &view, lo, hi, counts),
+            Query::Rank { keys, ranks } => count::answer_rank(cuda, &view, keys, ranks),
+            Query::RangeOffsets { lo, hi, offsets } => {
+                range::answer_offsets(cuda, &view, lo, hi, offsets).map(drop)
+            }
+            Query::Range { lo, hi, offsets, keys, values } => {
+                range::answer(cuda, &view, (lo, hi), offsets, keys, values)
+            }
+            Query::Select { indices, pairs } => select::answer(cuda, &view, indices, pairs),
+            Query::Nearest { side, keys, pairs } => nearest::answer(cuda, &view, side, keys, pairs),
+        }?;
+        reading.end()
+    }
+
+    fn run_stats(&self, run: &Run) -> Result<RunStats, Error> {
+        run.stats()
+    }
+
+    fn bytes_shared(&self) -> u64 {
+        self.cuda.family.budget.used()
+    }
+
+    fn entries(&self, run: &Run) -> Result<Vec<(B, Mark)>, Error> {
+        entries::entries(&self.cuda, run)
+    }
+
+    fn validate_run(&self, run: &Run) -> Result<(), String> {
+        entries::validate::<B>(&self.cuda, run)
+    }
+
+    fn fail_after(&self, n: u64) {
+        self.cuda.family.budget.fail_after(n);
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.cuda.stream.synchronize()
+    }
+
+    fn cuda_store(store: &Store<Self>) -> Option<&dyn CudaStore<B>> {
+        Some(store)
+    }
+
+    fn cuda_store_mut(store: &mut Store<Self>) -> Option<&mut dyn CudaStore<B>> {
+        Some(store)
+    }
+}
+
+/// Answers of at most one pair per query on their way to the host.
+pub(super) struct PairsBuffers {
+    keys: Buffer,
+    values: Buffer,
+    found: Buffer,
+}
+
+impl PairsBuffers {
+    pub fn new<B>(cuda: &Cuda, len: usize) -> Result<Self, Error> {
+        Ok(PairsBuffers {
+            keys: Buffer::uncounted((len * size_of::<B>()) as u64, &cuda.stream)?,
+            values: Buffer::uncounted(cuda.value_bytes(len), &cuda.stream)?,
+            found: Buffer::uncounted(len as u64, &cuda.stream)?,
+        })
+    }
+
+    pub fn addresses(&self) -> ffi::Pairs {
+        let [keys, values, found] = [&self.keys, &self.values, &self.found].map(Buffer::address);
+        ffi::Pairs { keys, values, found }
+    }
+
+    pub fn download<B>(&self, cuda: &Cuda, out: PairsOut<'_, B>) -> Result<(), Error> {
+        let PairsOut { keys, values, found } = out;
+        // SAFETY: the buffers are as long as what goes into them, `found` is 0 or 1, and the stream
+        // is synchronized before anything is read.
+        unsafe {
+            download(self.keys.address(), keys, &cuda.stream)?;
+            download(self.values.address(), values, &cuda.stream)?;
+            download(self.found.address(), found, &cuda.stream)?;
+        }
+        cuda.stream.synchronize()
+    }
+}

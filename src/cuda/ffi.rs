@@ -1,0 +1,315 @@
+//! The functions of `kernels/`, and the structures they share with it.
+//!
+//! Addresses on the device are plain integers here: nothing on this side reads through them.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use cudarc::driver::sys::CUstream;
+
+use crate::error::Error;
+
+/// An address in device memory, or 0.
+pub(crate) type Address = u64;
+
+/// The most runs of a view, as `include/gpulsm/view.cuh` has it.
+pub(crate) const MAX_RUNS: usize = 64;
+
+/// The most sources of a merge: runs, inserts and deletes.
+pub(crate) const MAX_SOURCES: usize = MAX_RUNS + 2;
+
+/// Keys in a node.
+pub(crate) const NODE: u64 = 16;
+
+/// Entries in a sector of marks.
+pub(crate) const SECTOR: u64 = 96;
+
+/// A run as kernels see it.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct RunView {
+    pub keys: Address,
+    pub values: Address,
+    pub marks: Address,
+    pub inner: Address,
+    pub outer: Address,
+    pub head: Address,
+}
+
+/// All runs, newest first.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct View {
+    pub runs: [RunView; MAX_RUNS],
+    pub count: u64,
+}
+
+impl View {
+    pub fn new(runs: impl Iterator<Item = RunView>) -> Self {
+        let mut view = View { runs: [RunView::default(); MAX_RUNS], count: 0 };
+        for run in runs {
+            view.runs[view.count as usize] = run;
+            view.count += 1;
+        }
+        view
+    }
+}
+
+/// What a run knows of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Head {
+    pub len: u64,
+    pub sum: i64,
+    pub tombstones: u64,
+}
+
+/// A head as a kernel writes it into the host's memory.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Figures {
+    pub head: Head,
+    /// 1 once the head is there.
+    pub ready: u64,
+}
+
+/// Marks of 96 entries.
+#[derive(Clone, Copy, Debug, bytemuck::Zeroable, bytemuck::Pod)]
+#[repr(C, align(32))]
+pub(crate) struct Sector {
+    pub sum: i64,
+    pub live: [u32; 3],
+    pub shadow: [u32; 3],
+}
+
+/// Where entries go; see `kernels/emit.cuh`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Output {
+    pub keys: Address,
+    pub values: Address,
+    pub marks: Address,
+    pub inner: Address,
+    pub outer: Address,
+    pub head: Address,
+    pub figures: Address,
+}
+
+/// What a source's entries are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Kind {
+    #[default]
+    Run,
+    Inserts,
+    Deletes,
+}
+
+/// Something to merge; see `kernels/merge.cu`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Source {
+    pub keys: Address,
+    pub values: Address,
+    pub marks: Address,
+    pub shadows: Address,
+    pub len: Address,
+    pub kind: Kind,
+}
+
+/// Newest first.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Sources {
+    pub at: [Source; MAX_SOURCES],
+    pub count: c_int,
+}
+
+impl Sources {
+    pub fn new(sources: &[Source]) -> Self {
+        let mut at = [Source::default(); MAX_SOURCES];
+        at[..sources.len()].copy_from_slice(sources);
+        Sources { at, count: sources.len() as c_int }
+    }
+}
+
+/// Where the pairs of ranges go; see `kernels/range.cu`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Ranges {
+    pub lo: Address,
+    pub len: u64,
+    pub offsets: Address,
+    pub room: u64,
+    pub keys: Address,
+    pub values: Address,
+}
+
+/// Where answers of at most one pair per query go.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Pairs {
+    pub keys: Address,
+    pub values: Address,
+    pub found: Address,
+}
+
+unsafe extern "C" {
+    pub(crate) fn gpulsm_cuda_version() -> c_int;
+    pub(crate) fn gpulsm_probe() -> c_int;
+    fn gpulsm_error_name(error: c_int) -> *const c_char;
+    fn gpulsm_error_text(error: c_int) -> *const c_char;
+
+    pub(crate) fn gpulsm_sort(
+        key_width: c_int,
+        value_width: c_int,
+        temp: Address,
+        temp_bytes: *mut usize,
+        keys_in: Address,
+        keys_out: Address,
+        values_in: Address,
+        values_out: Address,
+        len: u64,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_order_scratch(len: u64) -> u64;
+    pub(crate) fn gpulsm_order(
+        key_width: c_int,
+        value_width: c_int,
+        keys: Address,
+        values: Address,
+        len: u64,
+        scratch: Address,
+        out: *const Output,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_shadows(
+        key_width: c_int,
+        keys: Address,
+        len: Address,
+        bound: u64,
+        older: *const View,
+        shadows: Address,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_merge_scratch(sources: c_int, bound: u64) -> u64;
+    pub(crate) fn gpulsm_merge(
+        key_width: c_int,
+        value_width: c_int,
+        sources: *const Sources,
+        bound: u64,
+        live_only: bool,
+        scratch: Address,
+        out: *const Output,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_lookup(
+        key_width: c_int,
+        value_width: c_int,
+        view: *const View,
+        keys: Address,
+        len: u64,
+        values: Address,
+        found: Address,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_count(
+        key_width: c_int,
+        view: *const View,
+        lo: Address,
+        hi: Address,
+        len: u64,
+        counts: Address,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_rank(
+        key_width: c_int,
+        view: *const View,
+        keys: Address,
+        len: u64,
+        ranks: Address,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_add_up(
+        temp: Address,
+        temp_bytes: *mut usize,
+        counts: Address,
+        len: u64,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_range(
+        key_width: c_int,
+        value_width: c_int,
+        view: *const View,
+        ranges: *const Ranges,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_select(
+        key_width: c_int,
+        value_width: c_int,
+        view: *const View,
+        indices: Address,
+        len: u64,
+        out: *const Pairs,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_nearest(
+        key_width: c_int,
+        value_width: c_int,
+        view: *const View,
+        is_successor: bool,
+        keys: Address,
+        len: u64,
+        out: *const Pairs,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_encode(
+        key_width: c_int,
+        encoding: c_int,
+        from: Address,
+        len: u64,
+        to: Address,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_decode(
+        key_width: c_int,
+        encoding: c_int,
+        keys: Address,
+        room: u64,
+        found: Address,
+        written: Address,
+        stream: CUstream,
+    ) -> c_int;
+}
+
+/// An error that says what CUDA says, if a call returned one.
+pub(crate) fn check(call: &'static str, error: c_int) -> Result<(), Error> {
+    const OUT_OF_MEMORY: c_int = 2;
+    match error {
+        0 => Ok(()),
+        OUT_OF_MEMORY => Err(Error::OutOfMemory { wanted: 0, free: None }),
+        _ => Err(Error::Cuda { call, reason: describe(error) }),
+    }
+}
+
+/// What CUDA says of an error number.
+pub(crate) fn describe(error: c_int) -> String {
+    // SAFETY: both return pointers to constant strings, for any number.
+    let (name, text) = unsafe {
+        (CStr::from_ptr(gpulsm_error_name(error)), CStr::from_ptr(gpulsm_error_text(error)))
+    };
+    format!("{} ({})", text.to_string_lossy(), name.to_string_lossy())
+}
+
+const _: () = assert!(size_of::<*mut c_void>() == size_of::<Address>());

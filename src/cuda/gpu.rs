@@ -1,0 +1,304 @@
+//! A GPU of this machine: its primary context, the pool that memory comes from, and why it can't
+//! be used if it can't.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
+
+use super::ffi::{self, Figures};
+use super::stream::Stream;
+use crate::error::Error;
+
+/// Freed memory that the pool keeps for the next dictionary when one is dropped.
+const KEPT: usize = 64 << 20;
+
+/// Figures that are made at a time.
+const FIGURES_AT_A_TIME: usize = 4096;
+
+/// Unused figures that are looked at before more are made.
+const PATIENCE: usize = 8;
+
+/// A GPU in use. There is one for each number, for as long as the process lives: contexts and pools
+/// are dear to make.
+pub(crate) struct Gpu {
+    pub index: usize,
+    context: sys::CUcontext,
+    pool: sys::CUmemoryPool,
+    /// Figures that no run uses any more, though a kernel may still be about to write them.
+    figures: Mutex<VecDeque<FiguresAt>>,
+}
+
+// SAFETY: a context and a pool may be used from any thread; the rest is behind a lock.
+unsafe impl Send for Gpu {}
+// SAFETY: as above.
+unsafe impl Sync for Gpu {}
+
+/// Where figures are: in pinned memory of the host, never freed.
+#[derive(Clone, Copy)]
+pub(crate) struct FiguresAt(*mut Figures);
+
+// SAFETY: the memory is never freed, and is read and written atomically or before it is shared.
+unsafe impl Send for FiguresAt {}
+// SAFETY: as above.
+unsafe impl Sync for FiguresAt {}
+
+impl FiguresAt {
+    /// Where a kernel writes them: with unified addresses the host's pointer serves.
+    pub fn address(self) -> ffi::Address {
+        self.0 as ffi::Address
+    }
+
+    /// What was written, if it was by now.
+    pub fn get(self) -> Option<ffi::Head> {
+        // SAFETY: the memory is never freed, and `ready` is aligned; a kernel writes it after the head.
+        let ready = unsafe { std::sync::atomic::AtomicU64::from_ptr(&raw mut (*self.0).ready) };
+        if ready.load(std::sync::atomic::Ordering::Acquire) == 0 {
+            return None;
+        }
+        // SAFETY: as above; nobody writes the head once it is ready.
+        Some(unsafe { (&raw const (*self.0).head).read_volatile() })
+    }
+
+    fn set_ready(self, ready: u64) {
+        // SAFETY: the memory is never freed, and no kernel that writes it is under way.
+        unsafe { (&raw mut (*self.0).ready).write_volatile(ready) };
+    }
+}
+
+impl Gpu {
+    /// GPU number `index`, or an error that says why it can't be used.
+    pub fn open(index: usize) -> Result<&'static Gpu, Error> {
+        static OPEN: Mutex<BTreeMap<usize, &'static Gpu>> = Mutex::new(BTreeMap::new());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gpu) = open.get(&index) {
+            return Ok(gpu);
+        }
+        let gpu: &'static Gpu = Box::leak(Box::new(
+            Gpu::new(index).map_err(|reason| Error::NoCudaDevice { index, reason })?,
+        ));
+        open.insert(index, gpu);
+        Ok(gpu)
+    }
+
+    fn new(index: usize) -> Result<Self, String> {
+        let device = find(index)?;
+        let say = |error: DriverError| describe(error);
+        // SAFETY: the device is there; its primary context is never released.
+        let context = unsafe { result::primary_ctx::retain(device) }.map_err(say)?;
+        let properties = sys::CUmemPoolProps {
+            allocType: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+            location: sys::CUmemLocation {
+                type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+                id: device,
+            },
+            // SAFETY: zeros are valid for this structure of integers and null pointers.
+            ..unsafe { std::mem::zeroed() }
+        };
+        let gpu = Gpu { index, context, pool: std::ptr::null_mut(), figures: Mutex::default() };
+        let entered = gpu.enter().map_err(|error| error.to_string())?;
+        // SAFETY: no arguments; it only asks whether there is code for this device.
+        let probed = unsafe { ffi::gpulsm_probe() };
+        if probed != 0 {
+            return Err(format!(
+                "this build has no kernels for it ({}): build with GPULSM_CUDA_ARCH set to its compute capability",
+                ffi::describe(probed)
+            ));
+        }
+        // SAFETY: the properties are filled in above.
+        let pool = unsafe { result::mem_pool::create(&properties) }.map_err(say)?;
+        let mut keep_all = u64::MAX;
+        let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        // SAFETY: the pool was just made, and the attribute is a `u64`.
+        unsafe {
+            result::mem_pool::set_attribute(pool, threshold, (&raw mut keep_all).cast::<c_void>())
+        }
+        .map_err(say)?;
+        drop(entered);
+        Ok(Gpu { pool, ..gpu })
+    }
+
+    /// Makes this GPU's context the calling thread's until the guard is dropped.
+    pub fn enter(&self) -> Result<Entered, Error> {
+        // SAFETY: the context is never released.
+        check("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(self.context) }.result())?;
+        // Somebody may be capturing a graph, and forbid all threads what might become part of it by
+        // mistake. Nothing of ours does.
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: it exchanges one value of the calling thread's.
+        unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result().ok();
+        Ok(Entered { mode })
+    }
+
+    /// Memory that may be used by what is put on the stream from now on.
+    pub fn alloc(&self, bytes: u64, stream: &Stream) -> Result<ffi::Address, Error> {
+        let _entered = self.enter()?;
+        // SAFETY: pool and stream are this GPU's and alive.
+        let alloc =
+            || unsafe { result::mem_pool::alloc_async(self.pool, bytes as usize, stream.raw()) };
+        match alloc() {
+            Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {}
+            other => return check("cuMemAllocFromPoolAsync", other),
+        }
+        // What was freed on streams that are still busy, or is held back in pieces too small.
+        stream.synchronize()?;
+        self.trim(0);
+        alloc().map_err(|error| match error {
+            DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
+                let free = result::mem_get_info().ok().map(|(free, _)| free as u64);
+                Error::OutOfMemory { wanted: bytes, free }
+            }
+            other => failed("cuMemAllocFromPoolAsync", other),
+        })
+    }
+
+    /// Gives memory back once what is on the stream now is done.
+    pub fn free(&self, address: ffi::Address, stream: &Stream) {
+        if let Ok(_entered) = self.enter() {
+            // SAFETY: the address came from `alloc` and is given back once; an error here means that
+            // the context is lost, which every later call reports.
+            unsafe { result::free_async(address, stream.raw()) }.ok();
+        }
+    }
+
+    /// Gives memory that lies idle back to the system, all but a little.
+    pub fn give_back(&self) {
+        self.trim(KEPT);
+    }
+
+    fn trim(&self, keep: usize) {
+        if let Ok(_entered) = self.enter() {
+            // SAFETY: the pool is never destroyed.
+            unsafe { result::mem_pool::trim_to(self.pool, keep) }.ok();
+        }
+    }
+
+    /// Figures for a new run.
+    pub fn take_figures(&'static self) -> Result<Slot, Error> {
+        let mut unused = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those at the front have been unused longest. One that a kernel has yet to write must wait.
+        for _ in 0..unused.len().min(PATIENCE) {
+            let figures = unused.pop_front().expect("it has so many");
+            if figures.get().is_some() {
+                figures.set_ready(0);
+                return Ok(Slot { figures, gpu: self });
+            }
+            unused.push_back(figures);
+        }
+        let _entered = self.enter()?;
+        const PORTABLE_AND_MAPPED: u32 = 1 | 2;
+        let bytes = FIGURES_AT_A_TIME * size_of::<Figures>();
+        // SAFETY: the context is current.
+        let first = unsafe { result::malloc_host(bytes, PORTABLE_AND_MAPPED) };
+        let first = check("cuMemHostAlloc", first)?.cast::<Figures>();
+        for i in 1..FIGURES_AT_A_TIME {
+            // SAFETY: there is room for so many.
+            let figures = FiguresAt(unsafe { first.add(i) });
+            figures.set_ready(1);
+            unused.push_front(figures);
+        }
+        let figures = FiguresAt(first);
+        figures.set_ready(0);
+        Ok(Slot { figures, gpu: self })
+    }
+}
+
+/// Figures in use by one run.
+pub(crate) struct Slot {
+    figures: FiguresAt,
+    gpu: &'static Gpu,
+}
+
+impl std::ops::Deref for Slot {
+    type Target = FiguresAt;
+
+    fn deref(&self) -> &FiguresAt {
+        &self.figures
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // A kernel may still be about to write them: they are taken again only when one has.
+        self.gpu.figures.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.figures);
+    }
+}
+
+impl PartialEq for Gpu {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index
+    }
+}
+
+/// The calling thread's context, until this is dropped; then what it was before.
+pub(crate) struct Entered {
+    /// What capturing forbids the thread, before.
+    mode: CUstreamCaptureMode,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        // SAFETY: it exchanges one value of the calling thread's.
+        unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut self.mode) }.result().ok();
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: a context was pushed when this was made, and guards are dropped in turn.
+        unsafe { sys::cuCtxPopCurrent_v2(&mut popped) }.result().ok();
+    }
+}
+
+/// The device of that number, or why there is none.
+fn find(index: usize) -> Result<sys::CUdevice, String> {
+    // SAFETY: it only tries to open the library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(
+            "no NVIDIA driver was found on this machine (there is no libcuda.so): install one, \
+                    or use the device `cpu` or `best`"
+                .into(),
+        );
+    }
+    result::init().map_err(|error| match error.0 {
+        CUresult::CUDA_ERROR_NO_DEVICE => {
+            "the NVIDIA driver is there but sees no GPU: use the device `cpu` or `best`".into()
+        }
+        _ => format!("the NVIDIA driver does not start: {}", describe(error)),
+    })?;
+    let mut speaks = 0;
+    // SAFETY: it writes one integer.
+    unsafe { sys::cuDriverGetVersion(&mut speaks) }.result().map_err(describe)?;
+    // SAFETY: no arguments.
+    let needs = unsafe { ffi::gpulsm_cuda_version() };
+    // Drivers serve every program that was built with their own major version.
+    if speaks / 1000 < needs / 1000 {
+        let [speaks, needs] =
+            [speaks, needs].map(|version| format!("{}.{}", version / 1000, version % 1000 / 10));
+        return Err(format!(
+            "the NVIDIA driver is too old: it serves CUDA up to {speaks}, this build wants {needs}; \
+             install a newer driver, or build with an older CUDA toolkit"
+        ));
+    }
+    let count = result::device::get_count().map_err(describe)?;
+    if index >= count as usize {
+        let plural = if count == 1 { "" } else { "s" };
+        return Err(format!("this machine has {count} GPU{plural}, counted from 0"));
+    }
+    result::device::get(index as i32).map_err(describe)
+}
+
+/// An error of the driver in its own words.
+fn describe(error: DriverError) -> String {
+    let text = |text: Result<&std::ffi::CStr, DriverError>| {
+        text.map_or_else(|_| "unknown".into(), |text| text.to_string_lossy().into_owned())
+    };
+    format!("{} ({})", text(error.error_string()), text(error.error_name()))
+}
+
+fn failed(call: &'static str, error: DriverError) -> Error {
+    Error::Cuda { call, reason: describe(error) }
+}
+
+/// An error that says what the driver says.
+pub(crate) fn check<T>(call: &'static str, outcome: Result<T, DriverError>) -> Result<T, Error> {
+    outcome.map_err(|error| failed(call, error))
+}

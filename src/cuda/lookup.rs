@@ -1,0 +1,60 @@
+//! Looking keys up.
+
+use super::engine::Cuda;
+use super::ffi::{self, Address, View, check};
+use super::memory::{Buffer, download};
+use crate::error::Error;
+use crate::key::OrderedKey;
+
+/// On the GPU's own data; `values` is 0 where they are not wanted.
+pub(crate) fn lookup(
+    cuda: &Cuda,
+    view: &View,
+    keys: Address,
+    len: u64,
+    values: Address,
+    found: Address,
+) -> Result<(), Error> {
+    if len == 0 {
+        return Ok(());
+    }
+    let _entered = cuda.gpu().enter()?;
+    // SAFETY: there are `len` keys, and room for as many answers; the runs of the view are alive and
+    // written before what this stream does now.
+    check("looking keys up", unsafe {
+        ffi::gpulsm_lookup(
+            cuda.key_width,
+            cuda.value_width,
+            view,
+            keys,
+            len,
+            values,
+            found,
+            cuda.stream.raw(),
+        )
+    })
+}
+
+/// On the host's data.
+pub(crate) fn answer<B: OrderedKey>(
+    cuda: &Cuda,
+    view: &View,
+    keys: &[B],
+    values: Option<&mut [u8]>,
+    found: &mut [bool],
+) -> Result<(), Error> {
+    let len = keys.len();
+    let keys = Buffer::upload(keys, &cuda.stream)?;
+    let wanted = if values.is_some() { cuda.value_bytes(len) } else { 0 };
+    let out_values = Buffer::uncounted(wanted, &cuda.stream)?;
+    let out_found = Buffer::uncounted(len as u64, &cuda.stream)?;
+    let (to_values, to_found) = (out_values.address(), out_found.address());
+    lookup(cuda, view, keys.address(), len as u64, to_values, to_found)?;
+    // SAFETY: the buffers are as long as what goes into them, `found` is 0 or 1, and the stream is
+    // synchronized before anything is read.
+    unsafe {
+        download(to_values, values.unwrap_or_default(), &cuda.stream)?;
+        download(to_found, found, &cuda.stream)?;
+    }
+    cuda.stream.synchronize()
+}

@@ -1,0 +1,107 @@
+//! Where every buffer on the GPU comes from: the GPU's pool, counted and limited.
+
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use cudarc::driver::result;
+
+use super::ffi::Address;
+use super::gpu::check;
+use super::stream::Stream;
+use crate::budget::{Budget, Reserved};
+use crate::error::Error;
+
+/// Memory on the GPU. It is given back in the order of its stream: once it is dropped, what was put
+/// on that stream before still may use it.
+pub(crate) struct Buffer {
+    address: Address,
+    stream: Stream,
+    _reserved: Option<Reserved>,
+    bytes: u64,
+}
+
+impl Buffer {
+    /// Memory for what is put on the stream from now on, counted.
+    pub fn counted(bytes: u64, budget: &Arc<Budget>, stream: &Stream) -> Result<Self, Error> {
+        let reserved = budget.reserve(bytes)?;
+        let mut buffer = Self::uncounted(bytes, stream)?;
+        buffer._reserved = Some(reserved);
+        Ok(buffer)
+    }
+
+    /// The same for what is the caller's: answers, and keys on their way in.
+    pub fn uncounted(bytes: u64, stream: &Stream) -> Result<Self, Error> {
+        let address = if bytes == 0 { 0 } else { stream.gpu().alloc(bytes, stream)? };
+        Ok(Buffer { address, stream: stream.clone(), _reserved: None, bytes })
+    }
+
+    /// A copy of the host's data. The data may change as soon as this returns.
+    pub fn upload<T: Pod>(data: &[T], stream: &Stream) -> Result<Self, Error> {
+        let buffer = Self::uncounted(size_of_val(data) as u64, stream)?;
+        buffer.write(data)?;
+        Ok(buffer)
+    }
+
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// Copies the host's data to the beginning of the buffer.
+    pub fn write<T: Pod>(&self, data: &[T]) -> Result<(), Error> {
+        assert!(size_of_val(data) as u64 <= self.bytes, "room for the data");
+        if size_of_val(data) == 0 {
+            return Ok(());
+        }
+        let _entered = self.stream.gpu().enter()?;
+        // SAFETY: the buffer is as long as the data, and the copy is on the buffer's own stream. The
+        // data is pageable memory, which the driver has read when it returns.
+        check("cuMemcpyHtoDAsync", unsafe {
+            result::memcpy_htod_async(self.address, data, self.stream.raw())
+        })
+    }
+
+    /// Sets a stretch of the buffer to zeros.
+    pub fn zero(&self, offset: u64, bytes: u64) -> Result<(), Error> {
+        assert!(offset + bytes <= self.bytes, "the stretch is within the buffer");
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _entered = self.stream.gpu().enter()?;
+        // SAFETY: the stretch is within the buffer, and this is on the buffer's own stream.
+        check("cuMemsetD8Async", unsafe {
+            result::memset_d8_async(self.address + offset, 0, bytes as usize, self.stream.raw())
+        })
+    }
+
+    /// Gives the memory back only after what is on another stream now, too.
+    pub fn outlive(&mut self, stream: &Stream) {
+        self.stream = stream.clone();
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.address != 0 {
+            self.stream.gpu().free(self.address, &self.stream);
+        }
+    }
+}
+
+/// Copies from the GPU into the host's memory, which is filled once the stream is synchronized.
+///
+/// # Safety
+///
+/// The stretch of `data`'s size at `address` is readable on this stream's GPU, and what is there is
+/// valid as `T`. `data` is neither read nor given back before the stream is synchronized.
+pub(crate) unsafe fn download<T>(
+    address: Address,
+    data: &mut [T],
+    stream: &Stream,
+) -> Result<(), Error> {
+    if size_of_val(data) == 0 {
+        return Ok(());
+    }
+    let _entered = stream.gpu().enter()?;
+    // SAFETY: the caller's promise.
+    check("cuMemcpyDtoHAsync", unsafe { result::memcpy_dtoh_async(data, address, stream.raw()) })
+}

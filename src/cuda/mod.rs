@@ -1,0 +1,37 @@
+//! Dictionaries on NVIDIA GPUs: streams, and data that stays in a GPU's memory.
+//!
+//! With the feature `cuda`. Every call of a [`Dictionary`](crate::Dictionary) works on a GPU as it does
+//! on the CPU, with the host's data. A caller whose data is on the GPU already pays for no copy:
+//! [`Dictionary::resident_mut`](crate::Dictionary::resident_mut) takes updates from there, and
+//! [`Snapshot::resident`](crate::Snapshot::resident) answers there. A kernel of one's own can ask a
+//! [`View`].
+//!
+//! Taking in a batch puts work on a [`Stream`] and does not wait for it. An error that only shows
+//! later is reported by the next call that can, or by
+//! [`synchronize`](crate::Snapshot::synchronize). A thread's current device is never changed.
+
+// Every call of a kernel is unsafe; each says which lengths and which stream make it sound.
+#![allow(unsafe_code)]
+
+mod absorb;
+mod count;
+mod engine;
+mod entries;
+mod ffi;
+mod gpu;
+mod lookup;
+mod memory;
+mod nearest;
+mod range;
+mod resident;
+mod run;
+mod select;
+mod slice;
+mod stream;
+
+pub(crate) use engine::{Cuda, CudaEngine};
+pub(crate) use gpu::Gpu;
+pub(crate) use resident::CudaStore;
+pub use resident::{Resident, ResidentMut, View};
+pub use slice::{DeviceSlice, DeviceSliceMut, DeviceVec};
+pub use stream::Stream;

@@ -1,0 +1,220 @@
+//! A run on the GPU: an immutable sorted array of entries with unique keys, in one buffer.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::engine::{Cuda, Family};
+use super::ffi::{self, Address, Head, NODE, Output, RunView, SECTOR, Source};
+use super::gpu::Slot;
+use super::memory::Buffer;
+use super::stream::{Event, Stream};
+use crate::device::{Bytes, RunStats};
+use crate::error::Error;
+
+/// Parts of a run begin at multiples of this, so that vector loads are aligned.
+const ALIGNMENT: u64 = 256;
+
+/// A run. Clones share their memory.
+#[derive(Clone)]
+pub struct Run(Arc<Parts>);
+
+struct Parts {
+    buffer: Option<Buffer>,
+    layout: Layout,
+    /// At most so many entries…
+    bound: u64,
+    /// …and at least this sum of their marks, whatever the GPU finds.
+    least_sum: i64,
+    figures: Slot,
+    /// The stream that wrote the run…
+    home: Stream,
+    /// …and when it was done.
+    written: Event,
+    /// The last time that other streams read it, one for each.
+    readers: Mutex<Vec<(Stream, Arc<Event>)>>,
+    /// Whose run it is. Dropped last, when the memory is given back.
+    _family: Arc<Family>,
+}
+
+/// Where each part of a run lies in its buffer.
+#[derive(Clone, Copy)]
+struct Layout {
+    keys: u64,
+    inner: u64,
+    outer: u64,
+    values: u64,
+    marks: u64,
+    /// Where the marks would end; where they begin if there are none.
+    end: u64,
+}
+
+impl Layout {
+    fn new(bound: u64, key_width: u64, value_width: u64, marks: bool) -> Self {
+        let nodes = bound.div_ceil(NODE);
+        let after = |offset: u64, bytes: u64| (offset + bytes).next_multiple_of(ALIGNMENT);
+        let keys = after(0, size_of::<Head>() as u64);
+        let inner = after(keys, nodes * NODE * key_width);
+        let outer = after(inner, nodes.next_multiple_of(NODE) * key_width);
+        let values = after(outer, nodes.div_ceil(NODE) * key_width);
+        let marks_at = after(values, bound * value_width);
+        let sectors = if marks { bound / SECTOR + 1 } else { 0 };
+        let end = after(marks_at, sectors * size_of::<ffi::Sector>() as u64);
+        Layout { keys, inner, outer, values, marks: marks_at, end }
+    }
+
+    fn has_marks(&self) -> bool {
+        self.end > self.marks
+    }
+}
+
+/// A run that kernels are about to write.
+pub(crate) struct Unwritten {
+    buffer: Buffer,
+    layout: Layout,
+    bound: u64,
+    figures: Slot,
+}
+
+impl Unwritten {
+    /// Room for `bound` entries, with marks where entries may be other than new.
+    pub fn new(cuda: &Cuda, bound: u64, marks: bool) -> Result<Self, Error> {
+        let layout = Layout::new(bound, cuda.key_width as u64, cuda.value_width as u64, marks);
+        let buffer = Buffer::counted(layout.end, &cuda.family.budget, &cuda.stream)?;
+        buffer.zero(layout.marks, layout.end - layout.marks)?;
+        let figures = cuda.gpu().take_figures()?;
+        Ok(Unwritten { buffer, layout, bound, figures })
+    }
+
+    /// Where kernels write it.
+    pub fn output(&self) -> Output {
+        let at = |offset: u64| self.buffer.address() + offset;
+        Output {
+            keys: at(self.layout.keys),
+            values: at(self.layout.values),
+            marks: if self.layout.has_marks() { at(self.layout.marks) } else { 0 },
+            inner: at(self.layout.inner),
+            outer: at(self.layout.outer),
+            head: self.buffer.address(),
+            figures: self.figures.address(),
+        }
+    }
+
+    /// The run, once the kernels that write it are on the stream.
+    pub fn written(self, cuda: &Cuda, least_sum: i64) -> Result<Run, Error> {
+        let Unwritten { buffer, layout, bound, figures } = self;
+        Ok(Run(Arc::new(Parts {
+            buffer: Some(buffer),
+            layout,
+            bound,
+            least_sum,
+            figures,
+            home: cuda.stream.clone(),
+            written: Event::record(&cuda.stream)?,
+            readers: Mutex::default(),
+            _family: cuda.family.clone(),
+        })))
+    }
+}
+
+impl Run {
+    fn at(&self, offset: u64) -> Address {
+        self.0.buffer.as_ref().expect("taken only when dropped").address() + offset
+    }
+
+    /// The run as kernels see it.
+    pub(crate) fn view(&self) -> RunView {
+        let layout = &self.0.layout;
+        RunView {
+            keys: self.at(layout.keys),
+            values: self.at(layout.values),
+            marks: if layout.has_marks() { self.at(layout.marks) } else { 0 },
+            inner: self.at(layout.inner),
+            outer: self.at(layout.outer),
+            head: self.at(0),
+        }
+    }
+
+    /// The run as something to merge.
+    pub(crate) fn source(&self) -> Source {
+        let RunView { keys, values, marks, head, .. } = self.view();
+        Source { keys, values, marks, shadows: 0, len: head, kind: ffi::Kind::Run }
+    }
+
+    /// At most so many entries, as far as the host knows now.
+    pub(crate) fn bound(&self) -> u64 {
+        self.0.figures.get().map_or(self.0.bound, |head| head.len)
+    }
+
+    /// At least this sum of marks, as far as the host knows now.
+    pub(crate) fn least_sum(&self) -> i64 {
+        self.0.figures.get().map_or(self.0.least_sum, |head| head.sum)
+    }
+
+    /// What the run holds, once it is written: this waits for that.
+    pub(crate) fn head(&self) -> Result<Head, Error> {
+        if let Some(head) = self.0.figures.get() {
+            return Ok(head);
+        }
+        self.0.written.synchronize()?;
+        self.0.figures.get().ok_or_else(|| Error::Cuda {
+            call: "a merge",
+            reason: "it ended without saying how much it left".into(),
+        })
+    }
+
+    /// Makes what is put on the stream from now on happen after the run is written.
+    pub(crate) fn before_reading(&self, stream: &Stream) -> Result<(), Error> {
+        if self.0.home == *stream { Ok(()) } else { stream.wait(&self.0.written) }
+    }
+
+    /// Keeps the run's memory until what is on the stream now, which reads it, is done.
+    pub(crate) fn after_reading(&self, stream: &Stream, done: &Arc<Event>) {
+        if self.0.home == *stream {
+            return; // Memory is given back in the order of that stream anyway.
+        }
+        let mut readers = self.0.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        match readers.iter_mut().find(|(reader, _)| reader == stream) {
+            Some((_, last)) => *last = done.clone(),
+            None => readers.push((stream.clone(), done.clone())),
+        }
+    }
+
+    /// Whether the stream is another than the one that wrote the run.
+    pub(crate) fn is_foreign_to(&self, stream: &Stream) -> bool {
+        self.0.home != *stream
+    }
+
+    pub(crate) fn stats(&self) -> Result<RunStats, Error> {
+        let Layout { keys, inner, values, marks, end, .. } = self.0.layout;
+        let head = self.head()?;
+        Ok(RunStats {
+            entries: head.len,
+            tombstones: head.tombstones,
+            bytes: Bytes {
+                keys: inner - keys,
+                values: marks - values,
+                marks: end - marks,
+                fences: values - inner + keys, // and the head
+                filters: 0,
+            },
+        })
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        let readers = self.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (Some(buffer), false) = (&mut self.buffer, readers.is_empty()) else {
+            return;
+        };
+        // Other streams may still be reading. The home stream must not wait for them, for its next
+        // batch is none of their business: a stream of its own does, and gives the memory back.
+        let Ok(last) = Stream::on(self.home.gpu()) else {
+            return;
+        };
+        let waits = readers.drain(..).all(|(_, done)| last.wait(&done).is_ok())
+            && last.wait_for(&self.home).is_ok();
+        if waits {
+            buffer.outlive(&last);
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! What only a GPU has: data that stays there, streams, graphs, and the same answers as the CPU.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudarc::driver::{result, sys};
+use gpulsm::cuda::{DeviceSlice, DeviceSliceMut, DeviceVec, Stream};
+use gpulsm::model::Model;
+use gpulsm::script::Random;
+use gpulsm::{Batch, CleanupPolicy, Device, Dictionary, Error, Key, Value};
+
+fn device() -> Device {
+    Device::cuda(0).unwrap()
+}
+
+fn numbers(seed: u64, len: usize) -> Vec<u64> {
+    let mut random = Random::new(seed);
+    (0..len).map(|_| random.number()).collect()
+}
+
+/// Mixed batches for both devices: `len` inserts over a domain, a third as many deletes.
+fn batches(len: usize, domain: u64) -> impl Iterator<Item = (Vec<u64>, Vec<u64>)> {
+    (0..).map(move |seed| {
+        let draw = |seed, len| numbers(seed, len).into_iter().map(|n| n % domain * 977).collect();
+        (draw(seed * 2, len), draw(seed * 2 + 1, len / 3))
+    })
+}
+
+/// Everything that can be asked, as one value to compare.
+fn answers<K: Key, V: Value + PartialEq + std::fmt::Debug>(
+    d: &Dictionary<K, V>,
+    keys: &[K],
+) -> impl PartialEq + std::fmt::Debug {
+    let mut ends = keys.to_vec();
+    ends.rotate_left(1);
+    let places: Vec<u64> = (0..keys.len() as u64).map(|i| i * 3).collect();
+    (
+        (d.lookup(keys).unwrap(), d.contains(keys).unwrap(), d.count(keys, &ends).unwrap()),
+        (
+            d.rank(keys).unwrap(),
+            d.select(&places).unwrap(),
+            d.range(&keys[..50], &ends[..50]).unwrap(),
+        ),
+        (d.successor(keys).unwrap(), d.predecessor(keys).unwrap(), d.len().unwrap()),
+    )
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn both_devices_give_equal_answers_and_equal_runs_after_a_cleanup() {
+    for (batch, domain) in [(700, 4_000), (5_000, 1 << 40)] {
+        let settings = || Dictionary::<u64, [u32; 4]>::builder().batch_size(1024);
+        let mut cpu = settings().device(Device::cpu()).build().unwrap();
+        let mut cuda = settings().device(device()).build().unwrap();
+        for (round, (keys, deletes)) in batches(batch, domain).take(25).enumerate() {
+            let values: Vec<[u32; 4]> =
+                (0..keys.len() as u32).map(|i| [i, round as u32, 7, i ^ 9]).collect();
+            for d in [&mut cpu, &mut cuda] {
+                d.update(Batch::inserting(&keys, &values).deleting(&deletes)).unwrap();
+            }
+            assert_eq!(answers(&cpu, &keys), answers(&cuda, &keys), "round {round}");
+        }
+        cuda.validate().unwrap();
+        cpu.cleanup().unwrap();
+        cuda.cleanup().unwrap();
+        cuda.validate().unwrap();
+        assert_eq!(cpu.to_vecs().unwrap(), cuda.to_vecs().unwrap());
+        let levels = |d: &Dictionary<u64, [u32; 4]>| {
+            let levels = d.stats().unwrap().levels;
+            levels.iter().map(|level| (level.level, level.entries)).collect::<Vec<_>>()
+        };
+        assert_eq!(levels(&cpu), levels(&cuda));
+    }
+}
+
+/// Every call on device-resident data, for keys that are mapped and keys that are not.
+fn resident<K: Key, V: Value + PartialEq + std::fmt::Debug>(
+    stream: &Stream,
+    own_stream: bool,
+    key_of: impl Fn(u64) -> K,
+    value_of: impl Fn(u64) -> V,
+) {
+    let settings = Dictionary::<K, V>::builder().batch_size(300);
+    let settings = if own_stream { settings.device(device()) } else { settings.stream(stream) };
+    let mut d = settings.build().unwrap();
+    let mut cpu = Dictionary::<K, V>::builder().device(Device::cpu()).build().unwrap();
+    let drawn = numbers(7, 6_000);
+    let upload = |numbers: &[u64]| {
+        let keys: Vec<K> = numbers.iter().map(|&n| key_of(n % 5_000)).collect();
+        (DeviceVec::from_slice(stream, &keys).unwrap(), keys)
+    };
+    for part in drawn.chunks(700) {
+        let (on_gpu, keys) = upload(part);
+        let values: Vec<V> = part.iter().map(|&n| value_of(n)).collect();
+        let values_on_gpu = DeviceVec::from_slice(stream, &values).unwrap();
+        let (deletes_on_gpu, deletes) =
+            upload(&part[..200].iter().map(|n| n / 3).collect::<Vec<_>>());
+        let mut to = d.resident_mut().unwrap();
+        to.insert((&on_gpu).into(), (&values_on_gpu).into()).unwrap();
+        to.delete((&deletes_on_gpu).into()).unwrap();
+        to.update(on_gpu.slice(..100), values_on_gpu.slice(..100), deletes_on_gpu.slice(50..90))
+            .unwrap();
+        // What is dropped here is still being read: it is given back in order.
+        cpu.insert(&keys, &values).unwrap();
+        cpu.delete(&deletes).unwrap();
+        cpu.update(Batch::inserting(&keys[..100], &values[..100]).deleting(&deletes[50..90]))
+            .unwrap();
+    }
+    d.validate().unwrap();
+    assert_eq!(d.to_vecs().unwrap().1, cpu.to_vecs().unwrap().1);
+
+    let queries: Vec<K> = (0..2_000).map(|n| key_of(n * 3)).collect();
+    let ends: Vec<K> = (0..2_000).map(|n| key_of(n * 3 + 40)).collect();
+    let [lo, hi] = [&queries, &ends].map(|keys| DeviceVec::from_slice(stream, keys).unwrap());
+    let mut keys = DeviceVec::<K>::zeroed(stream, 60_000).unwrap();
+    let mut values = DeviceVec::<V>::zeroed(stream, 60_000).unwrap();
+    let mut found = DeviceVec::<u8>::zeroed(stream, 2_000).unwrap();
+    let mut counts = DeviceVec::<u64>::zeroed(stream, 2_001).unwrap();
+    let snapshot = d.snapshot();
+    let from = snapshot.resident().unwrap();
+    let is_found =
+        |found: &DeviceVec<u8>| found.to_vec().unwrap().iter().map(|&f| f == 1).collect::<Vec<_>>();
+
+    from.lookup((&lo).into(), values.slice_mut(..2_000), (&mut found).into()).unwrap();
+    let (mut expected, mut expected_found) = (vec![V::zeroed(); 2_000], vec![false; 2_000]);
+    cpu.lookup_into(&queries, &mut expected, &mut expected_found).unwrap();
+    assert_eq!(values.slice(..2_000).to_vec().unwrap(), expected);
+    assert_eq!(is_found(&found), expected_found);
+    from.contains((&hi).into(), (&mut found).into()).unwrap();
+    assert_eq!(is_found(&found), cpu.contains(&ends).unwrap());
+
+    from.count((&lo).into(), (&hi).into(), counts.slice_mut(..2_000)).unwrap();
+    assert_eq!(counts.slice(..2_000).to_vec().unwrap(), cpu.count(&queries, &ends).unwrap());
+    from.rank((&lo).into(), counts.slice_mut(..2_000)).unwrap();
+    assert_eq!(counts.slice(..2_000).to_vec().unwrap(), cpu.rank(&queries).unwrap());
+
+    let ranges = cpu.range(&queries, &ends).unwrap();
+    let total = ranges.keys.len();
+    let offsets: Vec<u64> = ranges.offsets.iter().map(|&offset| offset as u64).collect();
+    from.range_offsets((&lo).into(), (&hi).into(), (&mut counts).into()).unwrap();
+    assert_eq!(counts.to_vec().unwrap(), offsets);
+    from.range(
+        (&lo).into(),
+        (&hi).into(),
+        (&mut counts).into(),
+        (&mut keys).into(),
+        (&mut values).into(),
+    )
+    .unwrap();
+    assert_eq!(counts.to_vec().unwrap(), offsets);
+    assert_eq!(keys.slice(..total).to_vec().unwrap(), ranges.keys);
+    assert!(
+        keys.slice(total..)
+            .to_vec()
+            .unwrap()
+            .iter()
+            .all(|key| bytemuck::bytes_of(key).iter().all(|&b| b == 0))
+    );
+    assert_eq!(values.slice(..total).to_vec().unwrap(), ranges.values);
+
+    let check_pairs = |keys: &DeviceVec<K>,
+                       values: &DeviceVec<V>,
+                       found: &DeviceVec<u8>,
+                       expected: Vec<Option<(K, V)>>| {
+        let pairs = keys
+            .slice(..2_000)
+            .to_vec()
+            .unwrap()
+            .into_iter()
+            .zip(values.slice(..2_000).to_vec().unwrap());
+        let pairs: Vec<_> = pairs.zip(is_found(found)).collect();
+        for (index, ((pair, found), expected)) in pairs.into_iter().zip(expected).enumerate() {
+            assert_eq!(found.then_some(pair), expected, "query {index}");
+            assert!(found || bytemuck::bytes_of(&pair.0).iter().all(|&byte| byte == 0));
+        }
+    };
+    from.successor((&lo).into(), keys.slice_mut(..), values.slice_mut(..), found.slice_mut(..))
+        .unwrap();
+    check_pairs(&keys, &values, &found, cpu.successor(&queries).unwrap());
+    from.predecessor((&lo).into(), keys.slice_mut(..), values.slice_mut(..), found.slice_mut(..))
+        .unwrap();
+    check_pairs(&keys, &values, &found, cpu.predecessor(&queries).unwrap());
+    let places: Vec<u64> = (0..2_000).map(|i| i * 3).collect();
+    let places_on_gpu = DeviceVec::from_slice(stream, &places).unwrap();
+    from.select(
+        (&places_on_gpu).into(),
+        keys.slice_mut(..),
+        values.slice_mut(..),
+        found.slice_mut(..),
+    )
+    .unwrap();
+    check_pairs(&keys, &values, &found, cpu.select(&places).unwrap());
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn data_on_the_gpu_is_taken_and_answered_there() {
+    let stream = Stream::new(device()).unwrap();
+    for own_stream in [false, true] {
+        resident::<u32, u32>(&stream, own_stream, |n| n as u32, |n| n as u32);
+        resident::<u64, [u64; 2]>(&stream, own_stream, |n| n << 40, |n| [n, !n]);
+        resident::<i32, ()>(&stream, own_stream, |n| n as i32 - 2_500, |_| ());
+        resident::<i64, u32>(&stream, own_stream, |n| n as i64 * -7_000_000_000, |n| n as u32);
+        resident::<f32, u64>(&stream, own_stream, |n| n as f32 / 8.0 - 200.0, |n| n);
+        resident::<f64, f64>(&stream, own_stream, |n| 300.0 - n as f64, |n| n as f64);
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn bad_arguments_are_named_and_change_nothing() {
+    let stream = Stream::new(device()).unwrap();
+    let mut d = Dictionary::<u64, u64>::builder().stream(&stream).build().unwrap();
+    let keys = DeviceVec::from_slice(&stream, &[1u64, 2, 3]).unwrap();
+    let mismatch = d.resident_mut().unwrap().insert((&keys).into(), keys.slice(..2)).unwrap_err();
+    assert!(matches!(
+        mismatch,
+        Error::LengthMismatch { left: "keys", left_len: 3, right_len: 2, .. }
+    ));
+    // SAFETY: the call refuses the address and reads nothing there.
+    let odd = unsafe { DeviceSlice::from_raw(keys.as_ptr().byte_add(4), 2, &stream) };
+    let misaligned = d.resident_mut().unwrap().delete(odd).unwrap_err();
+    assert!(matches!(misaligned, Error::Misaligned { to: 8, .. }), "{misaligned}");
+    let mut counts = DeviceVec::zeroed(&stream, 2).unwrap();
+    let short = d.resident().unwrap().rank((&keys).into(), (&mut counts).into()).unwrap_err();
+    assert_eq!(short, Error::BufferTooSmall { buffer: "ranks", needed: 3, given: 2 });
+    assert_eq!(d.len(), Ok(0));
+    let mut cpu = Dictionary::<u64, u64>::builder().device(Device::cpu()).build().unwrap();
+    assert_eq!(cpu.resident_mut().map(drop), Err(Error::NotOnCuda));
+    assert_eq!(cpu.resident().map(drop), Err(Error::NotOnCuda));
+    assert_eq!(cpu.on_stream(&stream).map(drop), Err(Error::NotOnCuda));
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn ranges_without_room_write_offsets_and_no_pair() {
+    let stream = Stream::new(device()).unwrap();
+    let keys: Vec<u32> = (0..100).collect();
+    let d = Dictionary::<u32, u32>::builder().stream(&stream).bulk_build(&keys, &keys).unwrap();
+    let [lo, hi] = [[10, 50], [19, 59]].map(|ends| DeviceVec::from_slice(&stream, &ends).unwrap());
+    let mut offsets = DeviceVec::zeroed(&stream, 3).unwrap();
+    let mut out = DeviceVec::from_slice(&stream, &[7u32; 19]).unwrap();
+    let mut values = DeviceVec::from_slice(&stream, &[7u32; 30]).unwrap();
+    let from = d.resident().unwrap();
+    from.range(
+        (&lo).into(),
+        (&hi).into(),
+        (&mut offsets).into(),
+        (&mut out).into(),
+        (&mut values).into(),
+    )
+    .unwrap();
+    assert_eq!(offsets.to_vec().unwrap(), [0, 10, 20]);
+    assert_eq!(out.to_vec().unwrap(), [7; 19]);
+    assert_eq!(values.to_vec().unwrap(), [7; 30]);
+}
+
+/// A writer goes on while readers ask earlier snapshots on streams and threads of their own.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn snapshots_are_read_on_other_streams_during_a_thousand_updates() {
+    let mut d = Dictionary::<u32, u32>::builder().device(device()).batch_size(512).build().unwrap();
+    let keys: Vec<u32> = (0..4_000).collect();
+    d.insert(&keys, &vec![0; 4_000]).unwrap();
+    let (send, receive) = std::sync::mpsc::sync_channel::<(u32, gpulsm::Snapshot<u32, u32>)>(4);
+    let receive = std::sync::Mutex::new(receive);
+    let read = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let stream = Stream::new(device()).unwrap();
+                loop {
+                    let next = receive.lock().unwrap().recv();
+                    let Ok((round, snapshot)) = next else { break };
+                    let snapshot = snapshot.on_stream(&stream).unwrap();
+                    // Round r wrote r to keys r..r + 500 of 3,500, and deleted key 3,500 + r % 500.
+                    let expected = |key: u32| match key {
+                        0..3_500 => {
+                            let last = (0..=round)
+                                .rev()
+                                .take(3_500)
+                                .find(|r| (key + 3_500 - r % 3_500) % 3_500 < 500);
+                            Some(last.unwrap_or(0))
+                        }
+                        _ => (round < key - 3_500).then_some(0),
+                    };
+                    let some: Vec<u32> = (0..4_000).step_by(37).collect();
+                    let values = snapshot.lookup(&some).unwrap();
+                    for (&key, value) in some.iter().zip(values) {
+                        assert_eq!(value, expected(key), "key {key} in round {round}");
+                    }
+                    let gone = u64::from((round + 1).min(500));
+                    assert_eq!(
+                        snapshot.count(&[0, 3_500], &[3_499, 3_999]).unwrap(),
+                        [3_500, 500 - gone]
+                    );
+                    read.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 0..1_000u32 {
+            let keys: Vec<u32> = (0..500).map(|i| (round + i) % 3_500).collect();
+            d.update(Batch::inserting(&keys, &[round; 500]).deleting(&[3_500 + round % 500]))
+                .unwrap();
+            send.send((round, d.snapshot())).unwrap();
+        }
+        drop(send);
+    });
+    assert_eq!(read.into_inner(), 1_000);
+    d.validate().unwrap();
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn queries_can_be_captured_into_a_graph() {
+    let stream = Stream::new(device()).unwrap();
+    let mut d =
+        Dictionary::<u32, u32>::builder().device(device()).batch_size(1000).build().unwrap();
+    for round in 0..7u32 {
+        let keys: Vec<u32> = (0..1000).map(|i| i * 7 + round).collect();
+        d.insert(&keys, &vec![round; 1000]).unwrap();
+    }
+    // The dictionary has a stream of its own; the queries are captured on the caller's.
+    let snapshot = d.snapshot().on_stream(&stream).unwrap();
+    let mut keys = DeviceVec::from_slice(&stream, &[0u32, 15, 6_999, 7_000]).unwrap();
+    let mut values = DeviceVec::<u32>::zeroed(&stream, 4).unwrap();
+    let mut found = DeviceVec::<u8>::zeroed(&stream, 4).unwrap();
+    let mut offsets = DeviceVec::<u64>::zeroed(&stream, 5).unwrap();
+    let mut out = DeviceVec::<u32>::zeroed(&stream, 100_000).unwrap();
+    let mut out_values = DeviceVec::<u32>::zeroed(&stream, 100_000).unwrap();
+    let ends = DeviceVec::from_slice(&stream, &[10u32, 20, 7_100, u32::MAX]).unwrap();
+    stream.synchronize().unwrap();
+
+    // SAFETY: the stream is alive, and what is captured outlives the graph.
+    let graph = unsafe {
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+        result::stream::begin_capture(stream.as_raw().cast(), mode).unwrap();
+        let from = snapshot.resident().unwrap();
+        from.lookup((&keys).into(), (&mut values).into(), (&mut found).into()).unwrap();
+        from.range(
+            (&keys).into(),
+            (&ends).into(),
+            (&mut offsets).into(),
+            (&mut out).into(),
+            (&mut out_values).into(),
+        )
+        .unwrap();
+        let graph = result::stream::end_capture(stream.as_raw().cast()).unwrap();
+        result::graph::instantiate(
+            graph,
+            sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+        )
+        .unwrap()
+    };
+    for queries in [[0, 15, 6_999, 7_000], [1, 8, 22, 50]] {
+        keys.write(&queries).unwrap();
+        // SAFETY: as above.
+        unsafe { result::graph::launch(graph, stream.as_raw().cast()).unwrap() };
+        let expected = snapshot.lookup(&queries).unwrap();
+        let answers = values.to_vec().unwrap().into_iter().zip(found.to_vec().unwrap());
+        assert_eq!(
+            answers.map(|(value, found)| (found == 1).then_some(value)).collect::<Vec<_>>(),
+            expected
+        );
+        let ranges = snapshot.range(&queries, &[10, 20, 7_100, u32::MAX]).unwrap();
+        let total = ranges.keys.len();
+        assert_eq!(offsets.to_vec().unwrap()[4], total as u64);
+        assert_eq!(out.slice(..total).to_vec().unwrap(), ranges.keys);
+        assert_eq!(out_values.slice(..total).to_vec().unwrap(), ranges.values);
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_threads_current_context_is_left_alone() {
+    std::thread::spawn(|| {
+        let mut d = Dictionary::<u32, u32>::builder().device(device()).build().unwrap();
+        assert_eq!(result::ctx::get_current().unwrap(), None);
+        d.insert(&[1, 2], &[3, 4]).unwrap();
+        let snapshot = d.snapshot();
+        assert_eq!(snapshot.lookup(&[2]).unwrap(), [Some(4)]);
+        drop((d, snapshot));
+        assert_eq!(result::ctx::get_current().unwrap(), None);
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn taking_in_a_batch_does_not_wait_for_the_gpu() {
+    let stream = Stream::new(device()).unwrap();
+    let mut d =
+        Dictionary::<u32, u32>::builder().stream(&stream).batch_size(1 << 16).build().unwrap();
+    let keys: Vec<u32> = (0..1u32 << 16).map(|i| i.wrapping_mul(0x9e37_79b1)).collect();
+    let on_gpu = DeviceVec::from_slice(&stream, &keys).unwrap();
+    d.resident_mut().unwrap().insert((&on_gpu).into(), (&on_gpu).into()).unwrap();
+    d.synchronize().unwrap();
+    // The stream is blocked until the host lets it go on: a call that waited would never return.
+    static GO: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn wait(_: *mut std::ffi::c_void) {
+        while !GO.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+    // SAFETY: the function uses nothing of CUDA and ends once the batches are in.
+    unsafe {
+        result::stream::launch_host_function(stream.as_raw().cast(), wait, std::ptr::null_mut())
+            .unwrap();
+    }
+    for _ in 0..2 {
+        d.resident_mut().unwrap().insert((&on_gpu).into(), (&on_gpu).into()).unwrap();
+    }
+    GO.store(true, Ordering::Release);
+    d.synchronize().unwrap();
+    d.validate().unwrap();
+    assert_eq!(
+        d.lookup(&keys[..10]).unwrap(),
+        keys[..10].iter().copied().map(Some).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn someone_elses_memory_is_used_where_it_lies() {
+    let stream = Stream::new(device()).unwrap();
+    let mut d = Dictionary::<u32, u32>::builder().device(device()).build().unwrap();
+    let theirs = DeviceVec::from_slice(&stream, &[5u32, 6, 7, 0, 0, 0]).unwrap();
+    let pointer = theirs.as_ptr();
+    // SAFETY: the vector is alive, and its two halves are used as what they are.
+    let (keys, found) = unsafe {
+        let found = pointer.add(3).cast_mut().cast::<u8>();
+        (DeviceSlice::from_raw(pointer, 3, &stream), DeviceSliceMut::from_raw(found, 3, &stream))
+    };
+    d.resident_mut().unwrap().insert(keys, keys).unwrap();
+    d.delete(&[6]).unwrap();
+    d.resident().unwrap().contains(keys, found).unwrap();
+    assert_eq!(theirs.to_vec().unwrap()[3], u32::from_le_bytes([1, 0, 1, 0]));
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn more_than_the_gpu_has_is_an_error_and_the_dictionary_goes_on() {
+    let mut d = Dictionary::<u64, [u64; 2]>::builder().device(device()).build().unwrap();
+    d.insert(&[1, 2], &[[1, 1], [2, 2]]).unwrap();
+    let stream = Stream::new(device()).unwrap();
+    let refused = DeviceVec::<u64>::zeroed(&stream, 1 << 42).unwrap_err();
+    assert!(
+        matches!(refused, Error::OutOfMemory { wanted, free: Some(free) } if wanted == 8 << 42 && free > 0)
+    );
+    assert_eq!(d.get(2), Ok(Some([2, 2])));
+    let mut model = Model::default();
+    model.update(&[(1u64, [1u64, 1]), (2, [2, 2])], &[]);
+    assert!(d.iter().eq(model.iter()));
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_dictionary_gives_its_memory_back() {
+    let keys: Vec<u64> = (0..32 << 20).collect();
+    drop(Dictionary::<u64, u64>::builder().device(device()).bulk_build(&keys, &keys).unwrap());
+    let before = free_memory();
+    for _ in 0..3 {
+        let d = Dictionary::<u64, u64>::builder()
+            .device(device())
+            .cleanup(CleanupPolicy::Manual)
+            .bulk_build(&keys, &keys)
+            .unwrap();
+        d.synchronize().unwrap();
+        drop(d);
+    }
+    // Other tests come and go beside this one: a leak of three times 512 MiB would show all the same.
+    let after = free_memory();
+    assert!(after + (1 << 30) > before, "{before} bytes were free, {after} are");
+}
+
+/// Bytes free on the GPU.
+fn free_memory() -> u64 {
+    let gpu = result::device::get(0).unwrap();
+    // SAFETY: the context is there already, and is made current for this one call.
+    unsafe {
+        let context = result::primary_ctx::retain(gpu).unwrap();
+        result::ctx::set_current(context).unwrap();
+        let (free, _) = result::mem_get_info().unwrap();
+        result::ctx::set_current(std::ptr::null_mut()).unwrap();
+        result::primary_ctx::release(gpu).unwrap();
+        free as u64
+    }
+}
