@@ -17,8 +17,8 @@ use std::process::{Command, Output};
 const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 
 /// Files in `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 8] =
-    ["sort", "merge", "select", "count", "range", "lookup", "shadows", "keys"];
+const KERNELS: [&str; 9] =
+    ["sort", "merge", "select", "count", "range", "lookup", "shadows", "marks", "keys"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

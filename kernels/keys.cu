@@ -50,7 +50,9 @@ GPULSM_EXPORT gpulsm_decode(int key_width, int encoding, void* keys, uint64_t ro
 /// Whether there is code for the current device.
 GPULSM_EXPORT gpulsm_probe() {
     cudaFuncAttributes attributes;
-    return cudaFuncGetAttributes(&attributes, encode_kernel<uint32_t>);
+    int error = cudaFuncGetAttributes(&attributes, encode_kernel<uint32_t>);
+    cudaGetLastError();  // The next call must not find it.
+    return error;
 }
 
 /// The version of CUDA this library was built with, as CUDA numbers them: 13000 is 13.0.

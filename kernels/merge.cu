@@ -38,221 +38,262 @@ struct Sources {
     int count;
 };
 
-/// Entries between the cuts of two neighbouring tiles, as near as they are cut.
-constexpr uint64_t STEP = TILE - SLACK;
+/// How many entries a tile may have, and how many it is cut to have.
+template <int PER_THREAD>
+constexpr unsigned TILE = THREADS * PER_THREAD;
+template <int PER_THREAD>
+constexpr unsigned STEP = TILE<PER_THREAD> - SLACK;
 
-inline uint64_t tiles_of(uint64_t bound) { return (bound + STEP - 1) / STEP; }
-
-template <class T>
-__device__ T sum_of_warp(T value) {
-    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
-    return value;
-}
-
-/// Finds where each tile begins in every source. A warp cuts at a key such that between
-/// `tile * STEP - SLACK` and `tile * STEP` entries are less; each lane sees to `EACH` sources.
-template <class Key, class Value, int EACH>
-__global__ void __launch_bounds__(THREADS)
-cut_kernel(const __grid_constant__ Sources<Key, Value> sources, uint64_t tiles, uint64_t* cuts) {
-    uint64_t tile = (blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x) / 32;
-    if (tile > tiles) return;
-    unsigned lane = threadIdx.x % 32;
-
-    // In every source a window: the cut is nowhere before it, and nowhere behind.
-    uint64_t start[EACH], end[EACH], entries = 0;
-#pragma unroll
-    for (int i = 0; i < EACH; i++) {
-        int source = lane + 32 * i;
-        start[i] = 0;
-        end[i] = source < sources.count ? *sources.at[source].len : 0;
-        entries += end[i];
-    }
-    uint64_t below = 0, above = sum_of_warp(entries);  // entries before the windows, and up to their ends
-    uint64_t goal = min(tile * STEP, above);
-    if (goal == above) {
-#pragma unroll
-        for (int i = 0; i < EACH; i++) start[i] = end[i];
-        below = goal;
-    }
-    for (uint32_t round = 0; goal - below > SLACK; round++) {
-        // A pivot from the widest window: where the goal would be if all were spread evenly; every
-        // other time the middle, so that uneven ones cost no more than twice the halving.
-        uint64_t widest = 0;
-#pragma unroll
-        for (int i = 0; i < EACH; i++) widest = max(widest, (end[i] - start[i]) << 8 | (lane + 32 * i));
-        for (int step = 16; step > 0; step /= 2) widest = max(widest, __shfl_xor_sync(~0u, widest, step));
-        uint64_t width = widest >> 8, owner = widest & 0xff;
-        double share = static_cast<double>(goal - below) / static_cast<double>(above - below);
-        uint64_t ahead = round % 2 ? width / 2 : min(static_cast<uint64_t>(width * share), width - 1);
-        Key pivot = 0;
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            if (owner == lane + 32 * i) pivot = sources.at[owner].keys[start[i] + ahead];
-        }
-        pivot = __shfl_sync(~0u, pivot, owner % 32);
-
-        uint64_t place[EACH], past[EACH], less = 0, up_to = 0;
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            place[i] = past[i] = start[i];
-            if (start[i] < end[i]) {
-                const Key* keys = sources.at[lane + 32 * i].keys;
-                place[i] += lower_bound(keys + start[i], end[i] - start[i], pivot);
-                past[i] = place[i] + (place[i] < end[i] && keys[place[i]] == pivot);
-            }
-            less += place[i];
-            up_to += past[i];
-        }
-        less = sum_of_warp(less);
-        up_to = sum_of_warp(up_to);
-        if (less > goal) {
-            above = less;
-#pragma unroll
-            for (int i = 0; i < EACH; i++) end[i] = place[i];
-        } else {
-            bool found = up_to > goal;  // The goal is among the entries of the pivot itself.
-            below = found ? goal : up_to;
-#pragma unroll
-            for (int i = 0; i < EACH; i++) start[i] = found ? place[i] : past[i];
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < EACH; i++) {
-        int source = lane + 32 * i;
-        if (source < sources.count) cuts[tile * sources.count + source] = start[i];
-    }
-}
-
-/// A tile of a merge, and which of its keys are whose.
-template <class Key>
-struct MergeTile {
-    Tile<Key> tile;
-    uint16_t order[TILE];
-    uint8_t source[TILE];
-    uint64_t begin[MAX_SOURCES];       // where each source's part begins there…
-    uint32_t offset[MAX_SOURCES + 1];  // …and here
+/// Where the cut of a tile may be, in every source: nowhere before `start`, and nowhere behind `end`.
+struct Windows {
+    uint64_t start[MAX_SOURCES], end[MAX_SOURCES];
+    // Where the pivot is, or would be, and where what comes after it begins.
+    uint64_t place[MAX_SOURCES], past[MAX_SOURCES];
 };
 
-/// How many keys of a stretch come before `key`; with ties, those equal to it too.
-template <class Key>
-__device__ __forceinline__ uint32_t before_in(const Key* keys, uint32_t len, Key key, bool ties) {
-    uint32_t start = 0;
-    while (len > 0) {
-        uint32_t half = len / 2;
-        Key other = keys[start + half];
-        bool before = other < key || (ties && other == key);
-        start = before ? start + half + 1 : start;
-        len = before ? len - half - 1 : half;
-    }
-    return start;
+__device__ __forceinline__ uint64_t add_up(const uint64_t* numbers, int count) {
+    uint64_t sum = 0;
+    for (int i = 0; i < count; i++) sum += numbers[i];
+    return sum;
 }
 
-template <class Key, class Value>
+/// The first position from `start` to `end` whose key is not less than `pivot`. A few lanes look at a
+/// key each at a time: a search for the latency of its few steps, not for its work. All lanes of the
+/// warp must call it; those of one search bring the same.
+template <class Key>
+__device__ uint64_t search_by_lanes(const Key* keys, uint64_t start, uint64_t end, Key pivot) {
+    unsigned lane = threadIdx.x % CUT_LANES, shift = threadIdx.x % 32 / CUT_LANES * CUT_LANES;
+    auto less_than_pivot = [&](bool less) {
+        return __popc(__ballot_sync(~0u, less) >> shift & ((1u << CUT_LANES) - 1));
+    };
+    while (__any_sync(~0u, end - start > CUT_LANES)) {
+        bool done = end - start <= CUT_LANES;
+        uint64_t piece = (end - start + CUT_LANES) / (CUT_LANES + 1), last = start + (lane + 1) * piece - 1;
+        unsigned before = less_than_pivot(!done && last < end && keys[last] < pivot);
+        if (done) continue;
+        start += before * piece;
+        end = before == CUT_LANES ? end : min(end, start + piece - 1);
+    }
+    return start + less_than_pivot(start + lane < end && keys[start + lane] < pivot);
+}
+
+/// Finds where each tile begins in every source: a block cuts at a key such that at most
+/// `tile * step` entries are less, and at most `SLACK` fewer.
+template <class Key>
+__global__ void __launch_bounds__((MAX_SOURCES * CUT_LANES + 31) / 32 * 32)
+cut_kernel(const __grid_constant__ Sources<Key, Nothing> sources, uint64_t step, uint64_t* cuts, uint4* marks,
+           uint64_t marks_len) {
+    __shared__ Windows windows;
+    int count = sources.count;
+    // The merge sets marks bit by bit: they must be clear before, and here is someone with time.
+    uint64_t all = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    for (uint64_t i = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; i < marks_len; i += all) {
+        marks[i] = make_uint4(0, 0, 0, 0);
+    }
+    for (int source = threadIdx.x; source < count; source += blockDim.x) {
+        windows.start[source] = 0;
+        windows.end[source] = *sources.at[source].len;
+    }
+    __syncthreads();
+    uint64_t below = 0, above = add_up(windows.end, count);  // entries before the windows, and up to their ends
+    uint64_t goal = min(blockIdx.x * step, above);
+    const uint64_t* cut = goal == above ? windows.end : windows.start;
+    for (uint32_t round = 0; goal < above && goal - below > SLACK; round++) {
+        // A pivot from the widest window: where the goal would be if all were spread evenly; after a
+        // while every other time the middle, so that uneven ones cost no more than twice the halving.
+        int widest = 0;
+        for (int source = 1; source < count; source++) {
+            uint64_t width = windows.end[source] - windows.start[source];
+            if (width > windows.end[widest] - windows.start[widest]) widest = source;
+        }
+        uint64_t width = windows.end[widest] - windows.start[widest];
+        double share = (goal - below - SLACK / 2.0) / static_cast<double>(above - below);
+        bool halve = round > 3 && round % 2 == 0;
+        uint64_t ahead = halve ? width / 2 : min(static_cast<uint64_t>(width * share), width - 1);
+        Key pivot = sources.at[widest].keys[windows.start[widest] + ahead];
+        int source = threadIdx.x / CUT_LANES;
+        bool mine = source < count;
+        const Key* keys = mine ? sources.at[source].keys : nullptr;
+        uint64_t end = mine ? windows.end[source] : 0;
+        uint64_t place = search_by_lanes(keys, mine ? windows.start[source] : 0, end, pivot);
+        if (mine && threadIdx.x % CUT_LANES == 0) {
+            windows.place[source] = place;
+            windows.past[source] = place + (place < end && keys[place] == pivot);
+        }
+        __syncthreads();
+        uint64_t less = add_up(windows.place, count), up_to = add_up(windows.past, count);
+        if (less <= goal && up_to > goal) {  // The goal is among the entries of the pivot itself.
+            cut = windows.place;
+            break;
+        }
+        bool ahead_of_goal = less > goal;
+        (ahead_of_goal ? above : below) = ahead_of_goal ? less : up_to;
+        for (int source = threadIdx.x; source < count; source += blockDim.x) {
+            if (ahead_of_goal) windows.end[source] = windows.place[source];
+            else windows.start[source] = windows.past[source];
+        }
+        __syncthreads();
+    }
+    for (int source = threadIdx.x; source < count; source += blockDim.x) {
+        cuts[blockIdx.x * static_cast<uint64_t>(count) + source] = cut[source];
+    }
+}
+
+/// A tile of a merge: keys with their numbers before and after each round of merging, and whose they
+/// are.
+template <int PER_THREAD, class Key, class Value>
+struct MergeTile {
+    Tally<PER_THREAD> tally;
+    Key keys[2][TILE<PER_THREAD>];
+    uint16_t items[2][TILE<PER_THREAD>];
+    uint8_t source[TILE<PER_THREAD>];
+    Source<Key, Value> sources[MAX_SOURCES];  // here, because neighbours ask for different ones
+    uint64_t begin[MAX_SOURCES];              // where each source's part begins there…
+    uint32_t offset[MAX_SOURCES + 1];         // …and here
+
+    __device__ uint64_t position(unsigned item) const { return begin[source[item]] + item - offset[source[item]]; }
+};
+
+/// How many of the first `diagonal` of two merged stretches are the first one's; of equal keys the
+/// first one's come first.
+template <class Key>
+__device__ __forceinline__ uint32_t merge_path(const Key* a, uint32_t a_len, const Key* b, uint32_t b_len,
+                                               uint32_t diagonal) {
+    uint32_t low = diagonal > b_len ? diagonal - b_len : 0, high = min(diagonal, a_len);
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        bool first = a[middle] <= b[diagonal - 1 - middle];
+        low = first ? middle + 1 : low;
+        high = first ? high : middle;
+    }
+    return low;
+}
+
+/// Merges neighbours two by two: stretches of `width` sources are sorted before, of twice as many
+/// after. Each thread writes what comes to its own few places.
+template <int PER_THREAD, class Key, class Value>
+__device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int from, int count, int width) {
+    const Key* keys = tile.keys[from];
+    const uint16_t* items = tile.items[from];
+    uint32_t place = threadIdx.x * PER_THREAD, end = min(place + PER_THREAD, tile.offset[count]);
+    for (int pair = 0; place < end; pair += 2 * width) {
+        uint32_t start = tile.offset[pair], middle = tile.offset[min(pair + width, count)];
+        uint32_t stop = tile.offset[min(pair + 2 * width, count)];
+        if (place >= stop) continue;
+        uint32_t firsts = merge_path(keys + start, middle - start, keys + middle, stop - middle, place - start);
+        uint32_t a = start + firsts, b = middle + (place - start - firsts);
+        for (; place < min(end, stop); place++) {
+            bool first = b >= stop || (a < middle && keys[a] <= keys[b]);
+            uint32_t taken = first ? a++ : b++;
+            tile.keys[1 - from][place] = keys[taken];
+            tile.items[1 - from][place] = items[taken];
+        }
+    }
+}
+
+template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS)
 merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, bool live_only,
              Chain chain, Output<Key, Value> out) {
-    __shared__ MergeTile<Key> m;
-    Tile<Key>& tile = m.tile;
-    uint64_t index = chain.take_tile(tile.index);
+    __shared__ MergeTile<PER_THREAD, Key, Value> tile;
+    uint64_t index = chain.take_tile(tile.tally.index);
+    int count = sources.count;
 
     // The part of every source, newest first.
-    if (threadIdx.x < sources.count) {
-        const uint64_t* cut = cuts + index * sources.count + threadIdx.x;
-        m.begin[threadIdx.x] = cut[0];
-        m.offset[threadIdx.x + 1] = static_cast<uint32_t>(cut[sources.count] - cut[0]);
+    if (threadIdx.x < count) {
+        const uint64_t* cut = cuts + index * count + threadIdx.x;
+        tile.sources[threadIdx.x] = sources.at[threadIdx.x];
+        tile.begin[threadIdx.x] = cut[0];
+        tile.offset[threadIdx.x + 1] = static_cast<uint32_t>(cut[count] - cut[0]);
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        m.offset[0] = 0;
-        for (int source = 0; source < sources.count; source++) m.offset[source + 1] += m.offset[source];
+        tile.offset[0] = 0;
+        for (int source = 0; source < count; source++) tile.offset[source + 1] += tile.offset[source];
     }
     __syncthreads();
-    uint32_t here = m.offset[sources.count];
-    for (uint32_t item = threadIdx.x; item < here; item += THREADS) {
-        int source = 0;
-        while (m.offset[source + 1] <= item) source++;
-        m.source[item] = static_cast<uint8_t>(source);
-        tile.keys[item] = sources.at[source].keys[m.begin[source] + item - m.offset[source]];
+    for (int source = 0; source < count; source++) {
+        uint32_t first = tile.offset[source], end = tile.offset[source + 1];
+        const Key* keys = sources.at[source].keys + tile.begin[source];
+        for (uint32_t item = first + threadIdx.x; item < end; item += THREADS) {
+            tile.keys[0][item] = keys[item - first];
+            tile.items[0][item] = static_cast<uint16_t>(item);
+            tile.source[item] = static_cast<uint8_t>(source);
+        }
     }
     __syncthreads();
 
-    // Each item's place among all: newer ones of the same key come first.
-    for (uint32_t item = threadIdx.x; item < here; item += THREADS) {
-        int own = m.source[item];
-        Key key = tile.keys[item];
-        uint32_t place = item - m.offset[own];
-        for (int source = 0; source < sources.count; source++) {
-            uint32_t offset = m.offset[source];
-            if (source == own) continue;
-            place += before_in(tile.keys + offset, m.offset[source + 1] - offset, key, source < own);
-        }
-        m.order[place] = static_cast<uint16_t>(item);
+    // Merged: newer entries of the same key come first.
+    int now = 0;
+    for (int width = 1; width < count; width *= 2) {
+        merge_pairs(tile, now, count, width);
+        now = 1 - now;
+        __syncthreads();
     }
-    __syncthreads();
+    const Key* keys = tile.keys[now];
+    const uint16_t* items = tile.items[now];
 
     // The newest entry of a key says whether it is live, the oldest whether it shadows anything.
-    uint16_t entries[ITEMS];
+    Fate fate;
+    uint32_t here = tile.offset[count];
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        uint32_t place = threadIdx.x * ITEMS + i;
-        entries[i] = 0;
-        if (place >= here) continue;
-        uint16_t newest = m.order[place], oldest = newest;
-        Key key = tile.keys[newest];
-        if (place > 0 && tile.keys[m.order[place - 1]] == key) continue;
-        while (++place < here && tile.keys[m.order[place]] == key) oldest = m.order[place];
-        int by = m.source[newest], over = m.source[oldest];
-        bool live = sources.at[by].live(m.begin[by] + newest - m.offset[by]);
-        bool shadow = !live_only && sources.at[over].shadow(m.begin[over] + oldest - m.offset[over]);
-        if (live || shadow) {
-            entries[i] = newest | entry::KEEP | (live ? entry::LIVE : 0) | (shadow ? entry::SHADOW : 0);
-        }
+    for (int i = 0; i < PER_THREAD; i++) {
+        uint32_t place = i * THREADS + threadIdx.x;
+        if (place >= here || (place > 0 && keys[place - 1] == keys[place])) continue;
+        uint32_t oldest = place;
+        while (oldest + 1 < here && keys[oldest + 1] == keys[place]) oldest++;
+        unsigned by = items[place], over = items[oldest];
+        bool live = tile.sources[tile.source[by]].live(tile.position(by));
+        bool shadow = !live_only && tile.sources[tile.source[over]].shadow(tile.position(over));
+        if (live || shadow) fate.set(i, live, shadow);
     }
-    emit(tile, entries, chain, out, [&](unsigned item) {
-        int source = m.source[item];
-        const Source<Key, Value>& from = sources.at[source];
-        if (from.kind == Kind::Deletes) return zero<Value>();
-        return value_at(from.values, m.begin[source] + item - m.offset[source]);
+    emit(tile.tally, keys, fate, chain, out, [&](unsigned place) {
+        unsigned item = items[place];
+        const Source<Key, Value>& from = tile.sources[tile.source[item]];
+        return from.kind == Kind::Deletes ? zero<Value>() : value_at(from.values, tile.position(item));
     });
 }
 
-/// Scratch memory of a merge: the chain of tiles, then their cuts.
-struct Scratch {
-    uint64_t tiles, cuts_at, bytes;
+/// How a merge of so many entries is shared out.
+struct Plan {
+    bool few;
+    uint64_t step, tiles;
 
-    Scratch(int sources, uint64_t bound) : tiles(tiles_of(bound)), cuts_at((Chain::bytes_for(tiles) + 31) / 32 * 32) {
-        bytes = cuts_at + (tiles + 1) * sources * sizeof(uint64_t);
-    }
+    explicit Plan(uint64_t bound)
+        : few(bound <= FEW_ENTRIES), step(few ? STEP<FEW_ITEMS> : STEP<ITEMS>), tiles((bound + step - 1) / step) {}
 };
 
 }  // namespace gpulsm
 
 using namespace gpulsm;
 
-/// Bytes of scratch memory that `gpulsm_merge` wants.
-extern "C" uint64_t gpulsm_merge_scratch(int sources, uint64_t bound) { return Scratch(sources, bound).bytes; }
+/// Bytes of zeros that `gpulsm_merge` wants.
+extern "C" uint64_t gpulsm_merge_scratch(uint64_t bound) { return Chain::bytes_for(Plan(bound).tiles); }
+
+/// Bytes that `gpulsm_merge` wants for its cuts.
+extern "C" uint64_t gpulsm_merge_cuts(int sources, uint64_t bound) {
+    return (Plan(bound).tiles + 1) * sources * sizeof(uint64_t);
+}
 
 /// Merges sources of at least one and at most `bound` entries; those that end up dead, or shadowing
 /// nothing and dead, are dropped.
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
-                           bool live_only, char* memory, const Output<char, char>* out, cudaStream_t stream) {
-    Scratch scratch(sources->count, bound);
-    uint64_t tiles = scratch.tiles;
-    cudaError_t zeroed = cudaMemsetAsync(memory, 0, Chain::zeroed_for(tiles), stream);
-    if (zeroed != cudaSuccess) return zeroed;
-    uint64_t* cuts = reinterpret_cast<uint64_t*>(memory + scratch.cuts_at);
+                           bool live_only, void* zeros, uint64_t* cuts, const Output<char, char>* out,
+                           cudaStream_t stream) {
+    Plan plan(bound);
+    unsigned tiles = static_cast<unsigned>(plan.tiles);
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        const auto& typed_sources = reinterpret_cast<const Sources<Key, Value>&>(*sources);
-        const auto& typed_out = reinterpret_cast<const Output<Key, Value>&>(*out);
-        Chain chain(memory, tiles);
-        unsigned blocks = blocks_for((tiles + 1) * 32, THREADS);
-        auto cut = sources->count <= 32 ? cut_kernel<Key, Value, 1> : cut_kernel<Key, Value, 3>;
-        cut<<<blocks, THREADS, 0, stream>>>(typed_sources, tiles, cuts);
-        merge_kernel<<<static_cast<unsigned>(tiles), THREADS, 0, stream>>>(typed_sources, cuts, live_only, chain,
-                                                                          typed_out);
-        finish_kernel<<<1, 32, 0, stream>>>(chain, tiles, typed_out);
+        unsigned warps = blocks_for(sources->count * CUT_LANES, 32);
+        uint64_t marks_len = out->sectors * sizeof(Sector) / sizeof(uint4);
+        cut_kernel<<<tiles + 1, warps * 32, 0, stream>>>(
+            reinterpret_cast<const Sources<Key, Nothing>&>(*sources), plan.step, cuts,
+            reinterpret_cast<uint4*>(out->marks), marks_len);
+        auto merge = plan.few ? merge_kernel<FEW_ITEMS, Key, Value> : merge_kernel<ITEMS, Key, Value>;
+        merge<<<tiles, THREADS, 0, stream>>>(reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, live_only,
+                                             Chain(zeros, tiles),
+                                             reinterpret_cast<const Output<Key, Value>&>(*out));
         return cudaGetLastError();
     });
 }

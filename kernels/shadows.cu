@@ -13,21 +13,18 @@ shadows_kernel(const Key* keys, const uint64_t* len, const __grid_constant__ Vie
                uint8_t* shadows) {
     uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
     uint64_t index = thread / LANES;
-    if (index >= *len) return;  // The lanes of one key leave together.
-    Key key = keys[index];
+    bool here = index < *len;
+    Key key = here ? keys[index] : 0;
     int worth = 0;
-    for (unsigned at = thread % LANES; at < older.count; at += LANES) {
+    for (unsigned at = thread % LANES; here && at < older.count; at += LANES) {
         const Run<Key, Nothing>& run = older.runs[at];
         uint64_t position = lower_bound(run, key);
         if (position < length(run) && __ldg(run.keys + position) == key) {
             worth += is_live(run.marks, position) - is_shadow(run.marks, position);
         }
     }
-    if constexpr (LANES > 1) {
-        unsigned lanes = ((1u << LANES) - 1) << (threadIdx.x % 32 / LANES * LANES);
-        for (int step = LANES / 2; step > 0; step /= 2) worth += __shfl_xor_sync(lanes, worth, step);
-    }
-    if (thread % LANES == 0) shadows[index] = static_cast<uint8_t>(worth);
+    for (int step = LANES / 2; step > 0; step /= 2) worth += __shfl_xor_sync(~0u, worth, step);
+    if (here && thread % LANES == 0) shadows[index] = static_cast<uint8_t>(worth);
 }
 
 }  // namespace gpulsm
@@ -41,13 +38,14 @@ GPULSM_EXPORT gpulsm_shadows(int key_width, const void* keys, const uint64_t* le
         using Key = typename decltype(key)::type;
         auto view = typed<Key, Nothing>(*older);
         const Key* typed_keys = static_cast<const Key*>(keys);
-        if (bound <= FEW_KEYS) {
-            unsigned blocks = blocks_for(bound * SHADOW_LANES, THREADS);
-            shadows_kernel<Key, SHADOW_LANES><<<blocks, THREADS, 0, stream>>>(typed_keys, len, view, shadows);
-        } else {
-            unsigned blocks = blocks_for(bound, THREADS);
-            shadows_kernel<Key, 1><<<blocks, THREADS, 0, stream>>>(typed_keys, len, view, shadows);
-        }
+        // As many threads for a key as there are older runs, as long as all can run at once.
+        uint64_t lanes = 1;
+        while (lanes < view.count && lanes < 8 && bound * lanes < SHADOW_THREADS) lanes *= 2;
+        auto find = lanes == 1   ? shadows_kernel<Key, 1>
+                    : lanes == 2 ? shadows_kernel<Key, 2>
+                    : lanes == 4 ? shadows_kernel<Key, 4>
+                                 : shadows_kernel<Key, 8>;
+        find<<<blocks_for(bound * lanes, THREADS), THREADS, 0, stream>>>(typed_keys, len, view, shadows);
         return cudaGetLastError();
     });
 }

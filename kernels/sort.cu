@@ -7,26 +7,33 @@
 namespace gpulsm {
 
 /// Keeps the last of equal keys of a sorted batch.
-template <class Key, class Value>
+template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS)
 order_kernel(const Key* keys, const Value* values, uint64_t len, Chain chain, Output<Key, Value> out) {
-    __shared__ Tile<Key> tile;
-    uint64_t first = chain.take_tile(tile.index) * TILE;
+    constexpr unsigned TILE = THREADS * PER_THREAD;
+    __shared__ Tally<PER_THREAD> tally;
+    __shared__ Key tile[TILE + 1];
+    uint64_t first = static_cast<uint64_t>(chain.take_tile(tally.index)) * TILE;
     unsigned here = static_cast<unsigned>(min(static_cast<uint64_t>(TILE), len - first));
 
     // The keys of the tile, and the one after.
     unsigned seen = static_cast<unsigned>(min(static_cast<uint64_t>(TILE + 1), len - first));
-    for (unsigned i = threadIdx.x; i < seen; i += THREADS) tile.keys[i] = keys[first + i];
+    for (unsigned place = threadIdx.x; place < seen; place += THREADS) tile[place] = keys[first + place];
     __syncthreads();
 
-    uint16_t entries[ITEMS];
+    Fate fate;
 #pragma unroll
-    for (unsigned i = 0; i < ITEMS; i++) {
-        unsigned item = threadIdx.x * ITEMS + i;
-        bool is_last = item + 1 == seen || (item < here && tile.keys[item] != tile.keys[item + 1]);
-        entries[i] = item < here && is_last ? item | entry::KEEP | entry::LIVE : 0;
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned place = i * THREADS + threadIdx.x;
+        if (place < here && (place + 1 == seen || tile[place] != tile[place + 1])) fate.set(i, true, false);
     }
-    emit(tile, entries, chain, out, [&](unsigned item) { return value_at(values, first + item); });
+    emit(tally, tile, fate, chain, out, [&](unsigned place) { return value_at(values, first + place); });
+}
+
+/// How many tiles a batch of so many updates is ordered in.
+uint64_t order_tiles(uint64_t len) {
+    uint64_t tile = THREADS * (len <= FEW_ENTRIES ? FEW_ITEMS : ITEMS);
+    return (len + tile - 1) / tile;
 }
 
 template <class Key, class Value>
@@ -57,23 +64,20 @@ GPULSM_EXPORT gpulsm_sort(int key_width, int value_width, void* temp, size_t* te
     });
 }
 
-/// Bytes of scratch memory that `gpulsm_order` wants for a batch.
-extern "C" uint64_t gpulsm_order_scratch(uint64_t len) { return Chain::bytes_for((len + TILE - 1) / TILE); }
+/// Bytes of zeros that `gpulsm_order` wants for a batch.
+extern "C" uint64_t gpulsm_order_scratch(uint64_t len) { return Chain::bytes_for(order_tiles(len)); }
 
 /// Orders a sorted batch of at least one key.
 GPULSM_EXPORT gpulsm_order(int key_width, int value_width, const void* keys, const void* values, uint64_t len,
-                           void* scratch, const Output<char, char>* out, cudaStream_t stream) {
-    uint64_t tiles = (len + TILE - 1) / TILE;
-    cudaError_t zeroed = cudaMemsetAsync(scratch, 0, Chain::zeroed_for(tiles), stream);
-    if (zeroed != cudaSuccess) return zeroed;
+                           void* zeros, const Output<char, char>* out, cudaStream_t stream) {
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        const auto& typed_out = reinterpret_cast<const Output<Key, Value>&>(*out);
-        Chain chain(scratch, tiles);
-        order_kernel<<<static_cast<unsigned>(tiles), THREADS, 0, stream>>>(
-            static_cast<const Key*>(keys), static_cast<const Value*>(values), len, chain, typed_out);
-        finish_kernel<<<1, 32, 0, stream>>>(chain, tiles, typed_out);
+        unsigned tiles = static_cast<unsigned>(order_tiles(len));
+        auto order = len <= FEW_ENTRIES ? order_kernel<FEW_ITEMS, Key, Value> : order_kernel<ITEMS, Key, Value>;
+        order<<<tiles, THREADS, 0, stream>>>(static_cast<const Key*>(keys), static_cast<const Value*>(values), len,
+                                             Chain(zeros, tiles),
+                                             reinterpret_cast<const Output<Key, Value>&>(*out));
         return cudaGetLastError();
     });
 }

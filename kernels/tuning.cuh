@@ -3,20 +3,25 @@
 
 namespace gpulsm {
 
-/// Threads of a block, in every kernel.
+/// Threads of a block.
 constexpr int THREADS = 256;
+constexpr int WARPS = THREADS / 32;
 
-/// Entries of a tile: what one block sorts out at a time.
-constexpr int ITEMS = 8;
-constexpr int TILE = THREADS * ITEMS;
+/// Entries of a tile, for each thread. Odd, so that threads which walk through neighbouring stretches
+/// of shared memory do so on different banks. Few entries are spread over more blocks.
+constexpr int ITEMS = 7;
+constexpr int FEW_ITEMS = 3;
+constexpr int FEW_ENTRIES = 1 << 18;
 
 /// Tiles of a merge are cut so that they have this many fewer entries than they may: the cuts need
 /// not be exact then, and are found sooner. At least as many as there can be sources.
 constexpr int SLACK = 128;
 
-/// Up to this many keys, several threads look for the shadows of each: one for every older run.
-constexpr int FEW_KEYS = 1 << 17;
-constexpr int SHADOW_LANES = 8;
+/// Threads that search one source of a merge for a cut.
+constexpr int CUT_LANES = 8;
+
+/// While fewer threads than this look for shadows, each key gets more of them.
+constexpr int SHADOW_THREADS = 1 << 18;
 
 /// Answers to ranges are written in pieces of this many pairs: by a few threads each over one run,
 /// by one thread each over several.

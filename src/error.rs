@@ -96,6 +96,14 @@ pub enum Error {
         reason: String,
     },
 
+    /// A call that can't be part of a CUDA graph was made on a stream that is being captured into one,
+    /// or with data of such a stream.
+    #[error(
+        "the stream is being captured into a graph: only queries on data in the GPU's memory, all on \
+         captured streams, can be part of one"
+    )]
+    Capturing,
+
     /// What only a GPU can do was asked of a dictionary on the CPU.
     #[error(
         "this dictionary is on the CPU: only one on a CUDA device takes data in a GPU's memory"

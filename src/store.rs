@@ -73,7 +73,7 @@ impl<E: Engine> Store<E> {
         let (carried, older) = self.runs().split_at(carry.runs);
         let run = absorb(&self.engine, carried, older)?;
         self.levels.install(&carry, run);
-        if self.policy == CleanupPolicy::Automatic && self.is_too_stale()? {
+        if self.policy == CleanupPolicy::Automatic && self.is_too_stale().unwrap_or(false) {
             // The batch is in: for want of memory its stale entries stay a while longer.
             self.cleanup().ok();
         }

@@ -1,4 +1,6 @@
 // One query by one thread, from any kernel: what the paper calls the individual approach.
+//
+// `select`, and through it `successor` and `predecessor`, take 1.5 KB of a thread's local memory.
 #pragma once
 
 #include "marks.cuh"
@@ -24,7 +26,7 @@ __device__ __forceinline__ Nothing value_at(const Nothing*, uint64_t) { return {
 
 /// The newest entry of a key: its run and position, or no run.
 template <class Key, class Value>
-__device__ __forceinline__ int find(const View<Key, Value>& view, Key key, uint64_t& position) {
+__device__ __forceinline__ int find(const View<Key, Value>& view, typename Same<Key>::Type key, uint64_t& position) {
     for (int run = 0; run < view.count; run++) {
         position = lower_bound(view.runs[run], key);
         if (position < length(view.runs[run]) && __ldg(view.runs[run].keys + position) == key) {
@@ -36,7 +38,7 @@ __device__ __forceinline__ int find(const View<Key, Value>& view, Key key, uint6
 
 /// Whether the key is there.
 template <class Key, class Value>
-__device__ __forceinline__ bool contains(const View<Key, Value>& view, Key key) {
+__device__ __forceinline__ bool contains(const View<Key, Value>& view, typename Same<Key>::Type key) {
     uint64_t position;
     int run = find(view, key, position);
     return run >= 0 && is_live(view.runs[run].marks, position);
@@ -44,7 +46,7 @@ __device__ __forceinline__ bool contains(const View<Key, Value>& view, Key key) 
 
 /// Whether the key is there, and its value; a value of zeros if it is not.
 template <class Key, class Value>
-__device__ __forceinline__ bool lookup(const View<Key, Value>& view, Key key, Value& value) {
+__device__ __forceinline__ bool lookup(const View<Key, Value>& view, typename Same<Key>::Type key, Value& value) {
     uint64_t position;
     int run = find(view, key, position);
     bool found = run >= 0 && is_live(view.runs[run].marks, position);
@@ -62,7 +64,7 @@ __device__ __forceinline__ uint64_t len(const View<Key, Value>& view) {
 
 /// How many keys are less than `key`.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t rank(const View<Key, Value>& view, Key key) {
+__device__ __forceinline__ uint64_t rank(const View<Key, Value>& view, typename Same<Key>::Type key) {
     int64_t sum = 0;
     for (int run = 0; run < view.count; run++) {
         sum += sum_before(view.runs[run].marks, lower_bound(view.runs[run], key));
@@ -72,13 +74,13 @@ __device__ __forceinline__ uint64_t rank(const View<Key, Value>& view, Key key) 
 
 /// How many keys are not greater than `key`.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t rank_up_to(const View<Key, Value>& view, Key key) {
+__device__ __forceinline__ uint64_t rank_up_to(const View<Key, Value>& view, typename Same<Key>::Type key) {
     return key == HIGHEST<Key> ? len(view) : rank(view, static_cast<Key>(key + 1));
 }
 
 /// How many keys k there are with lo <= k <= hi: two searches per run, whatever the width.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t count(const View<Key, Value>& view, Key lo, Key hi) {
+__device__ __forceinline__ uint64_t count(const View<Key, Value>& view, typename Same<Key>::Type lo, typename Same<Key>::Type hi) {
     if (lo > hi) return 0;
     int64_t sum = 0;
     for (int index = 0; index < view.count; index++) {
@@ -157,7 +159,7 @@ __device__ bool select(const View<Key, Value>& view, uint64_t index, Key& key, V
 
 /// The pair with the least key that is not less than `from`, if there is one.
 template <class Key, class Value>
-__device__ bool successor(const View<Key, Value>& view, Key from, Key& key, Value& value) {
+__device__ bool successor(const View<Key, Value>& view, typename Same<Key>::Type from, Key& key, Value& value) {
     key = 0;
     value = zero<Value>();
     for (int step = 0; step < PATIENCE; step++) {
@@ -188,7 +190,7 @@ __device__ bool successor(const View<Key, Value>& view, Key from, Key& key, Valu
 
 /// The pair with the greatest key that is not greater than `from`, if there is one.
 template <class Key, class Value>
-__device__ bool predecessor(const View<Key, Value>& view, Key from, Key& key, Value& value) {
+__device__ bool predecessor(const View<Key, Value>& view, typename Same<Key>::Type from, Key& key, Value& value) {
     key = 0;
     value = zero<Value>();
     for (int step = 0; step < PATIENCE; step++) {

@@ -1,7 +1,8 @@
 // A dictionary as kernels see it: plain pointers, to be passed to a kernel by value.
 //
 // A view is got from a snapshot and holds for as long as that snapshot does. Keys are unsigned
-// integers; `keys.cuh` maps signed and floating-point keys to them.
+// integers; `keys.cuh` maps signed and floating-point keys to them. A kernel takes it best as a
+// `const __grid_constant__` parameter.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +45,12 @@ struct Run {
     const Key* inner;     // the last key of every node of keys, filled up to whole nodes
     const Key* outer;     // the last key of every node of inner fences
     const Head* head;
+};
+
+/// The type itself, where it must not be deduced: a key may be written as any number.
+template <class T>
+struct Same {
+    using Type = T;
 };
 
 /// All runs, newest first: for one key the first run that has it decides.

@@ -3,7 +3,10 @@
 //!     cargo run --release --manifest-path rivals/Cargo.toml -- sorts
 //!     cargo run --release --manifest-path rivals/Cargo.toml -- searches
 //!     cargo run --release --manifest-path rivals/Cargo.toml -- maps
+//!     cargo run --release --manifest-path rivals/Cargo.toml --features cuda -- gpu
 
+#[cfg(feature = "cuda")]
+mod gpu;
 mod maps;
 mod searches;
 mod sorts;
@@ -15,8 +18,12 @@ fn main() -> ExitCode {
         Some("sorts") => sorts::run(),
         Some("searches") => searches::run(),
         Some("maps") => maps::run(),
+        #[cfg(feature = "cuda")]
+        Some("gpu") => gpu::run(),
         _ => {
-            eprintln!("say what to compare: sorts, searches or maps");
+            eprintln!(
+                "say what to compare: sorts, searches, maps or (built with the feature cuda) gpu"
+            );
             return ExitCode::FAILURE;
         }
     }

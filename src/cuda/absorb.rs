@@ -35,6 +35,7 @@ pub(crate) fn absorb(
     carried: &[Run],
     older: &[Run],
 ) -> Result<Option<Run>, Error> {
+    cuda.stream.refuse_capture()?;
     // Bounds shrink when figures arrive: what is known later fits into what was known before.
     let entries = updates.len() + carried.iter().map(Run::bound).sum::<u64>();
     let bound = bound(updates, carried, older)?;
@@ -42,28 +43,43 @@ pub(crate) fn absorb(
         return Ok(None);
     }
     let least_sum = carried.iter().map(Run::least_sum).sum::<i64>() - updates.deletes.cast_signed();
-    let inserts = sort(cuda, updates.keys, Some(updates.values), updates.inserts, updates.order)?;
-    let reading = cuda.read(carried.iter().chain(older))?;
-    let run = if carried.is_empty() && older.is_empty() && updates.deletes == 0 {
-        // Nothing to merge with and nothing to shadow: ordered straight into the run.
-        let run = Unwritten::new(cuda, bound, false)?;
-        inserts.order_into(cuda, &run.output())?;
-        run
-    } else {
-        let deletes = sort(cuda, updates.delete_keys, None, updates.deletes, updates.order)?;
-        let view = View::new(older.iter().map(Run::view));
-        let batch = [(deletes, Kind::Deletes), (inserts, Kind::Inserts)];
-        let batch = batch
-            .into_iter()
-            .filter(|(sorted, _)| sorted.len > 0)
-            .map(|(sorted, kind)| Ordered::new(cuda, sorted, kind, &view))
-            .collect::<Result<Vec<_>, Error>>()?;
-        let sources: Vec<Source> =
-            batch.iter().map(|part| part.source).chain(carried.iter().map(Run::source)).collect();
-        let run = Unwritten::new(cuda, bound, !older.is_empty())?;
-        merge(cuda, &sources, entries, older.is_empty(), &run.output())?;
-        run
+    let _entered = cuda.gpu().enter()?;
+    let steps = Steps {
+        sort: updates.order == Order::Any,
+        shadows: !older.is_empty(),
+        merge: !carried.is_empty() || updates.deletes > 0,
     };
+    // A delete wins over an insert of the same batch: deletes count as newer.
+    let deletes = Half::new(cuda, Kind::Deletes, updates.delete_keys, 0, updates.deletes);
+    let inserts = Half::new(cuda, Kind::Inserts, updates.keys, updates.values, updates.inserts);
+    let mut batch: Vec<Half> = [deletes, inserts].into_iter().filter(|half| half.len > 0).collect();
+    let mut work = Work::new(cuda, &steps, &batch, carried.len(), entries)?;
+    if steps.sort {
+        batch.iter_mut().try_for_each(|half| half.sort(cuda, &mut work))?;
+    }
+    let reading = cuda.read(carried.iter().chain(older))?;
+    let run = Unwritten::new(cuda, bound, steps.shadows)?;
+    let view = View::new(older.iter().map(Run::view));
+    if steps.merge {
+        let mut sources = Vec::new();
+        for half in &batch {
+            let ordered = half.order(cuda, &mut work)?;
+            sources.push(half.find_shadows(cuda, &mut work, ordered, &view)?);
+        }
+        sources.extend(carried.iter().map(Run::source));
+        merge(cuda, &mut work, &sources, entries, !steps.shadows, &run.output())?;
+    } else {
+        // Inserts alone, and nothing carried: none will be dropped, so they go straight into the run.
+        let out = run.output();
+        if steps.shadows {
+            batch[0].order_into(cuda, &mut work, &Output { marks: 0, figures: 0, ..out })?;
+            let ordered = Source { keys: out.keys, len: out.head, ..Source::default() };
+            let marked = batch[0].find_shadows(cuda, &mut work, ordered, &view)?;
+            mark(cuda, &mut work, &marked, batch[0].len, &out)?;
+        } else {
+            batch[0].order_into(cuda, &mut work, &out)?;
+        }
+    }
     reading.end()?;
     run.written(cuda, least_sum).map(Some)
 }
@@ -79,140 +95,206 @@ fn bound(updates: &Updates, carried: &[Run], older: &[Run]) -> Result<u64, Error
     Ok(updates.inserts + deletes + carried.iter().map(Run::bound).sum::<u64>())
 }
 
-/// Half of a batch in key order, equal keys in the order of the input.
-struct Sorted {
+/// Which steps a batch must go through.
+struct Steps {
+    sort: bool,
+    shadows: bool,
+    merge: bool,
+}
+
+/// Half of a batch: its inserts, or its deletes. At first as it came, then sorted.
+struct Half {
+    kind: Kind,
     keys: Address,
     values: Address,
     len: u64,
+    key_width: i32,
     value_width: i32,
-    /// What holds it, unless that is the caller's.
-    _buffer: Option<Buffer>,
 }
 
-/// Sorts half of a batch.
-fn sort(
-    cuda: &Cuda,
-    keys: Address,
-    values: Option<Address>,
-    len: u64,
-    order: Order,
-) -> Result<Sorted, Error> {
-    let value_width = if values.is_some() { cuda.value_width } else { 0 };
-    let values = values.unwrap_or(0);
-    if len <= 1 || order == Order::Sorted {
-        return Ok(Sorted { keys, values, len, value_width, _buffer: None });
+impl Half {
+    fn new(cuda: &Cuda, kind: Kind, keys: Address, values: Address, len: u64) -> Self {
+        let value_width = if kind == Kind::Deletes { 0 } else { cuda.value_width };
+        Half { kind, keys, values, len, key_width: cuda.key_width, value_width }
     }
-    let key_bytes = (len * cuda.key_width as u64).next_multiple_of(256);
-    let bytes = key_bytes + len * value_width as u64;
-    let buffer = Buffer::counted(bytes, &cuda.family.budget, &cuda.stream)?;
-    let (sorted_keys, sorted_values) = (buffer.address(), buffer.address() + key_bytes);
-    let launch = |temp: Address, temp_bytes: &mut usize| {
-        let _entered = cuda.gpu().enter()?;
-        // SAFETY: inputs and outputs have `len` elements of the widths given, `temp` is null or of
-        // the size that this function asked for, and all are used in the order of this stream.
-        check("sorting a batch", unsafe {
-            ffi::gpulsm_sort(
-                cuda.key_width,
-                value_width,
-                temp,
-                temp_bytes,
-                keys,
-                sorted_keys,
-                values,
-                sorted_values,
-                len,
-                cuda.stream.raw(),
-            )
-        })
-    };
-    let mut temp_bytes = 0;
-    launch(0, &mut temp_bytes)?;
-    let temp = Buffer::counted(temp_bytes as u64, &cuda.family.budget, &cuda.stream)?;
-    launch(temp.address(), &mut temp_bytes)?;
-    Ok(Sorted { keys: sorted_keys, values: sorted_values, len, value_width, _buffer: Some(buffer) })
-}
 
-impl Sorted {
-    /// Writes it where it belongs, without all but the last of equal keys.
-    fn order_into(&self, cuda: &Cuda, out: &Output) -> Result<(), Error> {
-        // SAFETY: no pointers.
-        let bytes = unsafe { ffi::gpulsm_order_scratch(self.len) };
-        let scratch = Buffer::counted(bytes, &cuda.family.budget, &cuda.stream)?;
-        let _entered = cuda.gpu().enter()?;
+    fn key_bytes(&self) -> u64 {
+        self.len * self.key_width as u64
+    }
+
+    fn value_bytes(&self) -> u64 {
+        self.len * self.value_width as u64
+    }
+
+    /// Sorts it, equal keys in the order of the input.
+    fn sort(&mut self, cuda: &Cuda, work: &mut Work) -> Result<(), Error> {
+        if self.len <= 1 {
+            return Ok(());
+        }
+        let (keys, values) = (work.room(self.key_bytes()), work.room(self.value_bytes()));
+        let launch = |temp: Address, temp_bytes: &mut usize| {
+            // SAFETY: inputs and outputs have `len` elements of the widths given, `temp` is null or
+            // of the size that this function asked for, and all are used in the order of this stream.
+            check("sorting a batch", unsafe {
+                ffi::gpulsm_sort(
+                    self.key_width,
+                    self.value_width,
+                    temp,
+                    temp_bytes,
+                    self.keys,
+                    keys,
+                    self.values,
+                    values,
+                    self.len,
+                    cuda.stream.raw(),
+                )
+            })
+        };
+        let mut temp_bytes = 0;
+        launch(0, &mut temp_bytes)?;
+        let temp = Buffer::counted(temp_bytes as u64, &cuda.family.budget, &cuda.stream)?;
+        launch(temp.address(), &mut temp_bytes)?;
+        (self.keys, self.values) = (keys, values);
+        Ok(())
+    }
+
+    /// Writes it, sorted, without all but the last of equal keys.
+    fn order_into(&self, cuda: &Cuda, work: &mut Work, out: &Output) -> Result<(), Error> {
         // SAFETY: keys and values have `len` elements of their widths, the output has room for as
-        // many, the scratch memory is of the size asked for, and all are used on this stream.
+        // many, there are as many zeros as are asked for, and all are used on this stream.
         check("ordering a batch", unsafe {
             ffi::gpulsm_order(
-                cuda.key_width,
+                self.key_width,
                 self.value_width,
                 self.keys,
                 self.values,
                 self.len,
-                scratch.address(),
+                work.zeros(ffi::gpulsm_order_scratch(self.len)),
                 out,
                 cuda.stream.raw(),
             )
         })
     }
-}
 
-/// Half of a batch with unique keys, and which of them shadow an older entry.
-struct Ordered {
-    source: Source,
-    _buffer: Buffer,
-}
-
-impl Ordered {
-    fn new(cuda: &Cuda, sorted: Sorted, kind: Kind, older: &View) -> Result<Self, Error> {
-        let len = sorted.len;
-        let after = |offset: u64, bytes: u64| (offset + bytes).next_multiple_of(256);
-        let keys = after(0, size_of::<Head>() as u64);
-        let values = after(keys, len * cuda.key_width as u64);
-        let shadows = after(values, len * sorted.value_width as u64);
-        let end = if older.count == 0 { shadows } else { after(shadows, len) };
-        let buffer = Buffer::counted(end, &cuda.family.budget, &cuda.stream)?;
-        let at = |offset: u64| buffer.address() + offset;
-        let out = Output { keys: at(keys), values: at(values), head: at(0), ..Output::default() };
-        sorted.order_into(cuda, &out)?;
-        let mut source =
-            Source { keys: out.keys, values: out.values, len: out.head, kind, ..Source::default() };
-        if older.count > 0 {
-            source.shadows = at(shadows);
-            let _entered = cuda.gpu().enter()?;
-            // SAFETY: there are at most `len` keys and a byte for each; the older runs are alive,
-            // and written before what this stream does now.
-            check("finding shadows", unsafe {
-                ffi::gpulsm_shadows(
-                    cuda.key_width,
-                    source.keys,
-                    source.len,
-                    len,
-                    older,
-                    source.shadows,
-                    cuda.stream.raw(),
-                )
-            })?;
-        }
-        Ok(Ordered { source, _buffer: buffer })
+    /// The same into working space: something to merge.
+    fn order(&self, cuda: &Cuda, work: &mut Work) -> Result<Source, Error> {
+        let out = Output {
+            head: work.room(size_of::<Head>() as u64),
+            keys: work.room(self.key_bytes()),
+            values: work.room(self.value_bytes()),
+            ..Output::default()
+        };
+        self.order_into(cuda, work, &out)?;
+        let Output { keys, values, head, .. } = out;
+        Ok(Source { keys, values, len: head, kind: self.kind, ..Source::default() })
     }
+
+    /// Finds which of the keys are live in the older runs. This looks outside the carry only: where a
+    /// carried run has the key too, the oldest entry's shadow is the merge's, and says the same.
+    fn find_shadows(
+        &self,
+        cuda: &Cuda,
+        work: &mut Work,
+        ordered: Source,
+        older: &View,
+    ) -> Result<Source, Error> {
+        if older.count == 0 {
+            return Ok(ordered);
+        }
+        let marked = Source { shadows: work.room(self.len), ..ordered };
+        // SAFETY: there are at most `len` keys and a byte for each; the older runs are alive, and
+        // written before what this stream does now.
+        check("finding shadows", unsafe {
+            ffi::gpulsm_shadows(
+                self.key_width,
+                marked.keys,
+                marked.len,
+                self.len,
+                older,
+                marked.shadows,
+                cuda.stream.raw(),
+            )
+        })?;
+        Ok(marked)
+    }
+}
+
+/// Working space of all steps but the sort's own, in one buffer; what must be zero is zeroed in one go.
+struct Work {
+    buffer: Buffer,
+    zeros: std::ops::Range<u64>,
+    room: std::ops::Range<u64>,
+}
+
+impl Work {
+    fn new(
+        cuda: &Cuda,
+        steps: &Steps,
+        batch: &[Half],
+        carried: usize,
+        entries: u64,
+    ) -> Result<Self, Error> {
+        let (mut zeros, mut room) = (0, 0);
+        for half in batch {
+            let pairs = aligned(half.key_bytes()) + aligned(half.value_bytes());
+            // SAFETY: no pointers, here and below.
+            zeros += aligned(unsafe { ffi::gpulsm_order_scratch(half.len) });
+            room += if steps.sort { pairs } else { 0 };
+            room += if steps.merge { aligned(size_of::<Head>() as u64) + pairs } else { 0 };
+            room += if steps.shadows { aligned(half.len) } else { 0 };
+        }
+        if steps.merge {
+            let sources = (batch.len() + carried) as i32;
+            // SAFETY: as above.
+            zeros += aligned(unsafe { ffi::gpulsm_merge_scratch(entries) });
+            // SAFETY: as above.
+            room += aligned(unsafe { ffi::gpulsm_merge_cuts(sources, entries) });
+        } else if steps.shadows {
+            // SAFETY: as above.
+            zeros += aligned(unsafe { ffi::gpulsm_mark_scratch(entries) });
+        }
+        let buffer = Buffer::counted(zeros + room, &cuda.family.budget, &cuda.stream)?;
+        buffer.zero(0, zeros)?;
+        Ok(Work { buffer, zeros: 0..zeros, room: zeros..zeros + room })
+    }
+
+    /// So many bytes of zeros.
+    fn zeros(&mut self, bytes: u64) -> Address {
+        take(&self.buffer, &mut self.zeros, bytes)
+    }
+
+    /// So many bytes of anything.
+    fn room(&mut self, bytes: u64) -> Address {
+        take(&self.buffer, &mut self.room, bytes)
+    }
+}
+
+/// Takes the first so many bytes of what is left of a buffer's stretch.
+fn take(buffer: &Buffer, left: &mut std::ops::Range<u64>, bytes: u64) -> Address {
+    let address = buffer.address() + left.start;
+    left.start += aligned(bytes);
+    assert!(left.start <= left.end, "working space is as large as its steps say");
+    address
+}
+
+/// Where the next part of a buffer can begin.
+fn aligned(bytes: u64) -> u64 {
+    bytes.next_multiple_of(256)
 }
 
 /// Merges everything into the output in one pass.
 fn merge(
     cuda: &Cuda,
+    work: &mut Work,
     sources: &[Source],
     bound: u64,
     live_only: bool,
     out: &Output,
 ) -> Result<(), Error> {
     let sources = Sources::new(sources);
-    // SAFETY: no pointers.
-    let bytes = unsafe { ffi::gpulsm_merge_scratch(sources.count, bound) };
-    let scratch = Buffer::counted(bytes, &cuda.family.budget, &cuda.stream)?;
-    let _entered = cuda.gpu().enter()?;
     // SAFETY: the sources have at most `bound` entries, are alive, and are written before what this
-    // stream does now; the output has room for what can come of them; the scratch memory is of the
-    // size asked for.
+    // stream does now; the output has room for what can come of them; there are as many zeros, and
+    // as much room for cuts, as are asked for.
     check("merging runs", unsafe {
         ffi::gpulsm_merge(
             cuda.key_width,
@@ -220,9 +302,26 @@ fn merge(
             &sources,
             bound,
             live_only,
-            scratch.address(),
+            work.zeros(ffi::gpulsm_merge_scratch(bound)),
+            work.room(ffi::gpulsm_merge_cuts(sources.count, bound)),
             out,
             cuda.stream.raw(),
         )
+    })
+}
+
+/// Marks entries that are there already, all of them live.
+fn mark(
+    cuda: &Cuda,
+    work: &mut Work,
+    marked: &Source,
+    bound: u64,
+    out: &Output,
+) -> Result<(), Error> {
+    // SAFETY: there are at most `bound` entries, as the output's head says, with a byte each in
+    // `shadows` and room for their marks; there are as many zeros as are asked for.
+    check("marking a batch", unsafe {
+        let zeros = work.zeros(ffi::gpulsm_mark_scratch(bound));
+        ffi::gpulsm_mark(marked.shadows, bound, zeros, out, cuda.stream.raw())
     })
 }

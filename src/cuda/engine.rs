@@ -35,7 +35,8 @@ pub(super) struct Family {
 impl Drop for Family {
     fn drop(&mut self) {
         // Memory is given back in the order of the stream: once all is done, it can leave the pool.
-        if self.stream.synchronize().is_ok() {
+        let is_captured = self.stream.is_capturing() != Ok(false);
+        if !is_captured && self.stream.synchronize().is_ok() {
             self.stream.gpu().give_back();
         }
     }
@@ -56,10 +57,16 @@ impl Cuda {
         &self,
         runs: impl Iterator<Item = &'a Run>,
     ) -> Result<Reading<'_>, Error> {
+        let is_captured = self.stream.is_capturing()?;
         let mut foreign = Vec::new();
-        for run in runs.filter(|run| run.is_foreign_to(&self.stream)) {
-            run.before_reading(&self.stream)?;
-            foreign.push(run.clone());
+        for run in runs {
+            if is_captured {
+                // The graph may be launched anywhere, and waits for nothing: the run must be there.
+                run.wait_until_written()?;
+            } else if run.is_foreign_to(&self.stream) {
+                run.before_reading(&self.stream)?;
+                foreign.push(run.clone());
+            }
         }
         Ok(Reading { stream: &self.stream, foreign })
     }
@@ -84,12 +91,18 @@ impl Reading<'_> {
     }
 
     fn keep(&mut self) -> Result<(), Error> {
-        if self.foreign.is_empty() || self.stream.is_capturing()? {
-            return Ok(()); // Who captures a graph keeps the snapshot as long as the graph.
+        if self.foreign.is_empty() {
+            return Ok(());
         }
-        let done = Arc::new(Event::record(self.stream)?);
-        self.foreign.drain(..).for_each(|run| run.after_reading(self.stream, &done));
-        Ok(())
+        let foreign = std::mem::take(&mut self.foreign);
+        match Event::record(self.stream) {
+            Ok(done) => {
+                let done = Arc::new(done);
+                foreign.iter().for_each(|run| run.after_reading(self.stream, &done));
+                Ok(())
+            }
+            Err(_) => self.stream.synchronize(),
+        }
     }
 }
 
@@ -131,7 +144,9 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         carried: &[Run],
         older: &[Run],
     ) -> Result<Option<Run>, Error> {
+        let _entered = self.cuda.gpu().enter()?;
         let stream = &self.cuda.stream;
+        stream.refuse_capture()?;
         let keys = Buffer::upload(&updates.keys, stream)?;
         let values = Buffer::upload(updates.values, stream)?;
         let deletes = Buffer::upload(&updates.deletes, stream)?;
@@ -156,6 +171,8 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
 
     fn answer(&self, runs: &[Run], query: Query<'_, B>) -> Result<(), Error> {
         let cuda = &self.cuda;
+        let _entered = cuda.gpu().enter()?;
+        cuda.stream.refuse_capture()?;
         let reading = cuda.read(runs.iter())?;
         let view = View::new(runs.iter().map(Run::view));
         match query {
@@ -234,11 +251,12 @@ impl PairsBuffers {
         let PairsOut { keys, values, found } = out;
         // SAFETY: the buffers are as long as what goes into them, `found` is 0 or 1, and the stream
         // is synchronized before anything is read.
-        unsafe {
-            download(self.keys.address(), keys, &cuda.stream)?;
-            download(self.values.address(), values, &cuda.stream)?;
-            download(self.found.address(), found, &cuda.stream)?;
-        }
-        cuda.stream.synchronize()
+        let begun = unsafe {
+            download(self.keys.address(), keys, &cuda.stream)
+                .and_then(|()| download(self.values.address(), values, &cuda.stream))
+                .and_then(|()| download(self.found.address(), found, &cuda.stream))
+        };
+        // Whatever was begun must be done before the caller has its memory back.
+        cuda.stream.synchronize().and(begun)
     }
 }

@@ -91,6 +91,7 @@ pub(crate) struct Output {
     pub inner: Address,
     pub outer: Address,
     pub head: Address,
+    pub sectors: u64,
     pub figures: Address,
 }
 
@@ -179,7 +180,7 @@ unsafe extern "C" {
         keys: Address,
         values: Address,
         len: u64,
-        scratch: Address,
+        zeros: Address,
         out: *const Output,
         stream: CUstream,
     ) -> c_int;
@@ -194,14 +195,25 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
-    pub(crate) fn gpulsm_merge_scratch(sources: c_int, bound: u64) -> u64;
+    pub(crate) fn gpulsm_mark_scratch(bound: u64) -> u64;
+    pub(crate) fn gpulsm_mark(
+        shadows: Address,
+        bound: u64,
+        zeros: Address,
+        out: *const Output,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_merge_scratch(bound: u64) -> u64;
+    pub(crate) fn gpulsm_merge_cuts(sources: c_int, bound: u64) -> u64;
     pub(crate) fn gpulsm_merge(
         key_width: c_int,
         value_width: c_int,
         sources: *const Sources,
         bound: u64,
         live_only: bool,
-        scratch: Address,
+        zeros: Address,
+        cuts: Address,
         out: *const Output,
         stream: CUstream,
     ) -> c_int;

@@ -1,9 +1,10 @@
 //! A GPU of this machine: its primary context, the pool that memory comes from, and why it can't
 //! be used if it can't.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
@@ -12,8 +13,8 @@ use super::ffi::{self, Figures};
 use super::stream::Stream;
 use crate::error::Error;
 
-/// Freed memory that the pool keeps for the next dictionary when one is dropped.
-const KEPT: usize = 64 << 20;
+/// When a dictionary is dropped, the pool keeps this part of the GPU's memory for the next one.
+const KEPT_PART: usize = 32;
 
 /// Figures that are made at a time.
 const FIGURES_AT_A_TIME: usize = 4096;
@@ -27,6 +28,12 @@ pub(crate) struct Gpu {
     pub index: usize,
     context: sys::CUcontext,
     pool: sys::CUmemoryPool,
+    /// Bytes that the pool keeps.
+    kept: usize,
+    /// Memory to give back when its stream is no longer being captured.
+    later: Mutex<Vec<(ffi::Address, Stream)>>,
+    /// Events that nobody waits for any more.
+    events: Mutex<Vec<EventAt>>,
     /// Figures that no run uses any more, though a kernel may still be about to write them.
     figures: Mutex<VecDeque<FiguresAt>>,
 }
@@ -35,6 +42,15 @@ pub(crate) struct Gpu {
 unsafe impl Send for Gpu {}
 // SAFETY: as above.
 unsafe impl Sync for Gpu {}
+
+/// An event of the driver's.
+#[derive(Clone, Copy)]
+pub(crate) struct EventAt(pub sys::CUevent);
+
+// SAFETY: the driver's events may be used from any thread.
+unsafe impl Send for EventAt {}
+// SAFETY: as above.
+unsafe impl Sync for EventAt {}
 
 /// Where figures are: in pinned memory of the host, never freed.
 #[derive(Clone, Copy)]
@@ -97,7 +113,11 @@ impl Gpu {
             // SAFETY: zeros are valid for this structure of integers and null pointers.
             ..unsafe { std::mem::zeroed() }
         };
-        let gpu = Gpu { index, context, pool: std::ptr::null_mut(), figures: Mutex::default() };
+        // SAFETY: the device is there.
+        let kept = unsafe { result::device::total_mem(device) }.map_err(say)? / KEPT_PART;
+        let pool = std::ptr::null_mut();
+        let (later, events, figures) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let gpu = Gpu { index, context, pool, kept, later, events, figures };
         let entered = gpu.enter().map_err(|error| error.to_string())?;
         // SAFETY: no arguments; it only asks whether there is code for this device.
         let probed = unsafe { ffi::gpulsm_probe() };
@@ -122,6 +142,10 @@ impl Gpu {
 
     /// Makes this GPU's context the calling thread's until the guard is dropped.
     pub fn enter(&self) -> Result<Entered, Error> {
+        let outside = INSIDE.get();
+        if outside == Some(self.index) {
+            return Ok(Entered { outside, mode: None });
+        }
         // SAFETY: the context is never released.
         check("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(self.context) }.result())?;
         // Somebody may be capturing a graph, and forbid all threads what might become part of it by
@@ -129,12 +153,14 @@ impl Gpu {
         let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: it exchanges one value of the calling thread's.
         unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result().ok();
-        Ok(Entered { mode })
+        INSIDE.set(Some(self.index));
+        Ok(Entered { outside, mode: Some(mode) })
     }
 
     /// Memory that may be used by what is put on the stream from now on.
     pub fn alloc(&self, bytes: u64, stream: &Stream) -> Result<ffi::Address, Error> {
         let _entered = self.enter()?;
+        self.free_later();
         // SAFETY: pool and stream are this GPU's and alive.
         let alloc =
             || unsafe { result::mem_pool::alloc_async(self.pool, bytes as usize, stream.raw()) };
@@ -142,9 +168,11 @@ impl Gpu {
             Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {}
             other => return check("cuMemAllocFromPoolAsync", other),
         }
-        // What was freed on streams that are still busy, or is held back in pieces too small.
-        stream.synchronize()?;
-        self.trim(0);
+        // There is also what was freed on streams that are still busy, or is held in pieces too small.
+        if !stream.is_capturing()? {
+            check("cuCtxSynchronize", result::ctx::synchronize())?;
+            self.trim(0);
+        }
         alloc().map_err(|error| match error {
             DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
                 let free = result::mem_get_info().ok().map(|(free, _)| free as u64);
@@ -154,18 +182,31 @@ impl Gpu {
         })
     }
 
-    /// Gives memory back once what is on the stream now is done.
-    pub fn free(&self, address: ffi::Address, stream: &Stream) {
-        if let Ok(_entered) = self.enter() {
+    /// Gives memory back once what is on the stream now is done. While the stream is being captured
+    /// into a graph, that can be done with the graph's own memory only: other memory waits.
+    pub fn free(&self, address: ffi::Address, stream: &Stream, captured: bool) {
+        if !captured && stream.is_capturing() != Ok(false) {
+            self.later().push((address, stream.clone()));
+        } else if let Ok(_entered) = self.enter() {
             // SAFETY: the address came from `alloc` and is given back once; an error here means that
             // the context is lost, which every later call reports.
             unsafe { result::free_async(address, stream.raw()) }.ok();
         }
     }
 
+    /// Gives back what had to wait for the end of a capture.
+    fn free_later(&self) {
+        let waited = std::mem::take(&mut *self.later());
+        waited.into_iter().for_each(|(address, stream)| self.free(address, &stream, false));
+    }
+
+    fn later(&self) -> MutexGuard<'_, Vec<(ffi::Address, Stream)>> {
+        self.later.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Gives memory that lies idle back to the system, all but a little.
     pub fn give_back(&self) {
-        self.trim(KEPT);
+        self.trim(self.kept);
     }
 
     fn trim(&self, keep: usize) {
@@ -173,6 +214,22 @@ impl Gpu {
             // SAFETY: the pool is never destroyed.
             unsafe { result::mem_pool::trim_to(self.pool, keep) }.ok();
         }
+    }
+
+    /// An event to record.
+    pub fn take_event(&self) -> Result<EventAt, Error> {
+        let unused = self.events.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(event) = unused {
+            return Ok(event);
+        }
+        let _entered = self.enter()?;
+        let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+        check("cuEventCreate", event).map(EventAt)
+    }
+
+    /// Takes an event back. Streams that wait for it go on doing so, even if it is recorded again.
+    pub fn return_event(&self, event: EventAt) {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 
     /// Figures for a new run.
@@ -232,16 +289,26 @@ impl PartialEq for Gpu {
     }
 }
 
+thread_local! {
+    /// The GPU that the thread has entered, if it has.
+    static INSIDE: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
 /// The calling thread's context, until this is dropped; then what it was before.
 pub(crate) struct Entered {
-    /// What capturing forbids the thread, before.
-    mode: CUstreamCaptureMode,
+    outside: Option<usize>,
+    /// What capturing forbade the thread before; `None` if it was inside already.
+    mode: Option<CUstreamCaptureMode>,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        let Some(mode) = &mut self.mode else {
+            return;
+        };
+        INSIDE.set(self.outside);
         // SAFETY: it exchanges one value of the calling thread's.
-        unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut self.mode) }.result().ok();
+        unsafe { sys::cuThreadExchangeStreamCaptureMode(mode) }.result().ok();
         let mut popped = std::ptr::null_mut();
         // SAFETY: a context was pushed when this was made, and guards are dropped in turn.
         unsafe { sys::cuCtxPopCurrent_v2(&mut popped) }.result().ok();

@@ -52,9 +52,10 @@ pub(crate) fn answer<B: OrderedKey>(
     lookup(cuda, view, keys.address(), len as u64, to_values, to_found)?;
     // SAFETY: the buffers are as long as what goes into them, `found` is 0 or 1, and the stream is
     // synchronized before anything is read.
-    unsafe {
-        download(to_values, values.unwrap_or_default(), &cuda.stream)?;
-        download(to_found, found, &cuda.stream)?;
-    }
-    cuda.stream.synchronize()
+    let begun = unsafe {
+        download(to_values, values.unwrap_or_default(), &cuda.stream)
+            .and_then(|()| download(to_found, found, &cuda.stream))
+    };
+    // Whatever was begun must be done before the caller has its memory back.
+    cuda.stream.synchronize().and(begun)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cudarc::driver::result;
+use cudarc::driver::{result, sys};
 
 use super::ffi::Address;
 use super::gpu::check;
@@ -18,6 +18,8 @@ pub(crate) struct Buffer {
     stream: Stream,
     _reserved: Option<Reserved>,
     bytes: u64,
+    /// Whether it is a graph's, which gives it back itself.
+    captured: bool,
 }
 
 impl Buffer {
@@ -32,7 +34,8 @@ impl Buffer {
     /// The same for what is the caller's: answers, and keys on their way in.
     pub fn uncounted(bytes: u64, stream: &Stream) -> Result<Self, Error> {
         let address = if bytes == 0 { 0 } else { stream.gpu().alloc(bytes, stream)? };
-        Ok(Buffer { address, stream: stream.clone(), _reserved: None, bytes })
+        let captured = stream.is_capturing()?;
+        Ok(Buffer { captured, address, stream: stream.clone(), _reserved: None, bytes })
     }
 
     /// A copy of the host's data. The data may change as soon as this returns.
@@ -53,11 +56,13 @@ impl Buffer {
             return Ok(());
         }
         let _entered = self.stream.gpu().enter()?;
-        // SAFETY: the buffer is as long as the data, and the copy is on the buffer's own stream. The
-        // data is pageable memory, which the driver has read when it returns.
+        // SAFETY: the buffer is as long as the data, and the copy is on the buffer's own stream. Of
+        // pageable memory the driver keeps a copy of its own when it returns; other memory is waited
+        // for below.
         check("cuMemcpyHtoDAsync", unsafe {
             result::memcpy_htod_async(self.address, data, self.stream.raw())
-        })
+        })?;
+        if is_pinned(data) { self.stream.synchronize() } else { Ok(()) }
     }
 
     /// Sets a stretch of the buffer to zeros.
@@ -82,9 +87,20 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.address != 0 {
-            self.stream.gpu().free(self.address, &self.stream);
+            self.stream.gpu().free(self.address, &self.stream, self.captured);
         }
     }
+}
+
+/// Whether the driver knows this memory of the host's, and so reads it when it likes.
+fn is_pinned<T>(data: &[T]) -> bool {
+    let mut kind = 0u32;
+    let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    // SAFETY: the attribute is a 32-bit number; the pointer is only looked up, whatever it is.
+    let found = unsafe {
+        sys::cuPointerGetAttribute((&raw mut kind).cast(), attribute, data.as_ptr() as Address)
+    };
+    found == sys::CUresult::CUDA_SUCCESS
 }
 
 /// Copies from the GPU into the host's memory, which is filled once the stream is synchronized.

@@ -111,12 +111,14 @@ pub(crate) fn answer<B: OrderedKey>(
     fill(cuda, view, &ranges)?;
     // SAFETY: the buffers are as long as what goes into them, and the stream is synchronized before
     // anything is read.
-    unsafe {
-        download(out_keys.address(), &mut keys[..total], &cuda.stream)?;
+    let begun = unsafe {
         let values = values.unwrap_or_default();
-        download(out_values.address(), &mut values[..wanted as usize], &cuda.stream)?;
-    }
-    cuda.stream.synchronize()
+        let values = &mut values[..wanted as usize];
+        download(out_keys.address(), &mut keys[..total], &cuda.stream)
+            .and_then(|()| download(out_values.address(), values, &cuda.stream))
+    };
+    // Whatever was begun must be done before the caller has its memory back.
+    cuda.stream.synchronize().and(begun)
 }
 
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());

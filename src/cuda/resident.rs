@@ -253,10 +253,10 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     }
 
     /// The dictionary as a kernel of one's own sees it: see [`View`].
-    pub fn view(&self) -> Result<View<'a>, Error> {
+    pub fn view(&self) -> Result<View<'a, K, V>, Error> {
         let reading = self.store.cuda().read(self.store.runs().iter())?;
         let raw = Box::new(ffi::View::new(self.store.runs().iter().map(Run::view)));
-        Ok(View { raw, _reading: reading })
+        Ok(View { raw, _reading: reading, types: PhantomData })
     }
 
     fn ask(
@@ -265,6 +265,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         query: impl FnOnce(&Cuda, &ffi::View) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (cuda, runs) = (self.store.cuda(), self.store.runs());
+        let _entered = cuda.gpu().enter()?;
         let reading = cuda.read(runs.iter())?;
         query(cuda, &ffi::View::new(runs.iter().map(Run::view)))?;
         reading.end()?;
@@ -310,6 +311,7 @@ impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
     ) -> Result<(), Error> {
         check_lengths(("keys", keys.len()), ("values", values.len()))?;
         let cuda = self.store.cuda().clone();
+        let _entered = cuda.gpu().enter()?;
         let lent = Lent::new(&cuda);
         let (inserts, delete_count) = (keys.len() as u64, deletes.len() as u64);
         let (keys, deletes) = (lent.keys(keys)?, lent.keys(deletes)?);
@@ -331,12 +333,17 @@ impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
 /// Its key type is `uint32_t` or `uint64_t`; `include/gpulsm/keys.cuh` maps other keys to those. Its
 /// value type is any of the same size and alignment: `gpulsm::Nothing`, `uint32_t`, `uint64_t`,
 /// `ulonglong2`, or a structure.
-pub struct View<'a> {
+///
+/// Kernels are launched on the GPU of the stream: where that is not GPU 0, call `cudaSetDevice` first.
+/// A crate that depends on this one finds the headers in `DEP_GPULSM_KERNELS_INCLUDE` and nvcc in
+/// `DEP_GPULSM_KERNELS_NVCC` when its build script runs; `examples/own-kernel` shows all of it.
+pub struct View<'a, K, V> {
     raw: Box<ffi::View>,
     _reading: Reading<'a>,
+    types: PhantomData<(K, V)>,
 }
 
-impl View<'_> {
+impl<K: Key, V: Value> View<'_, K, V> {
     /// Where the structure is, in the host's memory.
     pub fn as_ptr(&self) -> *const c_void {
         (&raw const *self.raw).cast()
@@ -424,6 +431,9 @@ impl<'a> Lent<'a> {
     /// Makes the lenders' streams wait for what was done with what they lent.
     fn give_back(&self) -> Result<(), Error> {
         let mut lenders = self.lenders.take().into_iter();
+        if self.cuda.stream.is_capturing()? {
+            return Ok(()); // Nothing is done yet: who launches the graph orders it.
+        }
         lenders.try_for_each(|stream| stream.wait_for(&self.cuda.stream))
     }
 }

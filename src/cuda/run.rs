@@ -64,6 +64,11 @@ impl Layout {
     fn has_marks(&self) -> bool {
         self.end > self.marks
     }
+
+    /// Sectors of marks that there is room for.
+    fn sectors(&self) -> u64 {
+        (self.end - self.marks) / size_of::<ffi::Sector>() as u64
+    }
 }
 
 /// A run that kernels are about to write.
@@ -79,7 +84,6 @@ impl Unwritten {
     pub fn new(cuda: &Cuda, bound: u64, marks: bool) -> Result<Self, Error> {
         let layout = Layout::new(bound, cuda.key_width as u64, cuda.value_width as u64, marks);
         let buffer = Buffer::counted(layout.end, &cuda.family.budget, &cuda.stream)?;
-        buffer.zero(layout.marks, layout.end - layout.marks)?;
         let figures = cuda.gpu().take_figures()?;
         Ok(Unwritten { buffer, layout, bound, figures })
     }
@@ -94,6 +98,7 @@ impl Unwritten {
             inner: at(self.layout.inner),
             outer: at(self.layout.outer),
             head: self.buffer.address(),
+            sectors: self.layout.sectors(),
             figures: self.figures.address(),
         }
     }
@@ -161,6 +166,11 @@ impl Run {
         })
     }
 
+    /// Waits until every entry is there.
+    pub(crate) fn wait_until_written(&self) -> Result<(), Error> {
+        self.0.written.synchronize()
+    }
+
     /// Makes what is put on the stream from now on happen after the run is written.
     pub(crate) fn before_reading(&self, stream: &Stream) -> Result<(), Error> {
         if self.0.home == *stream { Ok(()) } else { stream.wait(&self.0.written) }
@@ -208,13 +218,15 @@ impl Drop for Parts {
         };
         // Other streams may still be reading. The home stream must not wait for them, for its next
         // batch is none of their business: a stream of its own does, and gives the memory back.
-        let Ok(last) = Stream::on(self.home.gpu()) else {
-            return;
-        };
-        let waits = readers.drain(..).all(|(_, done)| last.wait(&done).is_ok())
-            && last.wait_for(&self.home).is_ok();
-        if waits {
-            buffer.outlive(&last);
+        let last = Stream::on(self.home.gpu()).and_then(|last| {
+            readers.iter().try_for_each(|(_, done)| last.wait(done))?;
+            last.wait_for(&self.home)?;
+            Ok(last)
+        });
+        match last {
+            Ok(last) => buffer.outlive(&last),
+            // Where there is none to be had, the host waits.
+            Err(_) => readers.iter().for_each(|(_, done)| drop(done.synchronize())),
         }
     }
 }

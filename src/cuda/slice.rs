@@ -37,6 +37,7 @@ pub struct DeviceVec<T> {
 impl<T: Pod> DeviceVec<T> {
     /// `len` zeros.
     pub fn zeroed(stream: &Stream, len: usize) -> Result<Self, Error> {
+        stream.refuse_capture()?;
         let bytes = crate::error::bytes_of::<T>(len);
         let buffer = Buffer::uncounted(bytes, stream)?;
         buffer.zero(0, bytes)?;
@@ -45,6 +46,7 @@ impl<T: Pod> DeviceVec<T> {
 
     /// A copy of the host's data.
     pub fn from_slice(stream: &Stream, data: &[T]) -> Result<Self, Error> {
+        stream.refuse_capture()?;
         let buffer = Buffer::upload(data, stream)?;
         Ok(DeviceVec { buffer, len: data.len(), stream: stream.clone(), items: PhantomData })
     }
@@ -57,6 +59,7 @@ impl<T: Pod> DeviceVec<T> {
     /// Copies the host's data over the beginning of the vector.
     pub fn write(&mut self, data: &[T]) -> Result<(), Error> {
         check_buffer("self", self.len, data.len())?;
+        self.stream.refuse_capture()?;
         self.buffer.write(data)
     }
 
@@ -107,6 +110,11 @@ impl<T: Pod> DeviceVec<T> {
     /// Where it begins in the GPU's memory.
     pub fn as_ptr(&self) -> *const T {
         self.as_slice().as_ptr()
+    }
+
+    /// The same, to be written.
+    pub fn as_mut_ptr(&mut self) -> *mut T {
+        self.as_ptr().cast_mut()
     }
 }
 
@@ -234,6 +242,11 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
+    }
+
+    /// Where it begins in the GPU's memory.
+    pub fn as_mut_ptr(&mut self) -> *mut T {
+        self.0.as_ptr().cast_mut()
     }
 
     /// The same, to be read.

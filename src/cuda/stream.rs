@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUstreamCaptureStatus};
 
-use super::gpu::{Gpu, check};
+use super::gpu::{EventAt, Gpu, check};
 use crate::device::Device;
 use crate::error::Error;
 
@@ -46,8 +46,10 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// `raw` is a `cudaStream_t` or `CUstream` of the device's primary context, and is not destroyed
-    /// while a clone of this, or a dictionary, snapshot or vector that was given one, is alive.
+    /// `raw` is a `cudaStream_t` or `CUstream` of the device's primary context, other than
+    /// `cudaStreamPerThread`, which is not one stream but many. It is not destroyed while a clone of
+    /// this is alive, or a dictionary, snapshot or vector that was given one, or anything made from
+    /// those, on whatever stream.
     pub unsafe fn from_raw(device: Device, raw: *mut c_void) -> Result<Self, Error> {
         Ok(Stream(Arc::new(Parts { gpu: device.gpu()?, raw: raw.cast(), owned: false })))
     }
@@ -74,7 +76,17 @@ impl Stream {
         if self == other {
             return Ok(());
         }
-        self.wait(&Event::record(other)?)
+        match (self.is_capturing()?, other.is_capturing()?) {
+            // A graph can't wait for what is outside of it: the host does, before the graph is there.
+            (true, false) => Event::record(other)?.synchronize(),
+            (false, true) => Err(Error::Capturing),
+            _ => self.wait(&Event::record(other)?),
+        }
+    }
+
+    /// An error if calls are recorded into a graph: what can't be part of one is not begun.
+    pub(crate) fn refuse_capture(&self) -> Result<(), Error> {
+        if self.is_capturing()? { Err(Error::Capturing) } else { Ok(()) }
     }
 
     pub(crate) fn gpu(&self) -> &'static Gpu {
@@ -87,15 +99,11 @@ impl Stream {
 
     /// What is put on this stream from now on happens after the event.
     pub(crate) fn wait(&self, event: &Event) -> Result<(), Error> {
-        if self.is_capturing()? {
-            // A graph can't wait for what is outside of it: the host does, before the graph is there.
-            return event.synchronize();
-        }
         let _entered = self.0.gpu.enter()?;
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: stream and event are alive.
         check("cuStreamWaitEvent", unsafe {
-            result::stream::wait_event(self.0.raw, event.raw, flags)
+            result::stream::wait_event(self.0.raw, event.at.0, flags)
         })
     }
 
@@ -135,22 +143,17 @@ impl Drop for Parts {
 /// A point on a stream that other streams, and the host, can wait for.
 pub(crate) struct Event {
     gpu: &'static Gpu,
-    raw: sys::CUevent,
+    at: EventAt,
 }
-
-// SAFETY: the driver's events may be used from any thread.
-unsafe impl Send for Event {}
-// SAFETY: as above.
-unsafe impl Sync for Event {}
 
 impl Event {
     /// The end of what is on the stream now.
     pub fn record(stream: &Stream) -> Result<Self, Error> {
-        let _entered = stream.0.gpu.enter()?;
-        let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
-        let event = Event { gpu: stream.0.gpu, raw: check("cuEventCreate", raw)? };
+        let gpu = stream.0.gpu;
+        let _entered = gpu.enter()?;
+        let event = Event { gpu, at: gpu.take_event()? };
         // SAFETY: event and stream are alive.
-        check("cuEventRecord", unsafe { result::event::record(event.raw, stream.0.raw) })?;
+        check("cuEventRecord", unsafe { result::event::record(event.at.0, stream.0.raw) })?;
         Ok(event)
     }
 
@@ -158,15 +161,12 @@ impl Event {
     pub fn synchronize(&self) -> Result<(), Error> {
         let _entered = self.gpu.enter()?;
         // SAFETY: the event is alive.
-        check("cuEventSynchronize", unsafe { result::event::synchronize(self.raw) })
+        check("cuEventSynchronize", unsafe { result::event::synchronize(self.at.0) })
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if let Ok(_entered) = self.gpu.enter() {
-            // SAFETY: nobody has the event any more; streams that wait for it go on doing so.
-            unsafe { result::event::destroy(self.raw) }.ok();
-        }
+        self.gpu.return_event(self.at);
     }
 }

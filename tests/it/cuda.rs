@@ -233,6 +233,46 @@ fn bad_arguments_are_named_and_change_nothing() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
+fn what_can_not_be_part_of_a_graph_is_refused_and_memory_waits_for_its_end() {
+    let stream = Stream::new(device()).unwrap();
+    let other = Stream::new(device()).unwrap();
+    let mut d = Dictionary::<u32, u32>::builder().stream(&stream).build().unwrap();
+    d.insert(&[1, 2, 3], &[10, 20, 30]).unwrap();
+    let keys = DeviceVec::from_slice(&stream, &[1u32, 2]).unwrap();
+    let mut found = DeviceVec::<u8>::zeroed(&other, 2).unwrap();
+    let old = DeviceVec::from_slice(&stream, &[0u8; 1000]).unwrap();
+    // SAFETY: the stream is alive, and nothing is captured that is not alive at the end.
+    unsafe {
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        with_context(|| result::stream::begin_capture(stream.as_raw().cast(), mode).unwrap());
+    }
+    assert_eq!(d.insert(&[4], &[40]), Err(Error::Capturing));
+    assert_eq!(d.resident_mut().unwrap().delete((&keys).into()), Err(Error::Capturing));
+    assert_eq!(d.lookup(&[1]), Err(Error::Capturing));
+    assert_eq!(DeviceVec::from_slice(&stream, &[1u32]).map(drop), Err(Error::Capturing));
+    d.resident().unwrap().contains((&keys).into(), (&mut found).into()).unwrap();
+    drop(old);
+    // SAFETY: as above.
+    with_context(|| unsafe { result::stream::end_capture(stream.as_raw().cast()) }).unwrap();
+    d.insert(&[4], &[40]).unwrap();
+    assert_eq!(d.lookup(&[1, 4]).unwrap(), [Some(10), Some(40)]);
+    assert_eq!(d.len(), Ok(4));
+}
+
+/// Calls CUDA's own functions, which want a current context.
+fn with_context<T>(call: impl FnOnce() -> T) -> T {
+    // SAFETY: the primary context is retained for good.
+    unsafe {
+        let context = result::primary_ctx::retain(result::device::get(0).unwrap()).unwrap();
+        result::ctx::set_current(context).unwrap();
+        let answer = call();
+        result::ctx::set_current(std::ptr::null_mut()).unwrap();
+        answer
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
 fn ranges_without_room_write_offsets_and_no_pair() {
     let stream = Stream::new(device()).unwrap();
     let keys: Vec<u32> = (0..100).collect();
@@ -330,6 +370,12 @@ fn queries_can_be_captured_into_a_graph() {
     let mut out_values = DeviceVec::<u32>::zeroed(&stream, 100_000).unwrap();
     let ends = DeviceVec::from_slice(&stream, &[10u32, 20, 7_100, u32::MAX]).unwrap();
     stream.synchronize().unwrap();
+    // What follows uses CUDA's own functions, which want a current context.
+    // SAFETY: the primary context is retained for good.
+    unsafe {
+        let context = result::primary_ctx::retain(result::device::get(0).unwrap()).unwrap();
+        result::ctx::set_current(context).unwrap();
+    }
 
     // SAFETY: the stream is alive, and what is captured outlives the graph.
     let graph = unsafe {
@@ -394,15 +440,27 @@ fn taking_in_a_batch_does_not_wait_for_the_gpu() {
         Dictionary::<u32, u32>::builder().stream(&stream).batch_size(1 << 16).build().unwrap();
     let keys: Vec<u32> = (0..1u32 << 16).map(|i| i.wrapping_mul(0x9e37_79b1)).collect();
     let on_gpu = DeviceVec::from_slice(&stream, &keys).unwrap();
-    d.resident_mut().unwrap().insert((&on_gpu).into(), (&on_gpu).into()).unwrap();
+    // Every kernel has been launched once before, for the first time may take longer.
+    for _ in 0..4 {
+        d.resident_mut().unwrap().insert((&on_gpu).into(), (&on_gpu).into()).unwrap();
+    }
+    d.cleanup().unwrap();
     d.synchronize().unwrap();
     // The stream is blocked until the host lets it go on: a call that waited would never return.
     static GO: AtomicBool = AtomicBool::new(false);
+    struct Go;
+    impl Drop for Go {
+        fn drop(&mut self) {
+            GO.store(true, Ordering::Release);
+        }
+    }
     unsafe extern "C" fn wait(_: *mut std::ffi::c_void) {
         while !GO.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
     }
+    // Whatever happens here, the stream goes on in the end.
+    let go = Go;
     // SAFETY: the function uses nothing of CUDA and ends once the batches are in.
     unsafe {
         result::stream::launch_host_function(stream.as_raw().cast(), wait, std::ptr::null_mut())
@@ -411,7 +469,7 @@ fn taking_in_a_batch_does_not_wait_for_the_gpu() {
     for _ in 0..2 {
         d.resident_mut().unwrap().insert((&on_gpu).into(), (&on_gpu).into()).unwrap();
     }
-    GO.store(true, Ordering::Release);
+    drop(go);
     d.synchronize().unwrap();
     d.validate().unwrap();
     assert_eq!(
@@ -476,14 +534,5 @@ fn a_dictionary_gives_its_memory_back() {
 
 /// Bytes free on the GPU.
 fn free_memory() -> u64 {
-    let gpu = result::device::get(0).unwrap();
-    // SAFETY: the context is there already, and is made current for this one call.
-    unsafe {
-        let context = result::primary_ctx::retain(gpu).unwrap();
-        result::ctx::set_current(context).unwrap();
-        let (free, _) = result::mem_get_info().unwrap();
-        result::ctx::set_current(std::ptr::null_mut()).unwrap();
-        result::primary_ctx::release(gpu).unwrap();
-        free as u64
-    }
+    with_context(|| result::mem_get_info().unwrap().0 as u64)
 }

@@ -1,0 +1,65 @@
+// Marks of a batch that went straight into a run: its entries are all live, and stay where they are.
+#include "dispatch.cuh"
+#include "emit.cuh"
+
+namespace gpulsm {
+
+__global__ void __launch_bounds__(THREADS)
+mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Figures* figures) {
+    __shared__ Tally<ITEMS> tally;
+    constexpr uint64_t TILE = THREADS * ITEMS;
+    uint64_t first = chain.take_tile(tally.index) * TILE, len = head->len;
+    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+
+    // A warp's entries make a word of each plane.
+    unsigned live[ITEMS], shadow[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        uint64_t position = first + i * THREADS + threadIdx.x;
+        bool here = position < len;
+        live[i] = __ballot_sync(~0u, here);
+        shadow[i] = __ballot_sync(~0u, here && shadows[position] != 0);
+        if (lane == 0) tally.counts[i * WARPS + warp] = pack_counts(live[i], live[i], shadow[i]);
+    }
+    __syncthreads();
+    if (warp == 0) {
+        Totals mine = unpack_counts(add_up(tally.counts));
+        Totals before = chain.look_back(tally.index, mine);
+        if (lane == 0) tally.before = before;
+        if (lane == 0 && chain.is_last(tally.index)) {
+            head->sum = before.sum + mine.sum;
+            tell(figures, *head);
+        }
+    }
+    __syncthreads();
+
+    // Whole sectors are written, past the last entry too: that is where sums of everything are read.
+    uint64_t words = (len / SECTOR + 1) * (SECTOR / 32);
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        uint64_t word = (first + i * THREADS) / 32 + warp;
+        if (lane != 0 || word >= words) continue;
+        Sector& sector = marks[word / 3];
+        sector.live[word % 3] = live[i];
+        sector.shadow[word % 3] = shadow[i];
+        if (word % 3 == 0) sector.sum = tally.before.sum + unpack_counts(tally.counts[i * WARPS + warp]).sum;
+    }
+}
+
+uint64_t mark_tiles(uint64_t bound) { return (bound + SECTOR) / (THREADS * ITEMS) + 1; }
+
+}  // namespace gpulsm
+
+using namespace gpulsm;
+
+/// Bytes of zeros that `gpulsm_mark` wants.
+extern "C" uint64_t gpulsm_mark_scratch(uint64_t bound) { return Chain::bytes_for(mark_tiles(bound)); }
+
+/// Marks the entries of a run, at most `bound`, from a byte each that says whether they shadow an
+/// older one.
+GPULSM_EXPORT gpulsm_mark(const uint8_t* shadows, uint64_t bound, void* zeros, const Output<char, char>* out,
+                          cudaStream_t stream) {
+    unsigned tiles = static_cast<unsigned>(mark_tiles(bound));
+    mark_kernel<<<tiles, THREADS, 0, stream>>>(shadows, Chain(zeros, tiles), out->marks, out->head, out->figures);
+    return cudaGetLastError();
+}
