@@ -23,51 +23,36 @@ class Chain {
 public:
     /// Over `bytes_for(tiles)` bytes of zeros.
     Chain(void* zeros, uint64_t tiles)
-        : tiles_(tiles), slots_(static_cast<ulonglong2*>(zeros)), ticket_(reinterpret_cast<unsigned*>(slots_ + 2 * tiles)) {}
+        : tiles_(tiles), slots_(static_cast<ulonglong2*>(zeros)) {}
 
-    static uint64_t bytes_for(uint64_t tiles) { return tiles * 2 * sizeof(ulonglong2) + sizeof(unsigned); }
+    static uint64_t bytes_for(uint64_t tiles) { return tiles * 2 * sizeof(ulonglong2); }
 
-    /// The tile of this block, the same for all its threads. A tile starts only after all before it
-    /// have, so that none is waited for in vain. `shared` is a word of shared memory.
-    __device__ unsigned take_tile(unsigned& shared) {
-        if (threadIdx.x == 0) shared = atomicAdd(ticket_, 1u);
-        __syncthreads();
-        return shared;
-    }
+    /// The tile of this block. Blocks start in the order of their numbers (CUB relies on that too), so
+    /// that no tile is waited for in vain.
+    static __device__ unsigned tile() { return blockIdx.x; }
 
-    __device__ bool is_last(uint64_t tile) const { return tile == tiles_ - 1; }
+    __device__ bool is_last() const { return tile() == tiles_ - 1; }
 
     /// Publishes what this tile adds up to and returns what all tiles before it do. Called by one
     /// whole warp; the answer is the same in every lane.
-    __device__ Totals look_back(uint64_t tile, const Totals& mine) {
+    __device__ Totals look_back(const Totals& mine) {
         unsigned lane = threadIdx.x % 32;
-        if (lane == 0) publish(tile, mine, OWN);
+        if (lane == 0) publish(tile(), mine, OWN);
         Totals before = {0, 0, 0, 0};
-        // Each lane looks at a few tiles, the first lane at the nearest.
-        for (int64_t nearest = static_cast<int64_t>(tile) - 1; nearest >= 0; nearest -= 32 * EACH) {
+        // Each lane looks at a tile, the first lane at the nearest.
+        for (int64_t nearest = static_cast<int64_t>(tile()) - 1; nearest >= 0; nearest -= 32) {
             Totals part = {0, 0, 0, 0};
-            bool complete = false;
-#pragma unroll
-            for (int i = 0; i < EACH; i++) {
-                int64_t other = nearest - static_cast<int64_t>(lane * EACH + i);
-                if (other < 0 || complete) continue;
-                Totals theirs;
-                complete = wait_for(other, theirs) == UP_TO;
-                part = theirs + part;
-            }
-            unsigned ends = __ballot_sync(~0u, complete);
+            int64_t other = nearest - lane;
+            unsigned ends = __ballot_sync(~0u, other >= 0 && wait_for(other, part) == UP_TO);
             if (ends != 0 && lane > __ffs(ends) - 1) part = {0, 0, 0, 0};
             before = sum_of_warp(part) + before;
             if (ends != 0) break;
         }
-        if (lane == 0) publish(tile, before + mine, UP_TO);
+        if (lane == 0) publish(tile(), before + mine, UP_TO);
         return before;
     }
 
 private:
-    /// Tiles that a lane looks at in one go.
-    static constexpr int EACH = 4;
-
     /// What a slot holds: nothing yet, what its tile adds up to, or what all up to it do.
     enum : unsigned { NONE, OWN, UP_TO };
 
@@ -122,7 +107,6 @@ private:
 
     uint64_t tiles_;
     ulonglong2* slots_;
-    unsigned* ticket_;
 };
 
 }  // namespace gpulsm

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include <type_traits>
+
 #include "../include/gpulsm/view.cuh"
 
 namespace gpulsm {

@@ -54,13 +54,13 @@ struct Tally {
     // how many shadow an older one; 20 bits each. Then the sums before.
     uint64_t counts[PER_THREAD * WARPS];
     Totals before;
-    unsigned index;
     unsigned last_place;
+    bool is_whole;  // Every entry of a full tile is kept.
 };
 
 __device__ __forceinline__ uint64_t pack_counts(unsigned keep, unsigned live, unsigned shadow) {
-    return static_cast<uint64_t>(__popc(keep)) | static_cast<uint64_t>(__popc(keep & live)) << 20 |
-           static_cast<uint64_t>(__popc(keep & shadow)) << 40;
+    return static_cast<uint64_t>(__popc(keep)) | static_cast<uint64_t>(__popc(live)) << 20 |
+           static_cast<uint64_t>(__popc(shadow)) << 40;
 }
 
 /// Counts as totals; the last key is still to be told.
@@ -77,7 +77,7 @@ __device__ uint64_t add_up(uint64_t (&counts)[COUNT]) {
     for (int start = 0; start < COUNT; start += 32) {
         bool mine = start + lane < COUNT;
         uint64_t own = mine ? counts[start + lane] : 0, sum = own;
-        for (int step = 1; step < 32; step *= 2) {
+        for (unsigned step = 1; step < 32; step *= 2) {
             uint64_t other = __shfl_up_sync(~0u, sum, step);
             if (lane >= step) sum += other;
         }
@@ -87,23 +87,32 @@ __device__ uint64_t add_up(uint64_t (&counts)[COUNT]) {
     return before;
 }
 
-/// Sets the marks of entries that lie together from `first` on, at most 32, one of each lane's.
-__device__ __forceinline__ void set_marks(Sector* marks, uint64_t first, uint64_t position, bool live, bool shadow) {
-    // They fall into one word of each plane or into two: lanes 0 to 3 see to one each.
-    unsigned bit = 1u << position % 32;
-    bool second = position / 32 != first / 32;
-    unsigned words[4] = {
-        __reduce_or_sync(~0u, live && !second ? bit : 0),
-        __reduce_or_sync(~0u, shadow && !second ? bit : 0),
-        __reduce_or_sync(~0u, live && second ? bit : 0),
-        __reduce_or_sync(~0u, shadow && second ? bit : 0),
-    };
-    unsigned lane = threadIdx.x % 32;
-    unsigned bits = lane == 0 ? words[0] : lane == 1 ? words[1] : lane == 2 ? words[2] : words[3];
-    if (lane >= 4 || bits == 0) return;
-    uint64_t word = first / 32 + (lane >= 2);
-    Sector& sector = marks[word / 3];
-    atomicOr((lane % 2 ? sector.shadow : sector.live) + word % 3, bits);
+/// Sets the bits of a plane of marks from entry `first` on: at most 32, in one word or in two.
+__device__ __forceinline__ void set_bits(Sector* marks, bool shadow, uint64_t first, unsigned low, unsigned high) {
+    uint64_t word = first / 32;
+    Sector &one = marks[word / 3], &other = marks[(word + 1) / 3];
+    if (low != 0) atomicOr((shadow ? one.shadow : one.live) + word % 3, low);
+    if (high != 0) atomicOr((shadow ? other.shadow : other.live) + (word + 1) % 3, high);
+}
+
+/// Sets the marks of the entries that a warp keeps, which lie together from `first` on.
+__device__ __forceinline__ void set_marks(Sector* marks, uint64_t first, uint64_t position, unsigned keep,
+                                          unsigned lives, unsigned shadows) {
+    unsigned lane = threadIdx.x % 32, offset = first % 32;
+    unsigned mine = lane == 0 ? lives : shadows;
+    unsigned low = mine << offset, high = offset == 0 ? 0 : mine >> (32 - offset);
+    if (keep != ~0u) {
+        // Some are not kept: the others move together.
+        bool second = position / 32 != first / 32;
+        unsigned bit = 1u << position % 32;
+        unsigned live = lives >> lane & 1 ? bit : 0, shadow = shadows >> lane & 1 ? bit : 0;
+        unsigned live_low = __reduce_or_sync(~0u, second ? 0 : live), live_high = __reduce_or_sync(~0u, second ? live : 0);
+        unsigned shadow_low = __reduce_or_sync(~0u, second ? 0 : shadow);
+        unsigned shadow_high = __reduce_or_sync(~0u, second ? shadow : 0);
+        low = lane == 0 ? live_low : shadow_low;
+        high = lane == 0 ? live_high : shadow_high;
+    }
+    if (lane < 2) set_bits(marks, lane == 1, first, low, high);
 }
 
 /// What only the last tile knows: lengths, the last fences, what fills up the last nodes.
@@ -126,8 +135,8 @@ __device__ void finish(const Totals& all, const Output<Key, Value>& out) {
 }
 
 /// Writes the kept entries of a tile, whose keys lie sorted in shared memory. `value_of(place)` is the
-/// value of the entry at a place of the tile.
-template <int PER_THREAD, class Key, class Value, class ValueOf>
+/// value of the entry at a place of the tile. Without marks every entry is new.
+template <bool MARKS, int PER_THREAD, class Key, class Value, class ValueOf>
 __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate, Chain& chain,
                      const Output<Key, Value>& out, ValueOf value_of) {
     // How many are kept, warp by warp, and which comes last.
@@ -136,52 +145,72 @@ __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
-        unsigned keep = __ballot_sync(~0u, fate.keep >> i & 1);
-        unsigned live = __ballot_sync(~0u, fate.live >> i & 1), shadow = __ballot_sync(~0u, fate.shadow >> i & 1);
-        if (lane == 0) {
-            tally.counts[i * WARPS + warp] = pack_counts(keep, live, shadow);
-            if (keep != 0) atomicMax(&tally.last_place, i * THREADS + warp * 32 + 31 - __clz(keep));
+        unsigned keep = __ballot_sync(~0u, fate.keep >> i & 1), live = keep, shadow = 0;
+        if constexpr (MARKS) {
+            live = __ballot_sync(~0u, fate.live >> i & 1);
+            shadow = __ballot_sync(~0u, fate.shadow >> i & 1);
         }
+        if (lane == 0) tally.counts[i * WARPS + warp] = pack_counts(keep, live, shadow);
+        if (lane == 0 && keep != 0) atomicMax(&tally.last_place, i * THREADS + warp * 32 + 31 - __clz(keep));
     }
     __syncthreads();
+
+    // Values are asked for before the tiles before this one are waited for.
+    Value values[PER_THREAD];
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        if constexpr (sizeof(Value) > 1) {
+            if (fate.keep >> i & 1) values[i] = value_of(i * THREADS + threadIdx.x);
+        }
+    }
 
     // How many are kept before: in this tile, and in those before it.
     if (warp == 0) {
         Totals mine = unpack_counts(add_up(tally.counts));
         mine.last = keys[tally.last_place];
-        Totals before = chain.look_back(tally.index, mine);
+        Totals before = chain.look_back(mine);
         if (lane == 0) tally.before = before;
-        if (chain.is_last(tally.index)) finish(before + mine, out);
+        if (lane == 0) tally.is_whole = mine.kept == PER_THREAD * THREADS;
+        if (chain.is_last()) finish(before + mine, out);
     }
     __syncthreads();
 
     // Written in order, neighbours by neighbours. The first entry of a sector of marks knows the sum
     // that the sector starts from.
+    uint64_t base = tally.before.kept;
+    Key* out_keys = out.keys + base;
+    Value* out_values = out.values + (sizeof(Value) > 1 ? base : 0);
+    unsigned into_node = static_cast<unsigned>(base % (NODE * NODE));
+    bool is_whole = tally.is_whole;
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
-        unsigned up_to = (2u << lane) - 1;  // this lane's bit and those before
-        unsigned keep = __ballot_sync(~0u, fate.keep >> i & 1);
-        if (keep == 0) continue;
-        Totals before = tally.before + unpack_counts(tally.counts[i * WARPS + warp]);
-        bool mine = fate.keep >> i & 1, live = fate.live >> i & 1, shadow = fate.shadow >> i & 1;
-        uint64_t position = before.kept + __popc(keep & up_to) - mine;
-        if (mine) {
-            unsigned place = i * THREADS + threadIdx.x;
-            Key key = keys[place];
-            out.keys[position] = key;
-            if constexpr (sizeof(Value) > 1) out.values[position] = value_of(place);
-            if (out.inner != nullptr && position % NODE == NODE - 1) {
-                out.inner[position / NODE] = key;
-                if (position / NODE % NODE == NODE - 1) out.outer[position / (NODE * NODE)] = key;
+        unsigned keep = ~0u, earlier = (1u << lane) - 1;
+        unsigned first = i * THREADS + warp * 32, place = first + lane;
+        if (!is_whole) {
+            keep = __ballot_sync(~0u, fate.keep >> i & 1);
+            first = static_cast<unsigned>(tally.counts[i * WARPS + warp] & 0xfffff);
+            place = first + __popc(keep & earlier);
+        }
+        bool kept = keep >> lane & 1;
+        if (kept) {
+            Key key = keys[i * THREADS + threadIdx.x];
+            out_keys[place] = key;
+            if constexpr (sizeof(Value) > 1) out_values[place] = values[i];
+            if ((into_node + place) % NODE == NODE - 1 && out.inner != nullptr) {
+                out.inner[(base + place) / NODE] = key;
+                if ((into_node + place) % (NODE * NODE) == NODE * NODE - 1) out.outer[(base + place) / (NODE * NODE)] = key;
             }
         }
-        if (out.marks == nullptr) continue;
-        unsigned lives = __ballot_sync(~0u, mine && live), shadows = __ballot_sync(~0u, mine && shadow);
-        if (mine && position % SECTOR == 0) {
-            unsigned earlier = up_to >> 1;
-            out.marks[position / SECTOR].sum = before.sum + __popc(lives & earlier) - __popc(shadows & earlier);
+        if constexpr (MARKS) {
+            if (keep == 0) continue;
+            unsigned lives = __ballot_sync(~0u, fate.live >> i & 1), shadows = __ballot_sync(~0u, fate.shadow >> i & 1);
+            uint64_t position = base + place;
+            if (kept && position % SECTOR == 0) {
+                int64_t sum = tally.before.sum + unpack_counts(tally.counts[i * WARPS + warp]).sum;
+                out.marks[position / SECTOR].sum = sum + __popc(lives & earlier) - __popc(shadows & earlier);
+            }
+            set_marks(out.marks, base + first, position, keep, lives, shadows);
         }
-        set_marks(out.marks, before.kept, position, mine && live, mine && shadow);
     }
 }
 

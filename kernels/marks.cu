@@ -4,29 +4,33 @@
 
 namespace gpulsm {
 
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 3)
 mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Figures* figures) {
     __shared__ Tally<ITEMS> tally;
     constexpr uint64_t TILE = THREADS * ITEMS;
-    uint64_t first = chain.take_tile(tally.index) * TILE, len = head->len;
+    uint64_t first = Chain::tile() * TILE, len = head->len;
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
     // A warp's entries make a word of each plane.
+    uint8_t bytes[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        uint64_t position = first + i * THREADS + threadIdx.x;
+        bytes[i] = position < len ? shadows[position] : 0;
+    }
     unsigned live[ITEMS], shadow[ITEMS];
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
         uint64_t position = first + i * THREADS + threadIdx.x;
-        bool here = position < len;
-        live[i] = __ballot_sync(~0u, here);
-        shadow[i] = __ballot_sync(~0u, here && shadows[position] != 0);
+        live[i] = __ballot_sync(~0u, position < len);
+        shadow[i] = __ballot_sync(~0u, bytes[i] != 0);
         if (lane == 0) tally.counts[i * WARPS + warp] = pack_counts(live[i], live[i], shadow[i]);
     }
     __syncthreads();
     if (warp == 0) {
-        Totals mine = unpack_counts(add_up(tally.counts));
-        Totals before = chain.look_back(tally.index, mine);
+        Totals mine = unpack_counts(add_up(tally.counts)), before = chain.look_back(mine);
         if (lane == 0) tally.before = before;
-        if (lane == 0 && chain.is_last(tally.index)) {
+        if (lane == 0 && chain.is_last()) {
             head->sum = before.sum + mine.sum;
             tell(figures, *head);
         }

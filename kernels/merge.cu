@@ -38,11 +38,9 @@ struct Sources {
     int count;
 };
 
-/// How many entries a tile may have, and how many it is cut to have.
+/// How many entries a tile may have; it is cut to have `SLACK` fewer.
 template <int PER_THREAD>
 constexpr unsigned TILE = THREADS * PER_THREAD;
-template <int PER_THREAD>
-constexpr unsigned STEP = TILE<PER_THREAD> - SLACK;
 
 /// Where the cut of a tile may be, in every source: nowhere before `start`, and nowhere behind `end`.
 struct Windows {
@@ -182,21 +180,28 @@ __device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int from, i
         if (place >= stop) continue;
         uint32_t firsts = merge_path(keys + start, middle - start, keys + middle, stop - middle, place - start);
         uint32_t a = start + firsts, b = middle + (place - start - firsts);
-        for (; place < min(end, stop); place++) {
-            bool first = b >= stop || (a < middle && keys[a] <= keys[b]);
-            uint32_t taken = first ? a++ : b++;
-            tile.keys[1 - from][place] = keys[taken];
-            tile.items[1 - from][place] = items[taken];
+        constexpr uint32_t LAST = TILE<PER_THREAD> - 1;  // Past the end of a stretch anything may be read.
+        Key key_a = keys[min(a, LAST)], key_b = keys[min(b, LAST)];
+        for (uint32_t until = min(end, stop); place < until; place++) {
+            bool first = b >= stop || (a < middle && key_a <= key_b);
+            tile.keys[1 - from][place] = first ? key_a : key_b;
+            tile.items[1 - from][place] = items[first ? a : b];
+            a += first;
+            b += !first;
+            Key next = keys[min(first ? a : b, LAST)];
+            key_a = first ? next : key_a;
+            key_b = first ? key_b : next;
         }
     }
 }
 
-template <int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(THREADS)
-merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, bool live_only,
-             Chain chain, Output<Key, Value> out) {
+/// Merges a tile. Without marks nothing is older: only live entries are kept.
+template <bool MARKS, int PER_THREAD, class Key, class Value>
+__global__ void __launch_bounds__(THREADS, 3)
+merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain chain,
+             Output<Key, Value> out) {
     __shared__ MergeTile<PER_THREAD, Key, Value> tile;
-    uint64_t index = chain.take_tile(tile.tally.index);
+    uint64_t index = Chain::tile();
     int count = sources.count;
 
     // The part of every source, newest first.
@@ -212,14 +217,24 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
         for (int source = 0; source < count; source++) tile.offset[source + 1] += tile.offset[source];
     }
     __syncthreads();
-    for (int source = 0; source < count; source++) {
-        uint32_t first = tile.offset[source], end = tile.offset[source + 1];
-        const Key* keys = sources.at[source].keys + tile.begin[source];
-        for (uint32_t item = first + threadIdx.x; item < end; item += THREADS) {
-            tile.keys[0][item] = keys[item - first];
-            tile.items[0][item] = static_cast<uint16_t>(item);
-            tile.source[item] = static_cast<uint8_t>(source);
-        }
+    // All keys are asked for before the first is put anywhere.
+    uint32_t here = tile.offset[count];
+    Key mine[PER_THREAD];
+    int source = 0;
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        uint32_t item = i * THREADS + threadIdx.x;
+        if (item >= here) continue;
+        while (tile.offset[source + 1] <= item) source++;
+        tile.source[item] = static_cast<uint8_t>(source);
+        mine[i] = tile.sources[source].keys[tile.begin[source] + item - tile.offset[source]];
+    }
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        uint32_t item = i * THREADS + threadIdx.x;
+        if (item >= here) continue;
+        tile.keys[0][item] = mine[i];
+        tile.items[0][item] = static_cast<uint16_t>(item);
     }
     __syncthreads();
 
@@ -235,7 +250,6 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
 
     // The newest entry of a key says whether it is live, the oldest whether it shadows anything.
     Fate fate;
-    uint32_t here = tile.offset[count];
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         uint32_t place = i * THREADS + threadIdx.x;
@@ -244,14 +258,19 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
         while (oldest + 1 < here && keys[oldest + 1] == keys[place]) oldest++;
         unsigned by = items[place], over = items[oldest];
         bool live = tile.sources[tile.source[by]].live(tile.position(by));
-        bool shadow = !live_only && tile.sources[tile.source[over]].shadow(tile.position(over));
+        bool shadow = MARKS && tile.sources[tile.source[over]].shadow(tile.position(over));
         if (live || shadow) fate.set(i, live, shadow);
     }
-    emit(tile.tally, keys, fate, chain, out, [&](unsigned place) {
+    emit<MARKS>(tile.tally, keys, fate, chain, out, [&](unsigned place) {
         unsigned item = items[place];
         const Source<Key, Value>& from = tile.sources[tile.source[item]];
         return from.kind == Kind::Deletes ? zero<Value>() : value_at(from.values, tile.position(item));
     });
+}
+
+/// Entries for each thread, where there are many: as many as a thread, and shared memory, can hold.
+constexpr int merge_items(int key_width, int value_width) {
+    return key_width == 4 && value_width <= 8 ? MORE_ITEMS : ITEMS;
 }
 
 /// How a merge of so many entries is shared out.
@@ -259,8 +278,10 @@ struct Plan {
     bool few;
     uint64_t step, tiles;
 
-    explicit Plan(uint64_t bound)
-        : few(bound <= FEW_ENTRIES), step(few ? STEP<FEW_ITEMS> : STEP<ITEMS>), tiles((bound + step - 1) / step) {}
+    Plan(int key_width, int value_width, uint64_t bound) : few(bound <= FEW_ENTRIES) {
+        step = THREADS * (few ? FEW_ITEMS : merge_items(key_width, value_width)) - SLACK;
+        tiles = (bound + step - 1) / step;
+    }
 };
 
 }  // namespace gpulsm
@@ -268,19 +289,21 @@ struct Plan {
 using namespace gpulsm;
 
 /// Bytes of zeros that `gpulsm_merge` wants.
-extern "C" uint64_t gpulsm_merge_scratch(uint64_t bound) { return Chain::bytes_for(Plan(bound).tiles); }
+extern "C" uint64_t gpulsm_merge_scratch(int key_width, int value_width, uint64_t bound) {
+    return Chain::bytes_for(Plan(key_width, value_width, bound).tiles);
+}
 
 /// Bytes that `gpulsm_merge` wants for its cuts.
-extern "C" uint64_t gpulsm_merge_cuts(int sources, uint64_t bound) {
-    return (Plan(bound).tiles + 1) * sources * sizeof(uint64_t);
+extern "C" uint64_t gpulsm_merge_cuts(int key_width, int value_width, int sources, uint64_t bound) {
+    return (Plan(key_width, value_width, bound).tiles + 1) * sources * sizeof(uint64_t);
 }
 
 /// Merges sources of at least one and at most `bound` entries; those that end up dead, or shadowing
 /// nothing and dead, are dropped.
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
-                           bool live_only, void* zeros, uint64_t* cuts, const Output<char, char>* out,
+                           void* zeros, uint64_t* cuts, const Output<char, char>* out,
                            cudaStream_t stream) {
-    Plan plan(bound);
+    Plan plan(key_width, value_width, bound);
     unsigned tiles = static_cast<unsigned>(plan.tiles);
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
@@ -290,9 +313,12 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
         cut_kernel<<<tiles + 1, warps * 32, 0, stream>>>(
             reinterpret_cast<const Sources<Key, Nothing>&>(*sources), plan.step, cuts,
             reinterpret_cast<uint4*>(out->marks), marks_len);
-        auto merge = plan.few ? merge_kernel<FEW_ITEMS, Key, Value> : merge_kernel<ITEMS, Key, Value>;
-        merge<<<tiles, THREADS, 0, stream>>>(reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, live_only,
-                                             Chain(zeros, tiles),
+        constexpr int MANY = merge_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
+        bool marks = out->marks != nullptr;
+        auto merge = marks ? plan.few ? merge_kernel<true, FEW_ITEMS, Key, Value> : merge_kernel<true, MANY, Key, Value>
+                     : plan.few ? merge_kernel<false, FEW_ITEMS, Key, Value>
+                                : merge_kernel<false, MANY, Key, Value>;
+        merge<<<tiles, THREADS, 0, stream>>>(reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain(zeros, tiles),
                                              reinterpret_cast<const Output<Key, Value>&>(*out));
         return cudaGetLastError();
     });

@@ -11,15 +11,35 @@ template <class Key, int LANES>
 __global__ void __launch_bounds__(THREADS)
 shadows_kernel(const Key* keys, const uint64_t* len, const __grid_constant__ View<Key, Nothing> older,
                uint8_t* shadows) {
-    uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
+    uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, many = *len;
     uint64_t index = thread / LANES;
-    bool here = index < *len;
+    bool here = index < many;
     Key key = here ? keys[index] : 0;
+
+    // The keys are sorted, so those of a block lie near each other: two threads for each run find
+    // between which outer fences. (With several threads for a key there are too few to be worth it.)
+    constexpr bool NEAR = LANES == 1;
+    __shared__ uint32_t window[NEAR ? MAX_RUNS : 1][2];
+    if (NEAR && threadIdx.x < 2 * older.count) {
+        const Run<Key, Nothing>& run = older.runs[threadIdx.x / 2];
+        uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS), end = threadIdx.x % 2;
+        Key edge = keys[min(first + end * (THREADS - 1), many - 1)];
+        window[threadIdx.x / 2][end] = lower_bound(run.outer, outer_fences(length(run)), edge);
+    }
+    if (NEAR) __syncthreads();
+
     int worth = 0;
     for (unsigned at = thread % LANES; here && at < older.count; at += LANES) {
         const Run<Key, Nothing>& run = older.runs[at];
-        uint64_t position = lower_bound(run, key);
-        if (position < length(run) && __ldg(run.keys + position) == key) {
+        uint64_t position, entries = length(run);
+        if constexpr (NEAR) {
+            uint32_t from = window[at][0], to = window[at][1];
+            uint32_t outer = from + lower_bound(run.outer + from, to - from, key);
+            position = outer == outer_fences(entries) ? entries : lower_bound_below(run, key, outer);
+        } else {
+            position = lower_bound(run, key);
+        }
+        if (position < entries && __ldg(run.keys + position) == key) {
             worth += is_live(run.marks, position) - is_shadow(run.marks, position);
         }
     }

@@ -8,17 +8,28 @@ namespace gpulsm {
 
 /// Keeps the last of equal keys of a sorted batch.
 template <int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, sizeof(Value) > 8 ? 3 : 4)
 order_kernel(const Key* keys, const Value* values, uint64_t len, Chain chain, Output<Key, Value> out) {
     constexpr unsigned TILE = THREADS * PER_THREAD;
     __shared__ Tally<PER_THREAD> tally;
     __shared__ Key tile[TILE + 1];
-    uint64_t first = static_cast<uint64_t>(chain.take_tile(tally.index)) * TILE;
+    uint64_t first = static_cast<uint64_t>(Chain::tile()) * TILE;
     unsigned here = static_cast<unsigned>(min(static_cast<uint64_t>(TILE), len - first));
 
-    // The keys of the tile, and the one after.
+    // The keys of the tile, and the one after; all are asked for before the first is put anywhere.
     unsigned seen = static_cast<unsigned>(min(static_cast<uint64_t>(TILE + 1), len - first));
-    for (unsigned place = threadIdx.x; place < seen; place += THREADS) tile[place] = keys[first + place];
+    Key mine[PER_THREAD];
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned place = i * THREADS + threadIdx.x;
+        if (place < here) mine[i] = keys[first + place];
+    }
+    if (threadIdx.x == 0 && seen > here) tile[here] = keys[first + here];
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned place = i * THREADS + threadIdx.x;
+        if (place < here) tile[place] = mine[i];
+    }
     __syncthreads();
 
     Fate fate;
@@ -27,12 +38,15 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, Chain chain, Ou
         unsigned place = i * THREADS + threadIdx.x;
         if (place < here && (place + 1 == seen || tile[place] != tile[place + 1])) fate.set(i, true, false);
     }
-    emit(tally, tile, fate, chain, out, [&](unsigned place) { return value_at(values, first + place); });
+    emit<false>(tally, tile, fate, chain, out, [&](unsigned place) { return value_at(values, first + place); });
 }
 
+/// Entries for each thread, where there are many: as many as a thread can hold.
+constexpr int order_items(int key_width, int value_width) { return key_width + value_width <= 8 ? MOST_ITEMS : ITEMS; }
+
 /// How many tiles a batch of so many updates is ordered in.
-uint64_t order_tiles(uint64_t len) {
-    uint64_t tile = THREADS * (len <= FEW_ENTRIES ? FEW_ITEMS : ITEMS);
+uint64_t order_tiles(int key_width, int value_width, uint64_t len) {
+    uint64_t tile = THREADS * (len <= FEW_ENTRIES ? FEW_ITEMS : order_items(key_width, value_width));
     return (len + tile - 1) / tile;
 }
 
@@ -65,7 +79,9 @@ GPULSM_EXPORT gpulsm_sort(int key_width, int value_width, void* temp, size_t* te
 }
 
 /// Bytes of zeros that `gpulsm_order` wants for a batch.
-extern "C" uint64_t gpulsm_order_scratch(uint64_t len) { return Chain::bytes_for(order_tiles(len)); }
+extern "C" uint64_t gpulsm_order_scratch(int key_width, int value_width, uint64_t len) {
+    return Chain::bytes_for(order_tiles(key_width, value_width, len));
+}
 
 /// Orders a sorted batch of at least one key.
 GPULSM_EXPORT gpulsm_order(int key_width, int value_width, const void* keys, const void* values, uint64_t len,
@@ -73,8 +89,9 @@ GPULSM_EXPORT gpulsm_order(int key_width, int value_width, const void* keys, con
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        unsigned tiles = static_cast<unsigned>(order_tiles(len));
-        auto order = len <= FEW_ENTRIES ? order_kernel<FEW_ITEMS, Key, Value> : order_kernel<ITEMS, Key, Value>;
+        constexpr int MANY = order_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
+        unsigned tiles = static_cast<unsigned>(order_tiles(key_width, value_width, len));
+        auto order = len <= FEW_ENTRIES ? order_kernel<FEW_ITEMS, Key, Value> : order_kernel<MANY, Key, Value>;
         order<<<tiles, THREADS, 0, stream>>>(static_cast<const Key*>(keys), static_cast<const Value*>(values), len,
                                              Chain(zeros, tiles),
                                              reinterpret_cast<const Output<Key, Value>&>(*out));

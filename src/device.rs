@@ -278,6 +278,18 @@ mod tests {
     }
 
     #[test]
+    fn the_best_device_is_a_gpu_where_there_is_one() {
+        match Device::cuda(0) {
+            Ok(gpu) => assert_eq!((Device::best(), gpu.to_string()), (gpu, "cuda".into())),
+            Err(error) => {
+                assert_eq!(Device::best(), Device::cpu());
+                assert!(error.to_string().starts_with("no CUDA device 0: "), "{error}");
+            }
+        }
+        assert!(Device::cuda(1000).is_err());
+    }
+
+    #[test]
     #[cfg(not(feature = "cuda"))]
     fn cuda_says_that_it_is_not_built_in() {
         assert_eq!("cuda:3".parse::<Device>(), Err(Error::BuiltWithoutCuda { index: 3 }));

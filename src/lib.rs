@@ -2,7 +2,8 @@
 //! look up, count, list, rank and select millions of keys in parallel.
 //!
 //! A [`Dictionary`] maps keys ([`Key`]: `u32`, `u64`, `i32`, `i64`, `f32`, `f64`) to values
-//! ([`Value`]: any plain data of 0, 4, 8 or 16 bytes). It lives on a [`Device`], chosen at run time.
+//! ([`Value`]: any plain data of 0, 4, 8 or 16 bytes). It lives on a [`Device`], chosen at run time: the
+//! CPU or, with the feature `cuda`, an NVIDIA GPU (see the module `cuda` for data that stays there).
 //!
 //! ```
 //! use gpulsm::{Batch, Dictionary};

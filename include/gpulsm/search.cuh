@@ -49,16 +49,27 @@ __device__ __forceinline__ uint64_t length(const Run<Key, Value>& run) {
     return __ldg(&run.head->len);
 }
 
+/// How many outer fences a run of so many entries has.
+__device__ __forceinline__ uint32_t outer_fences(uint64_t len) {
+    return static_cast<uint32_t>((len + NODE * NODE - 1) / (NODE * NODE));
+}
+
+/// The position of the first entry whose key is not less than `key`, once the first such outer fence is
+/// found, which there is.
+template <class Key, class Value>
+__device__ __forceinline__ uint64_t lower_bound_below(const Run<Key, Value>& run, Key key, uint64_t outer) {
+    // The fence is not less than the key, so neither is the last key of each node below.
+    uint64_t inner = outer * NODE + less_in_node(run.inner + outer * NODE, key);
+    return inner * NODE + less_in_node(run.keys + inner * NODE, key);
+}
+
 /// The position of the first entry whose key is not less than `key`; the length if there is none.
 template <class Key, class Value>
 __device__ __forceinline__ uint64_t lower_bound(const Run<Key, Value>& run, Key key) {
     uint64_t len = length(run);
-    uint32_t fences = static_cast<uint32_t>((len + NODE * NODE - 1) / (NODE * NODE));
+    uint32_t fences = outer_fences(len);
     uint64_t outer = lower_bound(run.outer, fences, key);
-    if (outer == fences) return len;
-    // The fence found is not less than the key, so neither is the last key of each node below.
-    uint64_t inner = outer * NODE + less_in_node(run.inner + outer * NODE, key);
-    return inner * NODE + less_in_node(run.keys + inner * NODE, key);
+    return outer == fences ? len : lower_bound_below(run, key, outer);
 }
 
 /// The position of the first entry whose key is greater than `key`.

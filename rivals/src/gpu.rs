@@ -138,31 +138,42 @@ impl<T: Number> Pairs<T> {
 
 /// Prints `what` with millions a second, `items` in the median of several runs.
 fn report(stream: &Stream, what: &str, items: u64, mut job: impl FnMut()) -> f64 {
-    let mut seconds: Vec<f64> = (0..REPEATS + 1)
-        .map(|_| {
-            stream.synchronize().unwrap();
-            let start = Instant::now();
-            job();
-            stream.synchronize().unwrap();
-            start.elapsed().as_secs_f64()
-        })
-        .skip(1) // to warm up
-        .collect();
+    report_with(stream, what, items, || (), |()| job()).0
+}
+
+/// The same with something made anew each time, and what the last time left of it; neither making it
+/// nor dropping it counts.
+fn report_with<S>(
+    stream: &Stream,
+    what: &str,
+    items: u64,
+    mut make: impl FnMut() -> S,
+    mut job: impl FnMut(&mut S),
+) -> (f64, S) {
+    let mut timed = || {
+        let mut subject = make();
+        stream.synchronize().unwrap();
+        let start = Instant::now();
+        job(&mut subject);
+        stream.synchronize().unwrap();
+        (start.elapsed().as_secs_f64(), subject)
+    };
+    let (_, mut subject) = timed(); // to warm up
+    let mut seconds = [0.0; REPEATS];
+    for second in &mut seconds {
+        (*second, subject) = timed();
+    }
     seconds.sort_by(f64::total_cmp);
     let rate = items as f64 / seconds[REPEATS / 2] / 1e6;
-    println!(
-        "| {what} | {rate:.0} | {:.3} to {:.3} |",
-        seconds[0] * 1e3,
-        seconds[REPEATS - 1] * 1e3
-    );
-    rate
+    let (fastest, slowest) = (seconds[0] * 1e3, seconds[REPEATS - 1] * 1e3);
+    println!("| {what} | {rate:.0} | {fastest:.3} to {slowest:.3} |");
+    (rate, subject)
 }
 
 pub fn run() {
     let device = Device::cuda(0).expect("a GPU");
     match std::env::args().nth(2).as_deref() {
         Some("huge") => huge(&Stream::new(device).unwrap()),
-        Some("insert") => insert_only::<u32>(&Stream::new(device).unwrap()),
         _ => {
             table::<u32>(&Stream::new(device).unwrap());
             table::<u64>(&Stream::new(device).unwrap());
@@ -185,31 +196,6 @@ fn insert<T: Number>(d: &mut Dictionary<T, T>, pairs: &Pairs<T>, batch_size: u64
     }
 }
 
-/// Inserts alone, and how long the host takes to put them on the stream.
-fn insert_only<T: Number>(stream: &Stream) {
-    let pairs = Pairs::<T>::new(stream, 0, 1, N, N);
-    for log in [16, 18, 20] {
-        let mut host = 0.0;
-        report(stream, &format!("insert, b = 2^{log}"), N, || {
-            let mut d = dictionary::<T>(stream, 1 << log);
-            let start = Instant::now();
-            insert(&mut d, &pairs, 1 << log);
-            host = start.elapsed().as_secs_f64() * 1e6 / (N >> log) as f64;
-            d.synchronize().unwrap();
-        });
-        println!("  of which the host: {host:.1} us for a batch");
-    }
-    let (mut host, mut kept) = (0.0, None);
-    report(stream, "build", N, || {
-        let mut d = dictionary::<T>(stream, 1 << 16);
-        let start = Instant::now();
-        insert(&mut d, &pairs, N);
-        host = start.elapsed().as_secs_f64() * 1e6;
-        kept = Some(d);
-    });
-    println!("  of which the host: {host:.1} us");
-}
-
 fn table<T: Number>(stream: &Stream) {
     let name = if T::BITS == 32 { "u32/u32" } else { "u64/u64" };
     println!("\n| {name} | M/s | ms, fastest to slowest |\n| --- | --- | --- |");
@@ -222,25 +208,17 @@ fn table<T: Number>(stream: &Stream) {
     sorted.sort_unstable();
 
     for log in [16, 18, 20] {
-        let mut last = None;
-        report(stream, &format!("insert to 2^24, b = 2^{log}"), N, || {
-            let mut d = dictionary::<T>(stream, 1 << log);
-            insert(&mut d, &pairs, 1 << log);
-            last = Some(d);
-        });
-        check_lookups(&last.unwrap(), &hits, Some(&hit_numbers));
+        let what = format!("insert to 2^24, b = 2^{log}");
+        let make = || dictionary::<T>(stream, 1 << log);
+        let (_, d) = report_with(stream, &what, N, make, |d| insert(d, &pairs, 1 << log));
+        check_lookups(&d, &hits, Some(&hit_numbers));
     }
-    let mut one = None;
-    let build = report(stream, "build 2^24", N, || {
-        one = None;
-        let mut d = dictionary::<T>(stream, 1 << 16);
-        insert(&mut d, &pairs, N);
-        one = Some(d);
-    });
+    let make = || dictionary::<T>(stream, 1 << 16);
+    let (build, one) = report_with(stream, "build 2^24", N, make, |d| insert(d, &pairs, N));
+    check_lookups(&one, &hits, Some(&hit_numbers));
     let sort = sort_alone(stream, &pairs);
     println!("| build, as a share of the sort | {:.2} | |", build / sort);
 
-    let one = one.unwrap();
     let mut many = dictionary::<T>(stream, 1 << 16);
     let most = Pairs::<T>::new(stream, 0, 1, N, 255 << 16);
     insert(&mut many, &most, 1 << 16);
@@ -439,19 +417,14 @@ fn cleanup<T: Number>(stream: &Stream, percent: u64) {
         insert(&mut d, &Pairs::<T>::new(stream, first, 1, BATCH, BATCH), BATCH);
     }
     let before = d.stats().unwrap();
-    let mut cleaned = None;
     let what = format!(
         "cleanup, {} entries in {} runs, {} % stale",
         before.entries,
         before.levels.len(),
         before.stale * 100 / before.entries
     );
-    report(stream, &what, before.entries, || {
-        let mut clone = d.clone();
-        clone.cleanup().unwrap();
-        cleaned = Some(clone);
-    });
-    let cleaned = cleaned.unwrap();
+    let clean = |d: &mut Dictionary<T, T>| d.cleanup().unwrap();
+    let (_, cleaned) = report_with(stream, &what, before.entries, || d.clone(), clean);
     assert_eq!(cleaned.stats().unwrap().entries, before.live);
     assert_eq!(cleaned.stats().unwrap().stale, 0);
     let numbers: Vec<u64> = (0..before.live).step_by(9973).collect();

@@ -1,6 +1,8 @@
 //! Taking in a batch: order & dedupe, shadows, and one merge with the carried runs. All of it is put
 //! on the stream; nothing is waited for.
 
+use std::sync::PoisonError;
+
 use super::engine::Cuda;
 use super::ffi::{self, Address, Head, Kind, Output, Source, Sources, View, check};
 use super::memory::Buffer;
@@ -67,7 +69,7 @@ pub(crate) fn absorb(
             sources.push(half.find_shadows(cuda, &mut work, ordered, &view)?);
         }
         sources.extend(carried.iter().map(Run::source));
-        merge(cuda, &mut work, &sources, entries, !steps.shadows, &run.output())?;
+        merge(cuda, &mut work, &sources, entries, &run.output())?;
     } else {
         // Inserts alone, and nothing carried: none will be dropped, so they go straight into the run.
         let out = run.output();
@@ -150,12 +152,28 @@ impl Half {
                 )
             })
         };
-        let mut temp_bytes = 0;
-        launch(0, &mut temp_bytes)?;
+        let batch = (self.value_width, self.len);
+        let mut room = cuda.family.sort_room.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut temp_bytes = match *room {
+            Some((last, bytes)) if last == batch => bytes,
+            _ => {
+                let mut bytes = 0;
+                launch(0, &mut bytes)?;
+                *room = Some((batch, bytes));
+                bytes
+            }
+        };
+        drop(room);
         let temp = Buffer::counted(temp_bytes as u64, &cuda.family.budget, &cuda.stream)?;
         launch(temp.address(), &mut temp_bytes)?;
         (self.keys, self.values) = (keys, values);
         Ok(())
+    }
+
+    /// Bytes of zeros that ordering it takes.
+    fn order_scratch(&self) -> u64 {
+        // SAFETY: no pointers.
+        unsafe { ffi::gpulsm_order_scratch(self.key_width, self.value_width, self.len) }
     }
 
     /// Writes it, sorted, without all but the last of equal keys.
@@ -169,7 +187,7 @@ impl Half {
                 self.keys,
                 self.values,
                 self.len,
-                work.zeros(ffi::gpulsm_order_scratch(self.len)),
+                work.zeros(self.order_scratch()),
                 out,
                 cuda.stream.raw(),
             )
@@ -237,20 +255,18 @@ impl Work {
         let (mut zeros, mut room) = (0, 0);
         for half in batch {
             let pairs = aligned(half.key_bytes()) + aligned(half.value_bytes());
-            // SAFETY: no pointers, here and below.
-            zeros += aligned(unsafe { ffi::gpulsm_order_scratch(half.len) });
+            zeros += aligned(half.order_scratch());
             room += if steps.sort { pairs } else { 0 };
             room += if steps.merge { aligned(size_of::<Head>() as u64) + pairs } else { 0 };
             room += if steps.shadows { aligned(half.len) } else { 0 };
         }
         if steps.merge {
             let sources = (batch.len() + carried) as i32;
-            // SAFETY: as above.
-            zeros += aligned(unsafe { ffi::gpulsm_merge_scratch(entries) });
-            // SAFETY: as above.
-            room += aligned(unsafe { ffi::gpulsm_merge_cuts(sources, entries) });
+            let (merge_zeros, cuts) = merge_scratch(cuda, sources, entries);
+            zeros += aligned(merge_zeros);
+            room += aligned(cuts);
         } else if steps.shadows {
-            // SAFETY: as above.
+            // SAFETY: no pointers.
             zeros += aligned(unsafe { ffi::gpulsm_mark_scratch(entries) });
         }
         let buffer = Buffer::counted(zeros + room, &cuda.family.budget, &cuda.stream)?;
@@ -288,10 +304,10 @@ fn merge(
     work: &mut Work,
     sources: &[Source],
     bound: u64,
-    live_only: bool,
     out: &Output,
 ) -> Result<(), Error> {
     let sources = Sources::new(sources);
+    let (zeros, cuts) = merge_scratch(cuda, sources.count, bound);
     // SAFETY: the sources have at most `bound` entries, are alive, and are written before what this
     // stream does now; the output has room for what can come of them; there are as many zeros, and
     // as much room for cuts, as are asked for.
@@ -301,13 +317,22 @@ fn merge(
             cuda.value_width,
             &sources,
             bound,
-            live_only,
-            work.zeros(ffi::gpulsm_merge_scratch(bound)),
-            work.room(ffi::gpulsm_merge_cuts(sources.count, bound)),
+            work.zeros(zeros),
+            work.room(cuts),
             out,
             cuda.stream.raw(),
         )
     })
+}
+
+/// Bytes of zeros, and for cuts, that a merge takes.
+fn merge_scratch(cuda: &Cuda, sources: i32, bound: u64) -> (u64, u64) {
+    let Cuda { key_width, value_width, .. } = *cuda;
+    // SAFETY: no pointers.
+    unsafe {
+        let zeros = ffi::gpulsm_merge_scratch(key_width, value_width, bound);
+        (zeros, ffi::gpulsm_merge_cuts(key_width, value_width, sources, bound))
+    }
 }
 
 /// Marks entries that are there already, all of them live.

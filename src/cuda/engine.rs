@@ -1,7 +1,7 @@
 //! The CUDA engine: the host's side of `kernels/`, one verb a file.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::ffi::{self, View};
 use super::gpu::Gpu;
@@ -29,6 +29,8 @@ pub struct Cuda {
 /// What a dictionary, its clones and its snapshots have in common.
 pub(super) struct Family {
     pub budget: Arc<Budget>,
+    /// How much room the last sort wanted, and for which width of values and length: batches are often alike.
+    pub sort_room: Mutex<Option<((i32, u64), usize)>>,
     stream: Stream,
 }
 
@@ -44,7 +46,11 @@ impl Drop for Family {
 
 impl Cuda {
     pub fn new(stream: Stream, limit: Option<u64>, key_width: usize, value_width: usize) -> Self {
-        let family = Arc::new(Family { budget: Budget::new(limit), stream: stream.clone() });
+        let family = Arc::new(Family {
+            budget: Budget::new(limit),
+            sort_room: Mutex::default(),
+            stream: stream.clone(),
+        });
         Cuda { stream, family, key_width: key_width as i32, value_width: value_width as i32 }
     }
 

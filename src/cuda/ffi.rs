@@ -173,7 +173,7 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
-    pub(crate) fn gpulsm_order_scratch(len: u64) -> u64;
+    pub(crate) fn gpulsm_order_scratch(key_width: c_int, value_width: c_int, len: u64) -> u64;
     pub(crate) fn gpulsm_order(
         key_width: c_int,
         value_width: c_int,
@@ -204,14 +204,18 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
-    pub(crate) fn gpulsm_merge_scratch(bound: u64) -> u64;
-    pub(crate) fn gpulsm_merge_cuts(sources: c_int, bound: u64) -> u64;
+    pub(crate) fn gpulsm_merge_scratch(key_width: c_int, value_width: c_int, bound: u64) -> u64;
+    pub(crate) fn gpulsm_merge_cuts(
+        key_width: c_int,
+        value_width: c_int,
+        sources: c_int,
+        bound: u64,
+    ) -> u64;
     pub(crate) fn gpulsm_merge(
         key_width: c_int,
         value_width: c_int,
         sources: *const Sources,
         bound: u64,
-        live_only: bool,
         zeros: Address,
         cuts: Address,
         out: *const Output,

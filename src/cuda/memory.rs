@@ -95,12 +95,15 @@ impl Drop for Buffer {
 /// Whether the driver knows this memory of the host's, and so reads it when it likes.
 fn is_pinned<T>(data: &[T]) -> bool {
     let mut kind = 0u32;
-    let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    // SAFETY: the attribute is a 32-bit number; the pointer is only looked up, whatever it is.
+    let mut attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    let mut to = (&raw mut kind).cast();
+    // SAFETY: one attribute, a 32-bit number, which stays 0 for what the driver does not know; the
+    // pointer is only looked up, whatever it is.
     let found = unsafe {
-        sys::cuPointerGetAttribute((&raw mut kind).cast(), attribute, data.as_ptr() as Address)
+        let pointer = data.as_ptr() as Address;
+        sys::cuPointerGetAttributes(1, &mut attribute, &mut to, pointer)
     };
-    found == sys::CUresult::CUDA_SUCCESS
+    found != sys::CUresult::CUDA_SUCCESS || kind != 0
 }
 
 /// Copies from the GPU into the host's memory, which is filled once the stream is synchronized.

@@ -192,7 +192,7 @@ fn building_leaves_one_run() {
 
 #[test]
 fn settings_that_make_no_sense_are_errors() {
-    let builder = Dictionary::<u32, u32>::builder;
+    let builder = || Dictionary::<u32, u32>::builder().device(Device::cpu());
     let error = builder().batch_size(0).build().unwrap_err();
     assert_eq!(
         error.to_string(),

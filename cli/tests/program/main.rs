@@ -38,6 +38,10 @@ fn printed(arguments: &[&str], input: &str) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
+/// What is said of a GPU that no machine has.
+const NO_CUDA_99: &str =
+    if cfg!(feature = "cuda") { "no CUDA device 99: " } else { "built without CUDA" };
+
 #[test]
 fn verify_says_how_many_passed() {
     let printed = printed(&["verify", "--ops", "250", "--seed", "9", "--key", "f32"], "");
@@ -78,7 +82,7 @@ fn wrong_arguments_are_refused_with_a_reason() {
     for (arguments, reason) in [
         (&["shell", "--key", "u16"][..], "possible values: u32, u64, i32, i64, f32, f64"),
         (&["shell", "--batch-size", "0"], "--batch-size"),
-        (&["shell", "--device", "cuda"], "built without CUDA"),
+        (&["shell", "--device", "cuda:99"], NO_CUDA_99),
         (&["verify", "--ops", "0"], "--ops"),
         (&["verify", "--device", "gpu"], "names no device"),
         (&["frobnicate"], "unrecognized subcommand"),
