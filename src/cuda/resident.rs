@@ -375,7 +375,7 @@ impl<'a> Lent<'a> {
             return Err(Error::OtherDevice { data, dictionary });
         }
         let to = size_of::<T>().max(1) as u64;
-        if !slice.is_empty() && slice.address() % to != 0 {
+        if !slice.is_empty() && !slice.address().is_multiple_of(to) {
             return Err(Error::Misaligned { address: slice.address(), to });
         }
         if *stream != self.cuda.stream && !self.lenders.borrow().contains(stream) {
