@@ -134,10 +134,16 @@ __device__ void finish(const Totals& all, const Output<Key, Value>& out) {
     if (threadIdx.x == 0 && head.len % (NODE * NODE) != 0) out.outer[(nodes - 1) / NODE] = last;
 }
 
+/// Of a tile whose entries don't come from where all are written to.
+constexpr uint64_t ELSEWHERE = ~0ull;
+
 /// Writes the kept entries of a tile, whose keys lie sorted in shared memory. `value_of(place)` is the
 /// value of the entry at a place of the tile. Without marks every entry is new.
+///
+/// If the tile's entries lie in the output already, from position `from` on, they only move down, and
+/// only if any before them is dropped. No tile writes before all before it have read theirs.
 template <bool MARKS, int PER_THREAD, class Key, class Value, class ValueOf>
-__device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate, Chain& chain,
+__device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate, Chain& chain, uint64_t from,
                      const Output<Key, Value>& out, ValueOf value_of) {
     // How many are kept, warp by warp, and which comes last.
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -163,12 +169,15 @@ __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate
             if (fate.keep >> i & 1) values[i] = value_of(i * THREADS + threadIdx.x);
         }
     }
+    if (from != ELSEWHERE) __syncthreads();  // All is read…
 
     // How many are kept before: in this tile, and in those before it.
     if (warp == 0) {
         Totals mine = unpack_counts(add_up(tally.counts));
         mine.last = keys[tally.last_place];
+        if (from != ELSEWHERE) __threadfence();  // …before others hear of it…
         Totals before = chain.look_back(mine);
+        if (from != ELSEWHERE) __threadfence();  // …and of others before anything is written.
         if (lane == 0) tally.before = before;
         if (lane == 0) tally.is_whole = mine.kept == PER_THREAD * THREADS;
         if (chain.is_last()) finish(before + mine, out);
@@ -181,7 +190,7 @@ __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate
     Key* out_keys = out.keys + base;
     Value* out_values = out.values + (sizeof(Value) > 1 ? base : 0);
     unsigned into_node = static_cast<unsigned>(base % (NODE * NODE));
-    bool is_whole = tally.is_whole;
+    bool is_whole = tally.is_whole, stays = is_whole && base == from;
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         unsigned keep = ~0u, earlier = (1u << lane) - 1;
@@ -194,8 +203,10 @@ __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate
         bool kept = keep >> lane & 1;
         if (kept) {
             Key key = keys[i * THREADS + threadIdx.x];
-            out_keys[place] = key;
-            if constexpr (sizeof(Value) > 1) out_values[place] = values[i];
+            if (!stays) out_keys[place] = key;
+            if constexpr (sizeof(Value) > 1) {
+                if (!stays) out_values[place] = values[i];
+            }
             if ((into_node + place) % NODE == NODE - 1 && out.inner != nullptr) {
                 out.inner[(base + place) / NODE] = key;
                 if ((into_node + place) % (NODE * NODE) == NODE * NODE - 1) out.outer[(base + place) / (NODE * NODE)] = key;

@@ -261,7 +261,7 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
         bool shadow = MARKS && tile.sources[tile.source[over]].shadow(tile.position(over));
         if (live || shadow) fate.set(i, live, shadow);
     }
-    emit<MARKS>(tile.tally, keys, fate, chain, out, [&](unsigned place) {
+    emit<MARKS>(tile.tally, keys, fate, chain, ELSEWHERE, out, [&](unsigned place) {
         unsigned item = items[place];
         const Source<Key, Value>& from = tile.sources[tile.source[item]];
         return from.kind == Kind::Deletes ? zero<Value>() : value_at(from.values, tile.position(item));

@@ -38,7 +38,9 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, Chain chain, Ou
         unsigned place = i * THREADS + threadIdx.x;
         if (place < here && (place + 1 == seen || tile[place] != tile[place + 1])) fate.set(i, true, false);
     }
-    emit<false>(tally, tile, fate, chain, out, [&](unsigned place) { return value_at(values, first + place); });
+    uint64_t from = keys == out.keys ? first : ELSEWHERE;
+    auto value_of = [&](unsigned place) { return value_at(values, first + place); };
+    emit<false>(tally, tile, fate, chain, from, out, value_of);
 }
 
 /// Entries for each thread, where there are many: as many as a thread can hold.
@@ -83,7 +85,7 @@ extern "C" uint64_t gpulsm_order_scratch(int key_width, int value_width, uint64_
     return Chain::bytes_for(order_tiles(key_width, value_width, len));
 }
 
-/// Orders a sorted batch of at least one key.
+/// Orders a sorted batch of at least one key, in place if it lies in the output.
 GPULSM_EXPORT gpulsm_order(int key_width, int value_width, const void* keys, const void* values, uint64_t len,
                            void* zeros, const Output<char, char>* out, cudaStream_t stream) {
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {

@@ -56,11 +56,17 @@ pub(crate) fn absorb(
     let inserts = Half::new(cuda, Kind::Inserts, updates.keys, updates.values, updates.inserts);
     let mut batch: Vec<Half> = [deletes, inserts].into_iter().filter(|half| half.len > 0).collect();
     let mut work = Work::new(cuda, &steps, &batch, carried.len(), entries)?;
-    if steps.sort {
-        batch.iter_mut().try_for_each(|half| half.sort(cuda, &mut work))?;
+    let run = Unwritten::new(cuda, bound, steps.shadows)?;
+    for half in batch.iter_mut().filter(|half| steps.sort && half.len > 1) {
+        // Inserts alone, and nothing carried: none will be dropped but doubles, so they are sorted
+        // straight into the run, and ordered there.
+        let to = match steps.merge {
+            true => (work.room(half.key_bytes()), work.room(half.value_bytes())),
+            false => (run.output().keys, run.output().values),
+        };
+        half.sort(cuda, to)?;
     }
     let reading = cuda.read(carried.iter().chain(older))?;
-    let run = Unwritten::new(cuda, bound, steps.shadows)?;
     let view = View::new(older.iter().map(Run::view));
     if steps.merge {
         let mut sources = Vec::new();
@@ -71,7 +77,6 @@ pub(crate) fn absorb(
         sources.extend(carried.iter().map(Run::source));
         merge(cuda, &mut work, &sources, entries, &run.output())?;
     } else {
-        // Inserts alone, and nothing carried: none will be dropped, so they go straight into the run.
         let out = run.output();
         if steps.shadows {
             batch[0].order_into(cuda, &mut work, &Output { marks: 0, figures: 0, ..out })?;
@@ -128,12 +133,8 @@ impl Half {
         self.len * self.value_width as u64
     }
 
-    /// Sorts it, equal keys in the order of the input.
-    fn sort(&mut self, cuda: &Cuda, work: &mut Work) -> Result<(), Error> {
-        if self.len <= 1 {
-            return Ok(());
-        }
-        let (keys, values) = (work.room(self.key_bytes()), work.room(self.value_bytes()));
+    /// Sorts it, equal keys in the order of the input, to these keys and values.
+    fn sort(&mut self, cuda: &Cuda, (keys, values): (Address, Address)) -> Result<(), Error> {
         let launch = |temp: Address, temp_bytes: &mut usize| {
             // SAFETY: inputs and outputs have `len` elements of the widths given, `temp` is null or
             // of the size that this function asked for, and all are used in the order of this stream.
@@ -256,7 +257,7 @@ impl Work {
         for half in batch {
             let pairs = aligned(half.key_bytes()) + aligned(half.value_bytes());
             zeros += aligned(half.order_scratch());
-            room += if steps.sort { pairs } else { 0 };
+            room += if steps.sort && steps.merge { pairs } else { 0 };
             room += if steps.merge { aligned(size_of::<Head>() as u64) + pairs } else { 0 };
             room += if steps.shadows { aligned(half.len) } else { 0 };
         }

@@ -168,9 +168,10 @@ impl Gpu {
             Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {}
             other => return check("cuMemAllocFromPoolAsync", other),
         }
-        // There is also what was freed on streams that are still busy, or is held in pieces too small.
+        // There is also what was freed on this stream but not yet given back, or is held in pieces too
+        // small. (Waiting for all streams would spoil a graph that somebody is capturing.)
         if !stream.is_capturing()? {
-            check("cuCtxSynchronize", result::ctx::synchronize())?;
+            stream.synchronize()?;
             self.trim(0);
         }
         alloc().map_err(|error| match error {
