@@ -101,7 +101,7 @@ fn walk_all(snapshot: &Snapshot<u32, u32>, starts: &[u32]) -> Result<Vec<End>, E
     let resident = snapshot.resident()?;
     let stream = resident.stream();
     let starts = DeviceVec::from_slice(stream, starts)?;
-    let ends = DeviceVec::<End>::zeroed(stream, starts.len())?;
+    let mut ends = DeviceVec::<End>::zeroed(stream, starts.len())?;
     let view = resident.view()?;
     // SAFETY: both vectors have `len` elements, and the view's keys and values are u32, as the kernel
     // has them. Vectors, view and kernel are all on `stream`, which is on GPU 0: the one that a launch
@@ -110,7 +110,7 @@ fn walk_all(snapshot: &Snapshot<u32, u32>, starts: &[u32]) -> Result<Vec<End>, E
         own_kernel_walk(
             view.as_ptr(),
             starts.as_ptr(),
-            ends.as_ptr().cast_mut(),
+            ends.as_mut_ptr(),
             starts.len() as u64,
             STEPS,
             RADIUS,
