@@ -109,11 +109,12 @@ impl<R> Levels<R> {
 
     /// Takes out the runs that `keep` refuses.
     pub fn retain(&mut self, keep: impl Fn(&R) -> bool) {
-        let kept: Vec<bool> = self.runs.iter().map(keep).collect();
-        let mut keep = kept.iter();
-        self.runs.retain(|_| *keep.next().expect("one for each run"));
-        let mut keep = kept.iter();
-        self.places.retain(|_| *keep.next().expect("one for each run"));
+        for at in (0..self.runs.len()).rev() {
+            if !keep(&self.runs[at]) {
+                self.runs.remove(at);
+                self.places.remove(at);
+            }
+        }
     }
 
     pub fn clear(&mut self) {
@@ -179,6 +180,19 @@ mod tests {
             assert!(levels.runs.len() <= 15);
         }
         assert!(moved < 1_000_000 * 50, "{moved} entries written");
+    }
+
+    #[test]
+    fn runs_that_are_not_kept_leave_the_others_where_they_are() {
+        let mut levels = levels(4);
+        for _ in 0..7 {
+            take_in(&mut levels, 4);
+        }
+        assert_eq!((&levels.runs[..], &levels.places[..]), (&[4, 8, 16][..], &[0, 1, 2][..]));
+        levels.retain(|&run| run != 8);
+        assert_eq!((&levels.runs[..], &levels.places[..]), (&[4, 16][..], &[0, 2][..]));
+        levels.retain(|_| true);
+        assert_eq!(levels.runs, [4, 16]);
     }
 
     #[test]

@@ -129,12 +129,11 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         hi: DeviceSlice<'_, K>,
         counts: DeviceSliceMut<'_, u64>,
     ) -> Result<(), Error> {
-        check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
         let lent = Lent::new(self.store.cuda());
         let len = lo.len() as u64;
-        let (lo, hi) = (lent.keys(lo)?, lent.keys(hi)?);
+        let ranges = lent.ranges(lo, hi)?;
         let counts = lent.output("counts", &counts, len)?;
-        let ends = (lo.address, hi.address);
+        let ends = (ranges.0.address, ranges.1.address);
         self.ask(lent, |cuda, view| count::count(cuda, view, ends, len, counts))
     }
 
@@ -158,12 +157,11 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         hi: DeviceSlice<'_, K>,
         offsets: DeviceSliceMut<'_, u64>,
     ) -> Result<(), Error> {
-        check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
         let lent = Lent::new(self.store.cuda());
         let len = lo.len() as u64;
-        let (lo, hi) = (lent.keys(lo)?, lent.keys(hi)?);
+        let ranges = lent.ranges(lo, hi)?;
         let offsets = lent.output("offsets", &offsets, len + 1)?;
-        let ends = (lo.address, hi.address);
+        let ends = (ranges.0.address, ranges.1.address);
         self.ask(lent, |cuda, view| range::offsets(cuda, view, ends, len, offsets))
     }
 
@@ -178,15 +176,14 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         keys: DeviceSliceMut<'_, K>,
         values: DeviceSliceMut<'_, V>,
     ) -> Result<(), Error> {
-        check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
         let room = keys.len().min(if V::WIDTH == 0 { keys.len() } else { values.len() }) as u64;
         let lent = Lent::new(self.store.cuda());
         let len = lo.len() as u64;
-        let (lo, hi) = (lent.keys(lo)?, lent.keys(hi)?);
+        let ranges = lent.ranges(lo, hi)?;
         let offsets = lent.output("offsets", &offsets, len + 1)?;
         let values = lent.output("values", &values, if V::WIDTH == 0 { 0 } else { room })?;
         let keys = lent.output("keys", &keys, room)?;
-        let ends = (lo.address, hi.address);
+        let ends = (ranges.0.address, ranges.1.address);
         self.ask(lent, |cuda, view| {
             range::offsets(cuda, view, ends, len, offsets)?;
             range::fill(cuda, view, &Ranges { lo: ends.0, len, offsets, room, keys, values })?;
@@ -422,6 +419,16 @@ impl<'a> Lent<'a> {
             ffi::gpulsm_encode(cuda.key_width, encoding, address, len, to, cuda.stream.raw())
         })?;
         Ok(Keys { address: to, _buffer: Some(buffer) })
+    }
+
+    /// The ends of ranges, as many on both sides.
+    fn ranges<K: Key>(
+        &self,
+        lo: DeviceSlice<'_, K>,
+        hi: DeviceSlice<'_, K>,
+    ) -> Result<(Keys, Keys), Error> {
+        check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
+        Ok((self.keys(lo)?, self.keys(hi)?))
     }
 
     fn end(self) -> Result<(), Error> {
