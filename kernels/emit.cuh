@@ -87,12 +87,16 @@ __device__ uint64_t add_up(uint64_t (&counts)[COUNT]) {
     return before;
 }
 
+__device__ __forceinline__ bool starts_sector(uint64_t position) {
+    return position % 32 == 0 && mark_word(position) % SECTOR_WORDS == 0;
+}
+
 /// Sets the bits of a plane of marks from entry `first` on: at most 32, in one word or in two.
 __device__ __forceinline__ void set_bits(Sector* marks, bool shadow, uint64_t first, unsigned low, unsigned high) {
-    uint64_t word = first / 32;
-    Sector &one = marks[word / 3], &other = marks[(word + 1) / 3];
-    if (low != 0) atomicOr((shadow ? one.shadow : one.live) + word % 3, low);
-    if (high != 0) atomicOr((shadow ? other.shadow : other.live) + (word + 1) % 3, high);
+    uint32_t word = mark_word(first), next = word + 1;
+    Sector &one = marks[word / SECTOR_WORDS], &other = marks[next / SECTOR_WORDS];
+    if (low != 0) atomicOr((shadow ? one.shadow : one.live) + word % SECTOR_WORDS, low);
+    if (high != 0) atomicOr((shadow ? other.shadow : other.live) + next % SECTOR_WORDS, high);
 }
 
 /// Sets the marks of the entries that a warp keeps, which lie together from `first` on.
@@ -113,6 +117,14 @@ __device__ __forceinline__ void set_marks(Sector* marks, uint64_t first, uint64_
         high = lane == 0 ? live_high : shadow_high;
     }
     if (lane < 2) set_bits(marks, lane == 1, first, low, high);
+}
+
+/// Writes the fences of the nodes that an entry is the last of.
+template <class Key, class Value>
+__device__ __forceinline__ void write_fences(const Output<Key, Value>& out, uint64_t position, Key key) {
+    if (position % NODE != NODE - 1 || out.inner == nullptr) return;
+    out.inner[position / NODE] = key;
+    if (position % (NODE * NODE) == NODE * NODE - 1) out.outer[position / (NODE * NODE)] = key;
 }
 
 /// What only the last tile knows: lengths, the last fences, what fills up the last nodes.
@@ -145,19 +157,26 @@ constexpr uint64_t ELSEWHERE = ~0ull;
 template <bool MARKS, int PER_THREAD, class Key, class Value, class ValueOf>
 __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate, Chain& chain, uint64_t from,
                      const Output<Key, Value>& out, ValueOf value_of) {
-    // How many are kept, warp by warp, and which comes last.
-    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // How many are kept, warp by warp, and which comes last. Each lane sees to one time around.
+    static_assert(PER_THREAD <= 32);
+    int lane = threadIdx.x % 32;
+    unsigned warp = threadIdx.x / 32;
     if (threadIdx.x == 0) tally.last_place = 0;
     __syncthreads();
+    unsigned keep = 0, live = 0, shadow = 0;
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
-        unsigned keep = __ballot_sync(~0u, fate.keep >> i & 1), live = keep, shadow = 0;
+        unsigned of_warp = __ballot_sync(~0u, fate.keep >> i & 1);
+        if (lane == i) keep = of_warp;
         if constexpr (MARKS) {
-            live = __ballot_sync(~0u, fate.live >> i & 1);
-            shadow = __ballot_sync(~0u, fate.shadow >> i & 1);
+            unsigned lives = __ballot_sync(~0u, fate.live >> i & 1), shadows = __ballot_sync(~0u, fate.shadow >> i & 1);
+            if (lane == i) live = lives, shadow = shadows;
         }
-        if (lane == 0) tally.counts[i * WARPS + warp] = pack_counts(keep, live, shadow);
-        if (lane == 0 && keep != 0) atomicMax(&tally.last_place, i * THREADS + warp * 32 + 31 - __clz(keep));
+    }
+    if (lane < PER_THREAD) tally.counts[lane * WARPS + warp] = pack_counts(keep, MARKS ? live : keep, shadow);
+    unsigned some = __ballot_sync(~0u, keep != 0);
+    if (some != 0 && lane == 31 - __clz(some)) {
+        atomicMax(&tally.last_place, lane * THREADS + warp * 32 + 31 - __clz(keep));
     }
     __syncthreads();
 
@@ -189,8 +208,13 @@ __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate
     uint64_t base = tally.before.kept;
     Key* out_keys = out.keys + base;
     Value* out_values = out.values + (sizeof(Value) > 1 ? base : 0);
-    unsigned into_node = static_cast<unsigned>(base % (NODE * NODE));
-    bool is_whole = tally.is_whole, stays = is_whole && base == from;
+    bool is_whole = tally.is_whole;
+    if (!MARKS && is_whole && base == from) {
+        // Nothing moves: fences are all there is to write.
+        unsigned place = threadIdx.x * NODE + NODE - 1;
+        for (; place < PER_THREAD * THREADS; place += THREADS * NODE) write_fences(out, base + place, keys[place]);
+        return;
+    }
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         unsigned keep = ~0u, earlier = (1u << lane) - 1;
@@ -203,22 +227,17 @@ __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate
         bool kept = keep >> lane & 1;
         if (kept) {
             Key key = keys[i * THREADS + threadIdx.x];
-            if (!stays) out_keys[place] = key;
-            if constexpr (sizeof(Value) > 1) {
-                if (!stays) out_values[place] = values[i];
-            }
-            if ((into_node + place) % NODE == NODE - 1 && out.inner != nullptr) {
-                out.inner[(base + place) / NODE] = key;
-                if ((into_node + place) % (NODE * NODE) == NODE * NODE - 1) out.outer[(base + place) / (NODE * NODE)] = key;
-            }
+            out_keys[place] = key;
+            if constexpr (sizeof(Value) > 1) out_values[place] = values[i];
+            write_fences(out, base + place, key);
         }
         if constexpr (MARKS) {
             if (keep == 0) continue;
             unsigned lives = __ballot_sync(~0u, fate.live >> i & 1), shadows = __ballot_sync(~0u, fate.shadow >> i & 1);
             uint64_t position = base + place;
-            if (kept && position % SECTOR == 0) {
+            if (kept && starts_sector(position)) {
                 int64_t sum = tally.before.sum + unpack_counts(tally.counts[i * WARPS + warp]).sum;
-                out.marks[position / SECTOR].sum = sum + __popc(lives & earlier) - __popc(shadows & earlier);
+                out.marks[sector_of(position)].sum = sum + __popc(lives & earlier) - __popc(shadows & earlier);
             }
             set_marks(out.marks, base + first, position, keep, lives, shadows);
         }

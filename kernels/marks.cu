@@ -43,10 +43,10 @@ mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Figu
     for (int i = 0; i < ITEMS; i++) {
         uint64_t word = (first + i * THREADS) / 32 + warp;
         if (lane != 0 || word >= words) continue;
-        Sector& sector = marks[word / 3];
-        sector.live[word % 3] = live[i];
-        sector.shadow[word % 3] = shadow[i];
-        if (word % 3 == 0) sector.sum = tally.before.sum + unpack_counts(tally.counts[i * WARPS + warp]).sum;
+        Sector& sector = marks[word / SECTOR_WORDS];
+        sector.live[word % SECTOR_WORDS] = live[i];
+        sector.shadow[word % SECTOR_WORDS] = shadow[i];
+        if (word % SECTOR_WORDS == 0) sector.sum = tally.before.sum + unpack_counts(tally.counts[i * WARPS + warp]).sum;
     }
 }
 

@@ -2,140 +2,20 @@
 // oldest one's shadow.
 #include "dispatch.cuh"
 #include "emit.cuh"
+#include "prepare.cuh"
 
 namespace gpulsm {
-
-/// Runs, and the two halves of a batch.
-constexpr int MAX_SOURCES = MAX_RUNS + 2;
-static_assert(SLACK >= MAX_SOURCES, "a key's entries must fit into the slack of a tile");
-
-enum class Kind : int { Run, Inserts, Deletes };
-
-/// Entries with unique keys, in key order.
-template <class Key, class Value>
-struct Source {
-    const Key* keys;
-    const Value* values;
-    const Sector* marks;     // a run's; null where every entry is new
-    const uint8_t* shadows;  // a batch's, a byte each; null where nothing is older
-    const uint64_t* len;
-    Kind kind;
-
-    __device__ bool live(uint64_t position) const {
-        return kind == Kind::Run ? is_live(marks, position) : kind == Kind::Inserts;
-    }
-
-    __device__ bool shadow(uint64_t position) const {
-        if (kind == Kind::Run) return is_shadow(marks, position);
-        return shadows != nullptr && shadows[position] != 0;
-    }
-};
-
-/// Newest first.
-template <class Key, class Value>
-struct Sources {
-    Source<Key, Value> at[MAX_SOURCES];
-    int count;
-};
 
 /// How many entries a tile may have; it is cut to have `SLACK` fewer.
 template <int PER_THREAD>
 constexpr unsigned TILE = THREADS * PER_THREAD;
 
-/// Where the cut of a tile may be, in every source: nowhere before `start`, and nowhere behind `end`.
-struct Windows {
-    uint64_t start[MAX_SOURCES], end[MAX_SOURCES];
-    // Where the pivot is, or would be, and where what comes after it begins.
-    uint64_t place[MAX_SOURCES], past[MAX_SOURCES];
+/// Where an entry of a tile comes from.
+template <class Key, class Value>
+struct Entry {
+    const Source<Key, Value>& source;
+    uint64_t position;
 };
-
-__device__ __forceinline__ uint64_t add_up(const uint64_t* numbers, int count) {
-    uint64_t sum = 0;
-    for (int i = 0; i < count; i++) sum += numbers[i];
-    return sum;
-}
-
-/// The first position from `start` to `end` whose key is not less than `pivot`. A few lanes look at a
-/// key each at a time: a search for the latency of its few steps, not for its work. All lanes of the
-/// warp must call it; those of one search bring the same.
-template <class Key>
-__device__ uint64_t search_by_lanes(const Key* keys, uint64_t start, uint64_t end, Key pivot) {
-    unsigned lane = threadIdx.x % CUT_LANES, shift = threadIdx.x % 32 / CUT_LANES * CUT_LANES;
-    auto less_than_pivot = [&](bool less) {
-        return __popc(__ballot_sync(~0u, less) >> shift & ((1u << CUT_LANES) - 1));
-    };
-    while (__any_sync(~0u, end - start > CUT_LANES)) {
-        bool done = end - start <= CUT_LANES;
-        uint64_t piece = (end - start + CUT_LANES) / (CUT_LANES + 1), last = start + (lane + 1) * piece - 1;
-        unsigned before = less_than_pivot(!done && last < end && keys[last] < pivot);
-        if (done) continue;
-        start += before * piece;
-        end = before == CUT_LANES ? end : min(end, start + piece - 1);
-    }
-    return start + less_than_pivot(start + lane < end && keys[start + lane] < pivot);
-}
-
-/// Finds where each tile begins in every source: a block cuts at a key such that at most
-/// `tile * step` entries are less, and at most `SLACK` fewer.
-template <class Key>
-__global__ void __launch_bounds__((MAX_SOURCES * CUT_LANES + 31) / 32 * 32)
-cut_kernel(const __grid_constant__ Sources<Key, Nothing> sources, uint64_t step, uint64_t* cuts, uint4* marks,
-           uint64_t marks_len) {
-    __shared__ Windows windows;
-    int count = sources.count;
-    // The merge sets marks bit by bit: they must be clear before, and here is someone with time.
-    uint64_t all = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    for (uint64_t i = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; i < marks_len; i += all) {
-        marks[i] = make_uint4(0, 0, 0, 0);
-    }
-    for (int source = threadIdx.x; source < count; source += blockDim.x) {
-        windows.start[source] = 0;
-        windows.end[source] = *sources.at[source].len;
-    }
-    __syncthreads();
-    uint64_t below = 0, above = add_up(windows.end, count);  // entries before the windows, and up to their ends
-    uint64_t goal = min(blockIdx.x * step, above);
-    const uint64_t* cut = goal == above ? windows.end : windows.start;
-    for (uint32_t round = 0; goal < above && goal - below > SLACK; round++) {
-        // A pivot from the widest window: where the goal would be if all were spread evenly; after a
-        // while every other time the middle, so that uneven ones cost no more than twice the halving.
-        int widest = 0;
-        for (int source = 1; source < count; source++) {
-            uint64_t width = windows.end[source] - windows.start[source];
-            if (width > windows.end[widest] - windows.start[widest]) widest = source;
-        }
-        uint64_t width = windows.end[widest] - windows.start[widest];
-        double share = (goal - below - SLACK / 2.0) / static_cast<double>(above - below);
-        bool halve = round > 3 && round % 2 == 0;
-        uint64_t ahead = halve ? width / 2 : min(static_cast<uint64_t>(width * share), width - 1);
-        Key pivot = sources.at[widest].keys[windows.start[widest] + ahead];
-        int source = threadIdx.x / CUT_LANES;
-        bool mine = source < count;
-        const Key* keys = mine ? sources.at[source].keys : nullptr;
-        uint64_t end = mine ? windows.end[source] : 0;
-        uint64_t place = search_by_lanes(keys, mine ? windows.start[source] : 0, end, pivot);
-        if (mine && threadIdx.x % CUT_LANES == 0) {
-            windows.place[source] = place;
-            windows.past[source] = place + (place < end && keys[place] == pivot);
-        }
-        __syncthreads();
-        uint64_t less = add_up(windows.place, count), up_to = add_up(windows.past, count);
-        if (less <= goal && up_to > goal) {  // The goal is among the entries of the pivot itself.
-            cut = windows.place;
-            break;
-        }
-        bool ahead_of_goal = less > goal;
-        (ahead_of_goal ? above : below) = ahead_of_goal ? less : up_to;
-        for (int source = threadIdx.x; source < count; source += blockDim.x) {
-            if (ahead_of_goal) windows.end[source] = windows.place[source];
-            else windows.start[source] = windows.past[source];
-        }
-        __syncthreads();
-    }
-    for (int source = threadIdx.x; source < count; source += blockDim.x) {
-        cuts[blockIdx.x * static_cast<uint64_t>(count) + source] = cut[source];
-    }
-}
 
 /// A tile of a merge: keys with their numbers before and after each round of merging, and whose they
 /// are.
@@ -146,10 +26,13 @@ struct MergeTile {
     uint16_t items[2][TILE<PER_THREAD>];
     uint8_t source[TILE<PER_THREAD>];
     Source<Key, Value> sources[MAX_SOURCES];  // here, because neighbours ask for different ones
-    uint64_t begin[MAX_SOURCES];              // where each source's part begins there…
-    uint32_t offset[MAX_SOURCES + 1];         // …and here
+    uint32_t offset[MAX_SOURCES + 1];         // where each source's part begins here…
+    uint64_t ahead[MAX_SOURCES];              // …and by how much more there
 
-    __device__ uint64_t position(unsigned item) const { return begin[source[item]] + item - offset[source[item]]; }
+    __device__ Entry<Key, Value> entry(unsigned item) const {
+        unsigned from = source[item];
+        return {sources[from], ahead[from] + item};
+    }
 };
 
 /// How many of the first `diagonal` of two merged stretches are the first one's; of equal keys the
@@ -197,7 +80,7 @@ __device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int from, i
 
 /// Merges a tile. Without marks nothing is older: only live entries are kept.
 template <bool MARKS, int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(THREADS, 3)
+__global__ void __launch_bounds__(THREADS, sizeof(Key) == 4 && sizeof(Value) <= 4 ? 4 : 3)
 merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain chain,
              Output<Key, Value> out) {
     __shared__ MergeTile<PER_THREAD, Key, Value> tile;
@@ -208,13 +91,16 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
     if (threadIdx.x < count) {
         const uint64_t* cut = cuts + index * count + threadIdx.x;
         tile.sources[threadIdx.x] = sources.at[threadIdx.x];
-        tile.begin[threadIdx.x] = cut[0];
+        tile.ahead[threadIdx.x] = cut[0];
         tile.offset[threadIdx.x + 1] = static_cast<uint32_t>(cut[count] - cut[0]);
     }
     __syncthreads();
     if (threadIdx.x == 0) {
         tile.offset[0] = 0;
-        for (int source = 0; source < count; source++) tile.offset[source + 1] += tile.offset[source];
+        for (int source = 0; source < count; source++) {
+            tile.ahead[source] -= tile.offset[source];
+            tile.offset[source + 1] += tile.offset[source];
+        }
     }
     __syncthreads();
     // All keys are asked for before the first is put anywhere.
@@ -227,7 +113,7 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
         if (item >= here) continue;
         while (tile.offset[source + 1] <= item) source++;
         tile.source[item] = static_cast<uint8_t>(source);
-        mine[i] = tile.sources[source].keys[tile.begin[source] + item - tile.offset[source]];
+        mine[i] = tile.sources[source].keys[tile.ahead[source] + item];
     }
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
@@ -254,17 +140,19 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
     for (int i = 0; i < PER_THREAD; i++) {
         uint32_t place = i * THREADS + threadIdx.x;
         if (place >= here || (place > 0 && keys[place - 1] == keys[place])) continue;
-        uint32_t oldest = place;
-        while (oldest + 1 < here && keys[oldest + 1] == keys[place]) oldest++;
-        unsigned by = items[place], over = items[oldest];
-        bool live = tile.sources[tile.source[by]].live(tile.position(by));
-        bool shadow = MARKS && tile.sources[tile.source[over]].shadow(tile.position(over));
+        Entry<Key, Value> newest = tile.entry(items[place]);
+        bool live = newest.source.live(newest.position), shadow = false;
+        if constexpr (MARKS) {
+            uint32_t last = place;
+            while (last + 1 < here && keys[last + 1] == keys[place]) last++;
+            Entry<Key, Value> oldest = last == place ? newest : tile.entry(items[last]);
+            shadow = oldest.source.shadow(oldest.position);
+        }
         if (live || shadow) fate.set(i, live, shadow);
     }
     emit<MARKS>(tile.tally, keys, fate, chain, ELSEWHERE, out, [&](unsigned place) {
-        unsigned item = items[place];
-        const Source<Key, Value>& from = tile.sources[tile.source[item]];
-        return from.kind == Kind::Deletes ? zero<Value>() : value_at(from.values, tile.position(item));
+        Entry<Key, Value> entry = tile.entry(items[place]);
+        return entry.source.kind == Kind::Deletes ? zero<Value>() : value_at(entry.source.values, entry.position);
     });
 }
 
@@ -298,21 +186,22 @@ extern "C" uint64_t gpulsm_merge_cuts(int key_width, int value_width, int source
     return (Plan(key_width, value_width, bound).tiles + 1) * sources * sizeof(uint64_t);
 }
 
-/// Merges sources of at least one and at most `bound` entries; those that end up dead, or shadowing
-/// nothing and dead, are dropped.
+/// Merges sources of at least one and at most `bound` entries; those that end up dead and shadow nothing
+/// are dropped. The halves of a batch, at most `updates` keys each, come first; if there are older runs,
+/// which of their keys shadow an entry there is found out too.
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
-                           void* zeros, uint64_t* cuts, const Output<char, char>* out,
+                           const uint64_t* updates, const View<char, char>* older, void* zeros, uint64_t* cuts, const Output<char, char>* out,
                            cudaStream_t stream) {
     Plan plan(key_width, value_width, bound);
     unsigned tiles = static_cast<unsigned>(plan.tiles);
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        unsigned warps = blocks_for(sources->count * CUT_LANES, 32);
-        uint64_t marks_len = out->sectors * sizeof(Sector) / sizeof(uint4);
-        cut_kernel<<<tiles + 1, warps * 32, 0, stream>>>(
-            reinterpret_cast<const Sources<Key, Nothing>&>(*sources), plan.step, cuts,
-            reinterpret_cast<uint4*>(out->marks), marks_len);
+        Tiles cut = {plan.step, plan.tiles, cuts, reinterpret_cast<uint4*>(out->marks),
+                     out->sectors * sizeof(Sector) / sizeof(uint4)};
+        int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), cut, updates,
+                            typed<Key, Nothing>(*older), stream);
+        if (error != cudaSuccess) return error;
         constexpr int MANY = merge_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
         bool marks = out->marks != nullptr;
         auto merge = marks ? plan.few ? merge_kernel<true, FEW_ITEMS, Key, Value> : merge_kernel<true, MANY, Key, Value>

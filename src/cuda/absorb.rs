@@ -69,20 +69,12 @@ pub(crate) fn absorb(
     let reading = cuda.read(carried.iter().chain(older))?;
     let view = View::new(older.iter().map(Run::view));
     if steps.merge {
-        let mut sources = Vec::new();
-        for half in &batch {
-            let ordered = half.order(cuda, &mut work)?;
-            sources.push(half.find_shadows(cuda, &mut work, ordered, &view)?);
-        }
-        sources.extend(carried.iter().map(Run::source));
-        merge(cuda, &mut work, &sources, entries, &run.output())?;
+        merge(cuda, &mut work, &batch, carried, &view, entries, &run.output())?;
     } else {
         let out = run.output();
         if steps.shadows {
             batch[0].order_into(cuda, &mut work, &Output { marks: 0, figures: 0, ..out })?;
-            let ordered = Source { keys: out.keys, len: out.head, ..Source::default() };
-            let marked = batch[0].find_shadows(cuda, &mut work, ordered, &view)?;
-            mark(cuda, &mut work, &marked, batch[0].len, &out)?;
+            mark(cuda, &mut work, &batch[0], &view, &out)?;
         } else {
             batch[0].order_into(cuda, &mut work, &out)?;
         }
@@ -195,8 +187,8 @@ impl Half {
         })
     }
 
-    /// The same into working space: something to merge.
-    fn order(&self, cuda: &Cuda, work: &mut Work) -> Result<Source, Error> {
+    /// The same into working space: something to merge, with room to say which keys are shadows.
+    fn order(&self, cuda: &Cuda, work: &mut Work, shadows: bool) -> Result<Source, Error> {
         let out = Output {
             head: work.room(size_of::<Head>() as u64),
             keys: work.room(self.key_bytes()),
@@ -205,36 +197,8 @@ impl Half {
         };
         self.order_into(cuda, work, &out)?;
         let Output { keys, values, head, .. } = out;
-        Ok(Source { keys, values, len: head, kind: self.kind, ..Source::default() })
-    }
-
-    /// Finds which of the keys are live in the older runs. This looks outside the carry only: where a
-    /// carried run has the key too, the oldest entry's shadow is the merge's, and says the same.
-    fn find_shadows(
-        &self,
-        cuda: &Cuda,
-        work: &mut Work,
-        ordered: Source,
-        older: &View,
-    ) -> Result<Source, Error> {
-        if older.count == 0 {
-            return Ok(ordered);
-        }
-        let marked = Source { shadows: work.room(self.len), ..ordered };
-        // SAFETY: there are at most `len` keys and a byte for each; the older runs are alive, and
-        // written before what this stream does now.
-        check("finding shadows", unsafe {
-            ffi::gpulsm_shadows(
-                self.key_width,
-                marked.keys,
-                marked.len,
-                self.len,
-                older,
-                marked.shadows,
-                cuda.stream.raw(),
-            )
-        })?;
-        Ok(marked)
+        let shadows = if shadows { work.room(self.len) } else { 0 };
+        Ok(Source { keys, values, len: head, kind: self.kind, shadows, marks: 0 })
     }
 }
 
@@ -299,25 +263,38 @@ fn aligned(bytes: u64) -> u64 {
     bytes.next_multiple_of(256)
 }
 
-/// Merges everything into the output in one pass.
+/// Merges a batch and the carried runs into the output in one pass. Shadows are looked for in the older
+/// runs only: where a carried run has the key too, the oldest entry's shadow is the merge's, and says
+/// the same.
 fn merge(
     cuda: &Cuda,
     work: &mut Work,
-    sources: &[Source],
+    batch: &[Half],
+    carried: &[Run],
+    older: &View,
     bound: u64,
     out: &Output,
 ) -> Result<(), Error> {
-    let sources = Sources::new(sources);
+    let mut sources = Vec::with_capacity(batch.len() + carried.len());
+    let mut updates = [0; 2];
+    for (half, updates) in batch.iter().zip(&mut updates) {
+        sources.push(half.order(cuda, work, older.count > 0)?);
+        *updates = half.len;
+    }
+    sources.extend(carried.iter().map(Run::source));
+    let sources = Sources::new(&sources);
     let (zeros, cuts) = merge_scratch(cuda, sources.count, bound);
-    // SAFETY: the sources have at most `bound` entries, are alive, and are written before what this
-    // stream does now; the output has room for what can come of them; there are as many zeros, and
-    // as much room for cuts, as are asked for.
+    // SAFETY: the sources have at most `bound` entries, the first ones at most `updates`; they and the
+    // older runs are alive, and written before what this stream does now; the output has room for what
+    // can come of them; there are as many zeros, and as much room for cuts, as are asked for.
     check("merging runs", unsafe {
         ffi::gpulsm_merge(
             cuda.key_width,
             cuda.value_width,
             &sources,
             bound,
+            &updates,
+            older,
             work.zeros(zeros),
             work.room(cuts),
             out,
@@ -336,18 +313,32 @@ fn merge_scratch(cuda: &Cuda, sources: i32, bound: u64) -> (u64, u64) {
     }
 }
 
-/// Marks entries that are there already, all of them live.
+/// Marks a batch that lies in the output already, ordered, all of it live: which keys are live in the
+/// older runs too?
 fn mark(
     cuda: &Cuda,
     work: &mut Work,
-    marked: &Source,
-    bound: u64,
+    batch: &Half,
+    older: &View,
     out: &Output,
 ) -> Result<(), Error> {
-    // SAFETY: there are at most `bound` entries, as the output's head says, with a byte each in
-    // `shadows` and room for their marks; there are as many zeros as are asked for.
+    let bytes = work.room(batch.len);
+    // SAFETY: there are at most `len` keys, as the output's head says, and a byte for each; the older
+    // runs are alive, and written before what this stream does now.
+    check("finding shadows", unsafe {
+        ffi::gpulsm_shadows(
+            cuda.key_width,
+            out.keys,
+            out.head,
+            batch.len,
+            older,
+            bytes,
+            cuda.stream.raw(),
+        )
+    })?;
+    // SAFETY: as above, and there is room for marks; there are as many zeros as are asked for.
     check("marking a batch", unsafe {
-        let zeros = work.zeros(ffi::gpulsm_mark_scratch(bound));
-        ffi::gpulsm_mark(marked.shadows, bound, zeros, out, cuda.stream.raw())
+        let zeros = work.zeros(ffi::gpulsm_mark_scratch(batch.len));
+        ffi::gpulsm_mark(bytes, batch.len, zeros, out, cuda.stream.raw())
     })
 }

@@ -216,6 +216,8 @@ unsafe extern "C" {
         value_width: c_int,
         sources: *const Sources,
         bound: u64,
+        updates: *const [u64; 2],
+        older: *const View,
         zeros: Address,
         cuts: Address,
         out: *const Output,

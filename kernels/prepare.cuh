@@ -1,0 +1,63 @@
+// What a merge must know before: where its tiles begin, and which keys of the batch are shadows. One
+// has nothing to do with the other: some blocks do this, others that, at the same time.
+#pragma once
+
+#include "cut.cuh"
+#include "dispatch.cuh"
+#include "shadows.cuh"
+
+namespace gpulsm {
+
+/// What to cut: tile number i begins where about `i * step` entries come before.
+struct Tiles {
+    uint64_t step, count;
+    uint64_t* cuts;  // for every source, of one tile after the other, and where the last one ends
+    // The merge sets marks bit by bit: they must be clear before, and here is someone with time.
+    uint4* marks;
+    uint64_t marks_len;
+
+    unsigned blocks() const { return blocks_for(count + 1, WARPS); }
+};
+
+/// The halves of the batch: the first source, or the first two.
+template <class Key>
+struct Halves {
+    Shadows<Key> at[2];
+    unsigned blocks[2];
+};
+
+template <int LANES, class Key>
+__global__ void __launch_bounds__(THREADS)
+prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, Tiles tiles, unsigned cutting,
+               const __grid_constant__ Halves<Key> halves, const __grid_constant__ View<Key, Nothing> older) {
+    if (blockIdx.x >= cutting) {
+        unsigned block = blockIdx.x - cutting, half = block >= halves.blocks[0];
+        find_shadows<LANES>(halves.at[half], older, half == 0 ? block : block - halves.blocks[0]);
+        return;
+    }
+    uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, all = cutting * THREADS;
+    for (uint64_t i = first; i < tiles.marks_len; i += all) tiles.marks[i] = make_uint4(0, 0, 0, 0);
+    __shared__ Windows windows[WARPS];
+    uint64_t tile = first / 32;
+    if (tile > tiles.count) return;
+    cut(sources, tile * tiles.step, windows[threadIdx.x / 32], tiles.cuts + tile * sources.count);
+}
+
+/// Prepares a merge. `updates` says how many keys the halves have at most: 0 where there is no such half.
+template <class Key>
+int prepare(const Sources<Key, Nothing>& sources, const Tiles& tiles, const uint64_t updates[2],
+            const View<Key, Nothing>& older, cudaStream_t stream) {
+    return with_lanes(updates[0] + updates[1], older.count, [&](auto lanes) -> int {
+        Halves<Key> halves = {};
+        for (int half = 0; half < 2 && older.count > 0; half++) {
+            const Source<Key, Nothing>& source = sources.at[half];
+            halves.at[half] = {source.keys, source.len, source.shadows};
+            halves.blocks[half] = blocks_for(updates[half] * lanes, THREADS);
+        }
+        unsigned blocks = tiles.blocks() + halves.blocks[0] + halves.blocks[1];
+        prepare_kernel<lanes><<<blocks, THREADS, 0, stream>>>(sources, tiles, tiles.blocks(), halves, older);
+        return cudaGetLastError();
+    });
+}
+
+}  // namespace gpulsm

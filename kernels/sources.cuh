@@ -1,0 +1,40 @@
+// What is merged: runs, and the two halves of a batch.
+#pragma once
+
+#include "../include/gpulsm/marks.cuh"
+
+namespace gpulsm {
+
+/// Runs, and the two halves of a batch.
+constexpr int MAX_SOURCES = MAX_RUNS + 2;
+
+enum class Kind : int { Run, Inserts, Deletes };
+
+/// Entries with unique keys, in key order.
+template <class Key, class Value>
+struct Source {
+    const Key* keys;
+    const Value* values;
+    const Sector* marks;     // a run's; null where every entry is new
+    uint8_t* shadows;        // a batch's, a byte each; null where nothing is older
+    const uint64_t* len;
+    Kind kind;
+
+    __device__ bool live(uint64_t position) const {
+        return kind == Kind::Run ? is_live(marks, position) : kind == Kind::Inserts;
+    }
+
+    __device__ bool shadow(uint64_t position) const {
+        if (kind == Kind::Run) return is_shadow(marks, position);
+        return shadows != nullptr && shadows[position] != 0;
+    }
+};
+
+/// Newest first.
+template <class Key, class Value>
+struct Sources {
+    Source<Key, Value> at[MAX_SOURCES];
+    int count;
+};
+
+}  // namespace gpulsm
