@@ -7,7 +7,8 @@
 //! - `GPULSM_CUDA_STRICT=1` makes warnings, and registers that spill, errors.
 //!
 //! Crates that depend on this one find in `DEP_GPULSM_KERNELS_INCLUDE` the headers to query a
-//! dictionary from their own kernels, and in `DEP_GPULSM_KERNELS_NVCC` the compiler.
+//! dictionary from their own kernels, in `DEP_GPULSM_KERNELS_NVCC` the compiler, and in
+//! `DEP_GPULSM_KERNELS_FLAGS` what it is called with, separated by semicolons.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ use std::process::{Command, Output};
 
 /// GPUs that a build without `GPULSM_CUDA_ARCH` is for, by compute capability.
 const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
+
+/// No GPU before this has all that the kernels use.
+const OLDEST: u32 = 80;
 
 /// Files in `kernels/`, the slowest to compile first.
 const KERNELS: [&str; 9] =
@@ -39,7 +43,13 @@ fn build_kernels() {
     }
     let nvcc = find_nvcc(&root);
     let toolkit = nvcc.parent().and_then(Path::parent).expect("nvcc lies in a toolkit's bin");
-    let objects = compile(&nvcc, toolkit, &root, &out);
+    // What kernels are compiled with, here and by dependants that have some of their own. Wheels from
+    // PyPI keep CUB apart; toolkits, beside the other headers.
+    let mut flags =
+        ["-std=c++17", "-O3", "-lineinfo", "-Xcompiler=-fPIC"].map(String::from).to_vec();
+    flags.extend(architectures(&nvcc));
+    flags.push(format!("-I{}", toolkit.join("include/cccl").display()));
+    let objects = compile(&nvcc, &flags, &root, &out);
 
     let library = out.join("libgpulsm_kernels.a");
     // A library that is there already would keep objects that are no more.
@@ -59,15 +69,23 @@ fn build_kernels() {
     }
     println!("cargo::metadata=include={}", root.join("include").display());
     println!("cargo::metadata=nvcc={}", nvcc.display());
+    println!("cargo::metadata=flags={}", flags.join(";"));
 }
 
 fn find_nvcc(root: &Path) -> PathBuf {
-    let mut candidates: Vec<PathBuf> = Vec::new();
-    candidates.extend(env::var_os("NVCC").map(PathBuf::from));
-    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
-    candidates.extend(homes.map(|home| Path::new(&home).join("bin/nvcc")));
     let path = env::var_os("PATH").unwrap_or_default();
-    candidates.extend(env::split_paths(&path).map(|folder| folder.join("nvcc")));
+    let on_path = |name: &Path| env::split_paths(&path).map(|folder| folder.join(name)).collect();
+    // What a variable names is meant: if it isn't there, nothing else is tried.
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let mut candidates: Vec<PathBuf> = if let Some(nvcc) = variable("NVCC") {
+        let mut named = vec![nvcc.clone()];
+        named.extend::<Vec<_>>(on_path(&nvcc));
+        require("NVCC", &nvcc, named)
+    } else if let Some(home) = variable("CUDA_HOME").or_else(|| variable("CUDA_PATH")) {
+        require("CUDA_HOME or CUDA_PATH", &home, vec![home.join("bin/nvcc")])
+    } else {
+        on_path(Path::new("nvcc"))
+    };
     candidates.push("/usr/local/cuda/bin/nvcc".into());
     candidates.push(root.join("third-party/cuda/bin/nvcc"));
     // Its real place: a toolkit's headers and libraries lie beside it, not beside a link to it.
@@ -80,16 +98,20 @@ fn find_nvcc(root: &Path) -> PathBuf {
     })
 }
 
+/// Those candidates that are there; at least one must be, for a variable says so.
+fn require(variable: &str, value: &Path, mut candidates: Vec<PathBuf>) -> Vec<PathBuf> {
+    candidates.retain(|nvcc| nvcc.is_file());
+    if candidates.is_empty() {
+        fail(&format!("{variable} is {}, but there is no nvcc", value.display()));
+    }
+    candidates
+}
+
 /// Compiles every kernel file, as many at a time as cargo allows.
-fn compile(nvcc: &Path, toolkit: &Path, root: &Path, out: &Path) -> Vec<PathBuf> {
+fn compile(nvcc: &Path, flags: &[String], root: &Path, out: &Path) -> Vec<PathBuf> {
     let strict = env::var("GPULSM_CUDA_STRICT").is_ok_and(|value| value == "1");
-    let mut flags: Vec<String> =
-        ["-std=c++17", "-O3", "-lineinfo", "-Xcompiler=-fPIC", "--threads=0"]
-            .map(String::from)
-            .into();
-    flags.extend(architectures(nvcc));
-    // Wheels from PyPI keep CUB apart; toolkits, beside the other headers.
-    flags.push(format!("-I{}", toolkit.join("include/cccl").display()));
+    let mut flags = flags.to_vec();
+    flags.push("--threads=0".into());
     if strict {
         flags.extend(
             ["-Werror=all-warnings", "-Xcompiler=-Wall,-Wextra,-Werror", "-Xptxas=-v"]
@@ -130,21 +152,25 @@ fn architectures(nvcc: &Path) -> Vec<String> {
     let known = String::from_utf8_lossy(&run(Command::new(nvcc).arg("--list-gpu-code")).stdout)
         .into_owned();
     let is_known = |arch: &str| known.lines().any(|line| line.trim() == format!("sm_{arch}"));
-    let wanted: Vec<String> = match env::var("GPULSM_CUDA_ARCH") {
-        Ok(list) => {
-            list.split(',').map(|arch| arch.trim().trim_start_matches("sm_").to_string()).collect()
-        }
-        Err(_) => ARCHITECTURES
-            .iter()
-            .filter(|arch| is_known(arch))
-            .map(|arch| arch.to_string())
-            .collect(),
-    };
-    if let Some(unknown) = wanted.iter().find(|arch| !is_known(arch)) {
+    let list = env::var("GPULSM_CUDA_ARCH").unwrap_or_default();
+    let named = list.split(',').map(|arch| arch.trim().trim_start_matches("sm_").to_string());
+    let mut wanted: Vec<String> = named.filter(|arch| !arch.is_empty()).collect();
+    if wanted.is_empty() {
+        let known = ARCHITECTURES.iter().filter(|arch| is_known(arch));
+        wanted.extend(known.map(|arch| arch.to_string()));
+    }
+    // Oldest first, as numbers; "90a" is 90.
+    let number =
+        |arch: &str| arch.trim_end_matches(char::is_alphabetic).parse::<u32>().unwrap_or(0);
+    wanted.sort_by_key(|arch| number(arch));
+    if let Some(bad) = wanted.iter().find(|arch| !is_known(arch) || number(arch) < OLDEST) {
+        let usable = known
+            .split_whitespace()
+            .filter(|code| number(code.trim_start_matches("sm_")) >= OLDEST);
         fail(&format!(
-            "GPULSM_CUDA_ARCH names {unknown:?}, which {} does not know; it knows {}",
+            "GPULSM_CUDA_ARCH names {bad:?}; gpulsm is for {OLDEST} and newer, of which {} knows {}",
             nvcc.display(),
-            known.split_whitespace().collect::<Vec<_>>().join(", ")
+            usable.collect::<Vec<_>>().join(", ")
         ));
     }
     let newest = wanted.last().unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! A loop that allocates nothing: answers go into buffers that are made once.
+//! Answers go into buffers that are made once and grow when an answer doesn't fit.
 
 use gpulsm::{Dictionary, Error};
 

@@ -6,25 +6,14 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=kernels");
-    println!("cargo::rerun-if-env-changed=GPULSM_CUDA_ARCH");
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
         return;
     }
-    let nvcc =
-        PathBuf::from(env::var_os("DEP_GPULSM_KERNELS_NVCC").expect("gpulsm says which nvcc"));
-    let cccl = nvcc.ancestors().nth(2).expect("nvcc lies in a toolkit's bin").join("include/cccl");
-    let library =
-        PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where")).join("libbaselines.a");
-    // One of the architectures that gpulsm is built for, or all there are.
-    let arch = env::var("GPULSM_CUDA_ARCH").map_or("all-major".into(), |list| {
-        let first = list.split(',').next().unwrap_or_default();
-        format!("sm_{}", first.trim().trim_start_matches("sm_"))
-    });
-    let status = Command::new(nvcc)
-        .args(["-std=c++17", "-O3", "-lib", "-Xcompiler=-fPIC"])
-        .arg(format!("-arch={arch}"))
-        .arg(format!("-I{}", cccl.display()))
-        .args(["kernels/baselines.cu", "-o"])
+    let variable = |name| env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
+    let library = PathBuf::from(variable("OUT_DIR")).join("libbaselines.a");
+    let status = Command::new(variable("DEP_GPULSM_KERNELS_NVCC"))
+        .args(variable("DEP_GPULSM_KERNELS_FLAGS").split(';'))
+        .args(["-lib", "kernels/baselines.cu", "-o"])
         .arg(&library)
         .status()
         .expect("nvcc runs");

@@ -43,7 +43,7 @@ pub enum Error {
     },
 
     /// The device has no room for a buffer, or the dictionary's memory limit does not allow it.
-    #[error("out of memory: wanted {wanted} bytes, {} free", .free.map_or("unknown".into(), |free: u64| free.to_string()))]
+    #[error("out of memory: wanted {wanted} bytes, {} free (of the device's memory, or of the dictionary's memory limit)", .free.map_or("unknown".into(), |free: u64| free.to_string()))]
     OutOfMemory {
         /// The size of the buffer that was asked for, in bytes.
         wanted: u64,

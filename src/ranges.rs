@@ -31,6 +31,7 @@ impl<K: Key, V: Value> Ranges<K, V> {
     ///
     /// If there are not that many answers.
     pub fn get(&self, index: usize) -> (&[K], &[V]) {
+        assert!(index < self.len(), "there are {} answers, and none is number {index}", self.len());
         let answer = self.offsets[index]..self.offsets[index + 1];
         (&self.keys[answer.clone()], &self.values[answer])
     }

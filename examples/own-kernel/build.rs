@@ -10,12 +10,11 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=kernels");
     println!("cargo::rerun-if-changed={include}");
-    println!("cargo::rerun-if-env-changed=GPULSM_CUDA_ARCH");
 
     let folder = PathBuf::from(variable("OUT_DIR"));
     let status = Command::new(variable("DEP_GPULSM_KERNELS_NVCC"))
-        .args(["-std=c++17", "-O3", "-lib", "-Xcompiler=-fPIC"])
-        .arg(format!("-arch={}", architecture()))
+        .args(variable("DEP_GPULSM_KERNELS_FLAGS").split(';')) // the same GPUs as gpulsm, CUB's headers
+        .arg("-lib")
         .arg(format!("-I{include}"))
         .args(["kernels/walk.cu", "-o"])
         .arg(folder.join("libwalk.a"))
@@ -26,13 +25,4 @@ fn main() {
     // CUDA's own library comes with gpulsm, which links it already.
     println!("cargo::rustc-link-search=native={}", folder.display());
     println!("cargo::rustc-link-lib=static=walk");
-}
-
-/// What gpulsm is built for; of a list the first, whose PTX serves the newer ones too.
-fn architecture() -> String {
-    let Ok(list) = env::var("GPULSM_CUDA_ARCH") else {
-        return "all-major".into();
-    };
-    let first = list.split(',').next().unwrap_or_default().trim();
-    format!("sm_{}", first.trim_start_matches("sm_"))
 }
