@@ -1,6 +1,9 @@
 //! `gpulsm`, the program: parse, run, say how it went.
 
+mod bench;
 mod generate;
+mod report;
+mod results;
 mod shell;
 mod tour;
 mod types;
@@ -29,6 +32,10 @@ enum Command {
     Shell(shell::Shell),
     /// Check random operation lists against the model
     Verify(verify::Verify),
+    /// Measure what the paper measures, on this machine
+    Bench(Box<bench::Bench>),
+    /// Make a page and tables of what `bench` measured, or compare runs
+    Report(report::Report),
     /// Print a script that makes a shell complete this program's arguments
     Completions(generate::Completions),
     /// Print the manual page
@@ -41,6 +48,7 @@ Examples:
   gpulsm shell                                     a dictionary to talk to
   echo 'insert 1 10 3 30' | gpulsm shell --json    … from a program
   gpulsm verify --ops 100000 --seed 7              a long check, with a seed of one's own
+  gpulsm bench --quick                             how fast it is here, beside the paper's figures
   gpulsm completions bash > ~/.local/share/bash-completion/completions/gpulsm
   gpulsm man | man -l -                            the manual";
 
@@ -49,6 +57,8 @@ fn main() -> ExitCode {
         Command::Tour(tour) => tour.run(),
         Command::Shell(shell) => shell.run(),
         Command::Verify(verify) => verify.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Report(report) => report.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     };

@@ -1,7 +1,15 @@
 //! The program as a whole: what goes in, what comes out, and with which status.
 
+mod bench;
 mod files;
 mod hostile;
+mod report;
+// The made-up run and the folder it goes to are the program's own: not all of them is wanted here.
+#[allow(dead_code)]
+#[path = "../../src/results.rs"]
+mod results;
+#[path = "../../src/report/sample.rs"]
+mod sample;
 mod shell;
 
 use std::io::Write;
@@ -97,9 +105,14 @@ fn wrong_arguments_are_refused_with_a_reason() {
 
 #[test]
 fn help_has_examples() {
-    for arguments in
-        [&["--help"][..], &["tour", "--help"], &["shell", "--help"], &["verify", "--help"]]
-    {
+    for arguments in [
+        &["--help"][..],
+        &["tour", "--help"],
+        &["shell", "--help"],
+        &["verify", "--help"],
+        &["bench", "--help"],
+        &["report", "--help"],
+    ] {
         assert!(printed(arguments, "").contains("Examples:"), "{arguments:?}");
     }
 }

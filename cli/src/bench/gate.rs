@@ -1,0 +1,159 @@
+//! Bars that a run must reach, as ratios within the run: `insert.b16 >= 1.5 * sa.insert.b16`.
+
+use std::error::Error;
+
+use crate::results::Row;
+
+/// A line of a gate's file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    line: String,
+    left: Term,
+    at_least: bool,
+    right: Term,
+}
+
+/// A factor and what it multiplies, if anything.
+#[derive(Clone, Debug, PartialEq)]
+struct Term {
+    factor: f64,
+    name: Option<String>,
+}
+
+/// How a bar was met.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub holds: bool,
+    /// The left side over the right.
+    pub ratio: f64,
+    pub line: String,
+}
+
+/// Reads a gate: a bar a line; a # begins a comment.
+pub fn parse(text: &str) -> Result<Vec<Bar>, String> {
+    let mut bars = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if !line.is_empty() {
+            bars.push(parse_bar(line).map_err(|error| format!("line {number}: {error}"))?);
+        }
+    }
+    if bars.is_empty() { Err("there is no bar in it".into()) } else { Ok(bars) }
+}
+
+fn parse_bar(line: &str) -> Result<Bar, String> {
+    let (left, at_least, right) = if let Some((left, right)) = line.split_once(">=") {
+        (left, true, right)
+    } else if let Some((left, right)) = line.split_once("<=") {
+        (left, false, right)
+    } else {
+        return Err(format!("{line:?} has neither >= nor <="));
+    };
+    Ok(Bar { line: line.into(), left: parse_term(left)?, at_least, right: parse_term(right)? })
+}
+
+fn parse_term(text: &str) -> Result<Term, String> {
+    let mut term = Term { factor: 1.0, name: None };
+    for part in text.split('*').map(str::trim) {
+        if let Ok(factor) = part.parse::<f64>() {
+            term.factor *= factor;
+        } else if part.is_empty() || part.contains(char::is_whitespace) || term.name.is_some() {
+            return Err(format!("{:?} is not `number * name`", text.trim()));
+        } else {
+            term.name = Some(part.into());
+        }
+    }
+    Ok(term)
+}
+
+/// What of a row a name asks for: its mean, or with `.min` or `.max` an extreme.
+fn figure(rows: &[Row], name: &str) -> Result<f64, String> {
+    let of = |name: &str, figure: fn(&Row) -> f64| {
+        rows.iter().find(|row| names(row).any(|known| known == name)).map(figure)
+    };
+    let found = match name.rsplit_once('.') {
+        Some((row, "min")) => of(row, |row| row.extremes().0),
+        Some((row, "max")) => of(row, |row| row.extremes().1),
+        _ => of(name, Row::mean),
+    };
+    found.ok_or_else(|| {
+        let like = |parts: usize| -> Vec<String> {
+            let begin = name.split('.').take(parts).collect::<Vec<_>>().join(".");
+            rows.iter().map(Row::name).filter(|known| known.starts_with(&begin)).collect()
+        };
+        let mut like =
+            [like(2), like(1)].into_iter().find(|some| !some.is_empty()).unwrap_or_default();
+        like.truncate(12);
+        match like.is_empty() {
+            true => format!("nothing measured is called {name}"),
+            false => format!("nothing measured is called {name}; there are {}", like.join(", ")),
+        }
+    })
+}
+
+/// The full name of a row, and the one without n, which is the same for all rows of an experiment.
+fn names(row: &Row) -> impl Iterator<Item = String> {
+    let mut short = row.clone();
+    short.params.remove("n");
+    [row.name(), short.name()].into_iter()
+}
+
+impl Bar {
+    /// The experiments that it needs.
+    pub fn experiments(&self, all: &[&str]) -> Vec<String> {
+        let names = [&self.left, &self.right].into_iter().filter_map(|term| term.name.as_deref());
+        let parts = names.flat_map(|name| name.split('.').take(2));
+        parts.filter(|part| all.contains(part)).map(String::from).collect()
+    }
+
+    pub fn check(&self, rows: &[Row]) -> Result<Verdict, Box<dyn Error>> {
+        let value = |term: &Term| {
+            let figure = term.name.as_deref().map_or(Ok(1.0), |name| figure(rows, name))?;
+            Ok::<f64, String>(term.factor * figure)
+        };
+        let (left, right) = (value(&self.left)?, value(&self.right)?);
+        let holds = if self.at_least { left >= right } else { left <= right };
+        Ok(Verdict { holds, ratio: left / right, line: self.line.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Point, Unit};
+
+    fn row(series: &str, b: &str, seconds: f64) -> Row {
+        Row {
+            experiment: "insert".into(),
+            series: series.into(),
+            params: [("b".into(), b.into()), ("n".into(), "24".into())].into(),
+            over: None,
+            unit: Unit::Seconds,
+            points: vec![Point { at: 0.0, items: 1000, samples: vec![seconds] }],
+        }
+    }
+
+    #[test]
+    fn bars_hold_or_fail_by_ratio() {
+        let rows = [row("gpulsm", "16", 0.5), row("sa", "16", 1.0)];
+        let verdicts = |text: &str| -> Vec<bool> {
+            parse(text).unwrap().iter().map(|bar| bar.check(&rows).unwrap().holds).collect()
+        };
+        assert_eq!(verdicts("insert.b16 >= 1.5 * sa.insert.b16 # fast\n\n# nothing"), [true]);
+        assert_eq!(verdicts("insert.b16.n24 >= 2.5 * sa.insert.b16.n24"), [false]);
+        assert_eq!(verdicts("sa.insert.b16 <= insert.b16.min\ninsert.b16 >= 2001"), [true, false]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_found_is_said() {
+        assert!(parse("insert.b16 > 2").unwrap_err().starts_with("line 1"));
+        assert!(parse("\ninsert b16 >= 2").unwrap_err().starts_with("line 2"));
+        assert!(parse("# nothing").is_err());
+        let bar = &parse("insert.b17 >= 1").unwrap()[0];
+        let error = bar.check(&[row("gpulsm", "16", 1.0)]).unwrap_err().to_string();
+        assert!(error.contains("insert.b17"), "{error}");
+        assert_eq!(bar.experiments(&["insert", "lookup"]), ["insert"]);
+        let bar = &parse("count.L8.b16 >= 0.5 * sa.count.L8.b16").unwrap()[0];
+        assert_eq!(bar.experiments(&["count"]), ["count", "count"]);
+    }
+}

@@ -1,0 +1,284 @@
+//! What changed from one run to another, and what of it is more than noise.
+
+use std::fmt;
+
+use super::bars::{Bar, Bars, Group};
+use super::document::{Figure, Section, Table};
+use super::named::figure;
+use super::numbers::{percent, times};
+use super::plot::Slot;
+use super::rates::Labelled;
+use crate::results::{Row, Unit};
+
+/// A change of less than this is never called one.
+const LEAST: f64 = 0.03;
+
+/// How many times the spread of both rows a change must be.
+const SPREADS: f64 = 1.5;
+
+/// A row that both runs have.
+#[derive(Debug)]
+pub struct Change {
+    pub name: String,
+    pub unit: Unit,
+    pub old: f64,
+    pub new: f64,
+    /// How far the ratio may be from 1 by chance.
+    pub noise: f64,
+}
+
+/// A row with only those of its points that another has too.
+fn shared(row: &Row, other: &Row) -> Row {
+    let mut row = row.clone();
+    row.points.retain(|point| other.points.iter().any(|same| same.at == point.at));
+    row
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Better,
+    Worse,
+    Same,
+}
+
+impl Change {
+    /// By the points that both rows have; none if they share no point.
+    fn of(old: &Row, new: &Row) -> Option<Self> {
+        let (old, new) = (shared(old, new), shared(new, old));
+        if old.points.is_empty() || old.unit != new.unit {
+            return None;
+        }
+        let noise = LEAST.max(SPREADS * (old.spread() + new.spread()));
+        Some(Change { name: new.name(), unit: new.unit, old: old.mean(), new: new.mean(), noise })
+    }
+
+    pub fn ratio(&self) -> f64 {
+        self.new / self.old
+    }
+
+    pub fn verdict(&self) -> Verdict {
+        // Rates are better if they are greater, bytes if they are less.
+        let ratio = self.ratio();
+        let (above, below) = match self.unit {
+            Unit::Seconds => (Verdict::Better, Verdict::Worse),
+            Unit::Bytes => (Verdict::Worse, Verdict::Better),
+        };
+        match ratio {
+            _ if ratio > 1.0 + self.noise => above,
+            _ if ratio < 1.0 - self.noise => below,
+            _ => Verdict::Same,
+        }
+    }
+
+    fn word(&self) -> &'static str {
+        match (self.verdict(), self.unit) {
+            (Verdict::Same, _) => "within noise",
+            (Verdict::Better, Unit::Seconds) => "faster",
+            (Verdict::Worse, Unit::Seconds) => "slower",
+            (Verdict::Better, Unit::Bytes) => "smaller",
+            (Verdict::Worse, Unit::Bytes) => "larger",
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.clone(),
+            figure(self.old, self.unit),
+            figure(self.new, self.unit),
+            times(self.ratio()),
+            percent(self.noise),
+            self.word().into(),
+        ]
+    }
+}
+
+/// All that changed from one run to the next.
+pub struct Comparison<'a> {
+    pub old: &'a Labelled,
+    pub new: &'a Labelled,
+    /// What changed most comes first.
+    pub changes: Vec<Change>,
+}
+
+impl<'a> Comparison<'a> {
+    pub fn of(old: &'a Labelled, new: &'a Labelled) -> Self {
+        let pair = |row: &Row| {
+            let name = row.name();
+            Change::of(old.results.rows.iter().find(|other| other.name() == name)?, row)
+        };
+        let mut changes: Vec<_> = new.results.rows.iter().filter_map(pair).collect();
+        changes.retain(|change| change.ratio().is_finite() && change.ratio() > 0.0);
+        changes.sort_by(|one, other| other.ratio().ln().abs().total_cmp(&one.ratio().ln().abs()));
+        Comparison { old, new, changes }
+    }
+
+    fn count(&self, verdict: Verdict) -> usize {
+        self.changes.iter().filter(|change| change.verdict() == verdict).count()
+    }
+
+    /// The tables of a pair of runs: what changed, and what did not.
+    fn tables(&self) -> [Table; 2] {
+        let (old, new) = (&self.old.label, &self.new.label);
+        let caption =
+            |what: &str| format!("From {old} to {new}: {what} (M/s, or bytes for each pair)");
+        let table = |what| {
+            Table::new(caption(what))
+                .words(["row"])
+                .group("", [old.as_str(), new.as_str(), "ratio", "noise"])
+                .words(["verdict"])
+        };
+        let (mut beyond, mut within) = (table("beyond noise"), table("within noise"));
+        for change in &self.changes {
+            let same = change.verdict() == Verdict::Same;
+            if same { within.row(change.cells()) } else { beyond.row(change.cells()) }
+        }
+        [beyond, within]
+    }
+
+    /// The greatest changes, as bars of their ratios.
+    fn bars(&self) -> Bars {
+        let changed = self.changes.iter().filter(|change| change.verdict() != Verdict::Same);
+        let group = |change: &Change| {
+            let slot = Slot::Measured(usize::from(change.verdict() == Verdict::Worse));
+            let (value, written) =
+                (change.ratio(), format!("{} {}", times(change.ratio()), change.word()));
+            let bars = vec![Bar { label: String::new(), slot, value, written }];
+            Group { label: change.name.clone(), bars }
+        };
+        Bars {
+            title: format!("{} beside {}: the greatest changes", self.new.label, self.old.label),
+            axis: "ratio of means, new/old",
+            groups: changed.take(MOST_PRINTED).map(group).collect(),
+            mark: Some((1.0, "as before".into())),
+        }
+    }
+
+    fn counts(&self) -> String {
+        let Labelled { label: old, .. } = self.old;
+        let Labelled { label: new, .. } = self.new;
+        format!(
+            "{old} → {new}: of {} rows in both, {} better, {} worse, {} within noise",
+            self.changes.len(),
+            self.count(Verdict::Better),
+            self.count(Verdict::Worse),
+            self.count(Verdict::Same)
+        )
+    }
+}
+
+/// How many changes the terminal shows, and the page draws.
+const MOST_PRINTED: usize = 20;
+
+/// For the terminal: the counts, and the greatest changes.
+impl fmt::Display for Comparison<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(out, "{}", self.counts())?;
+        let changed: Vec<_> =
+            self.changes.iter().filter(|change| change.verdict() != Verdict::Same).collect();
+        let wide =
+            changed.iter().take(MOST_PRINTED).map(|change| change.name.len()).max().unwrap_or(0);
+        for change in changed.iter().take(MOST_PRINTED) {
+            let (ratio, noise) = (times(change.ratio()), percent(change.noise));
+            writeln!(
+                out,
+                "  {:wide$}  {ratio:>8}  {:7}  (noise {noise})",
+                change.name,
+                change.word()
+            )?;
+        }
+        match changed.len().saturating_sub(MOST_PRINTED) {
+            0 => Ok(()),
+            more => writeln!(out, "  … and {more} more in the report"),
+        }
+    }
+}
+
+/// The section with all comparisons: of every later run with the first.
+pub fn section(comparisons: &[Comparison]) -> Section {
+    let mut section = Section::new(
+        "comparison",
+        "Comparison",
+        &format!(
+            "Every row that both runs have, by its mean over the points that both have, as a \
+             ratio new/old, the greatest change first. A change counts if the ratio is further \
+             from 1 than {} or {SPREADS} times the spreads of both rows together (a spread is the \
+             distance between the quartiles of repeats, as a share of the median), whichever is \
+             more.",
+            percent(LEAST)
+        ),
+    );
+    for comparison in comparisons {
+        section.text(comparison.counts() + ".");
+        section.figures([Figure::Bars(comparison.bars())]);
+        for table in comparison.tables() {
+            section.table(table);
+        }
+    }
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Point, Results};
+
+    fn row(name: &str, unit: Unit, samples: &[f64]) -> Row {
+        let points = vec![Point { at: 0.0, items: 1_000_000, samples: samples.to_vec() }];
+        Row {
+            experiment: name.into(),
+            series: "gpulsm".into(),
+            params: Default::default(),
+            over: None,
+            unit,
+            points,
+        }
+    }
+
+    fn run(rows: Vec<Row>, label: &str) -> Labelled {
+        Labelled { label: label.into(), results: Results { rows, ..Results::default() } }
+    }
+
+    #[test]
+    fn only_what_is_beyond_noise_is_flagged() {
+        let seconds = Unit::Seconds;
+        let old = run(
+            vec![
+                row("steady", seconds, &[1.0, 1.01, 0.99]),
+                row("slow", seconds, &[1.0, 1.01, 0.99]),
+                row("noisy", seconds, &[1.0, 1.3, 0.7]),
+                row("gone", seconds, &[1.0]),
+                row("bytes", Unit::Bytes, &[8e6]),
+            ],
+            "old",
+        );
+        let new = run(
+            vec![
+                row("steady", seconds, &[1.02, 1.01, 1.03]),
+                row("slow", seconds, &[2.0, 2.01, 1.99]),
+                row("noisy", seconds, &[1.4, 1.0, 1.8]),
+                row("fresh", seconds, &[1.0]),
+                row("bytes", Unit::Bytes, &[12e6]),
+            ],
+            "new",
+        );
+        let comparison = Comparison::of(&old, &new);
+        let found: Vec<_> =
+            comparison.changes.iter().map(|change| (change.name.as_str(), change.word())).collect();
+        assert_eq!(
+            found,
+            [
+                ("slow", "slower"),
+                ("bytes", "larger"),
+                ("noisy", "within noise"),
+                ("steady", "within noise")
+            ]
+        );
+        let printed = comparison.to_string();
+        assert!(
+            printed.starts_with("old → new: of 4 rows in both, 0 better, 2 worse, 2 within noise"),
+            "{printed}"
+        );
+        assert!(printed.contains("0.50 ×  slower"), "{printed}");
+        assert!(!printed.contains("steady"), "{printed}");
+    }
+}

@@ -1,0 +1,120 @@
+//! `gpulsm report`: a page and tables of what `gpulsm bench` measured.
+
+mod axis;
+mod bars;
+mod compare;
+mod document;
+mod experiments;
+mod fit;
+mod html;
+mod lead;
+mod markdown;
+mod named;
+mod numbers;
+mod paper;
+mod plot;
+mod rates;
+#[cfg(test)]
+mod sample;
+mod svg;
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use self::compare::Comparison;
+use self::document::Document;
+use self::rates::Labelled;
+use crate::results::Results;
+
+const EXAMPLES: &str = "\
+Examples:
+  gpulsm report results                 results/report.html and results/report.md, beside the paper
+  gpulsm report before after            the same of two runs, and what changed
+  gpulsm report before after --out site";
+
+/// Makes a page and tables of what `bench` measured, beside the paper's figures.
+///
+/// Of several folders, each has its columns, and all are compared with the first.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Report {
+    /// Folders that `gpulsm bench --out` wrote
+    #[arg(required = true, value_name = "DIR")]
+    folders: Vec<PathBuf>,
+
+    /// Where to write report.html and report.md, instead of into the first folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+impl Report {
+    pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
+        let runs = read(&self.folders)?;
+        let comparisons: Vec<_> =
+            runs[1..].iter().map(|new| Comparison::of(&runs[0], new)).collect();
+        let document = document(&runs, &comparisons);
+        let out = self.out.as_deref().unwrap_or(&self.folders[0]);
+        fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
+        let mut said = String::new();
+        for comparison in &comparisons {
+            said += &format!("{comparison}\n");
+        }
+        for (name, text) in
+            [("report.html", html::page(&document)), ("report.md", markdown::text(&document))]
+        {
+            let path = out.join(name);
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+            said += &format!("wrote {}\n", path.display());
+        }
+        // Last of all: whoever reads this may stop early, but the files are there.
+        io::stdout().write_all(said.as_bytes())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Reads all folders, and finds a name for each.
+fn read(folders: &[PathBuf]) -> Result<Vec<Labelled>, Box<dyn Error>> {
+    let labels = labels(folders);
+    let mut runs = Vec::new();
+    for (folder, label) in folders.iter().zip(labels) {
+        let mut results = Results::read(folder)?;
+        // A row without a sample says nothing, and has no mean.
+        for row in &mut results.rows {
+            row.points.retain(|point| !point.samples.is_empty() && point.items > 0);
+        }
+        results.rows.retain(|row| !row.points.is_empty());
+        runs.push(Labelled { label, results });
+    }
+    Ok(runs)
+}
+
+/// The last part of each folder's path; all of it where that is not enough.
+fn labels(folders: &[PathBuf]) -> Vec<String> {
+    let short = |folder: &Path| folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let short: Vec<_> = folders.iter().map(|folder| short(folder)).collect();
+    let mut labels: Vec<String> = Vec::new();
+    for (folder, name) in folders.iter().zip(&short) {
+        let unique = short.iter().filter(|other| *other == name).count() == 1;
+        let label = name.clone().filter(|_| unique).unwrap_or(folder.display().to_string());
+        let again = labels.iter().filter(|other| **other == label).count();
+        labels.push(if again == 0 { label } else { format!("{label} ({})", again + 1) });
+    }
+    labels
+}
+
+/// What is said of these runs.
+fn document(runs: &[Labelled], comparisons: &[Comparison]) -> Document {
+    let (mut sections, missing) = experiments::sections(runs);
+    if !comparisons.is_empty() {
+        sections.insert(0, compare::section(comparisons));
+    }
+    let lead = lead::parts(runs, &sections, &missing);
+    Document { title: lead::title(runs), lead, sections }
+}

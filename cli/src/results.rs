@@ -1,0 +1,275 @@
+//! What `gpulsm bench` measured, as it lies in a folder: `run.json` says where and how, `rows.jsonl` has
+//! a row a line with every raw sample, `samples.csv` the same for a spreadsheet.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Where and how a run was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// What a person would type to make the same run.
+    pub command: String,
+    pub settings: Settings,
+    pub machine: Machine,
+    /// When it began, in seconds since 1970.
+    pub started: u64,
+}
+
+/// What makes two runs the same experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// `cpu`, or `cuda:0`.
+    pub device: String,
+    pub key: String,
+    pub value: String,
+    /// `tiny`, `quick`, `normal` or `full`.
+    pub scale: String,
+    pub seed: u64,
+}
+
+/// What it ran on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The device in words: the GPU's name, or the CPU's.
+    pub device: String,
+    /// What else there is to say of the device: driver, clocks, memory; in the order to show.
+    pub details: Vec<(String, String)>,
+    pub cpu: String,
+    pub threads: usize,
+    pub system: String,
+    pub version: String,
+    /// The commit the program was built from, if that is known.
+    pub commit: Option<String>,
+}
+
+/// One line of a plot, or one line of a table: the same thing measured at one or at many points.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// `insert`, `lookup`, …
+    pub experiment: String,
+    /// What was measured: `gpulsm` itself, or what stands beside it: `sa`, `hash`, `sort`, `rebuild`, …
+    pub series: String,
+    /// What else tells this row from others of the experiment: `b` = "16", `L` = "8", `existing` = "all".
+    /// Sizes are powers of two, and only the power is here.
+    pub params: BTreeMap<String, String>,
+    /// What varies from point to point: `r` (batches), `n` (log₂ of entries), `share`, `round`; none if
+    /// there is one point.
+    pub over: Option<String>,
+    pub unit: Unit,
+    pub points: Vec<Point>,
+}
+
+/// What samples are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// How long `items` took: a rate is items over seconds.
+    Seconds,
+    /// How many bytes `items` live pairs take.
+    Bytes,
+}
+
+/// Something measured a few times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The place on the axis that the row's `over` names; 0 without one.
+    pub at: f64,
+    pub items: u64,
+    /// Raw: a repeat each, in the order they were made.
+    pub samples: Vec<f64>,
+}
+
+impl Point {
+    /// The middle sample.
+    pub fn median(&self) -> f64 {
+        quantile(&self.samples, 0.5)
+    }
+
+    /// Items a second (or, of bytes, bytes an item), by the middle sample.
+    pub fn figure(&self, unit: Unit) -> f64 {
+        match unit {
+            Unit::Seconds => self.items as f64 / self.median(),
+            Unit::Bytes => self.median() / self.items as f64,
+        }
+    }
+
+    /// How far apart the middle half of the samples is, as a share of the median; 0 of fewer than 3.
+    pub fn spread(&self) -> f64 {
+        if self.samples.len() < 3 {
+            return 0.0;
+        }
+        (quantile(&self.samples, 0.75) - quantile(&self.samples, 0.25)) / self.median()
+    }
+}
+
+/// The sample below which a share of all lie, between neighbours where none lies there.
+fn quantile(samples: &[f64], share: f64) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = share * (sorted.len() - 1) as f64;
+    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    low + (high - low) * place.fract()
+}
+
+impl Row {
+    /// The least and the greatest figure of all points.
+    pub fn extremes(&self) -> (f64, f64) {
+        let figures = self.points.iter().map(|point| point.figure(self.unit));
+        figures.fold((f64::INFINITY, 0.0), |(min, max), figure| (min.min(figure), max.max(figure)))
+    }
+
+    /// The mean of all points: the harmonic one of rates, as the paper has it.
+    pub fn mean(&self) -> f64 {
+        let figures = self.points.iter().map(|point| point.figure(self.unit));
+        match self.unit {
+            Unit::Seconds => {
+                self.points.len() as f64 / figures.map(|figure| 1.0 / figure).sum::<f64>()
+            }
+            Unit::Bytes => figures.sum::<f64>() / self.points.len() as f64,
+        }
+    }
+
+    /// How much figures of this row vary from repeat to repeat: the median spread of its points.
+    pub fn spread(&self) -> f64 {
+        quantile(&self.points.iter().map(Point::spread).collect::<Vec<_>>(), 0.5)
+    }
+
+    /// What a gate calls this row: `insert.b16`, `sa.lookup.existing-all.b16`.
+    pub fn name(&self) -> String {
+        let mut name = match self.series.as_str() {
+            "gpulsm" => self.experiment.clone(),
+            series => format!("{series}.{}", self.experiment),
+        };
+        for (param, value) in &self.params {
+            let number = value.starts_with(|first: char| first.is_ascii_digit());
+            name += &format!(".{param}{}{value}", if number { "" } else { "-" });
+        }
+        name
+    }
+
+    /// A parameter, or nothing.
+    pub fn param(&self, name: &str) -> &str {
+        self.params.get(name).map_or("", String::as_str)
+    }
+}
+
+/// A run with all its rows.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    pub run: Run,
+    pub rows: Vec<Row>,
+}
+
+impl Results {
+    /// Reads what a folder holds. A line cut short by a crash is no row.
+    pub fn read(folder: &Path) -> Result<Self, Box<dyn Error>> {
+        let named = |error: &dyn Error, name: &str| {
+            format!(
+                "{}: {error} (is it a folder that `gpulsm bench --out` wrote?)",
+                folder.join(name).display()
+            )
+        };
+        let run = fs::read(folder.join("run.json")).map_err(|error| named(&error, "run.json"))?;
+        let run = serde_json::from_slice(&run).map_err(|error| named(&error, "run.json"))?;
+        let mut rows = Vec::new();
+        if let Ok(file) = File::open(folder.join("rows.jsonl")) {
+            for line in BufReader::new(file).lines() {
+                rows.extend(serde_json::from_str::<Row>(&line?).ok());
+            }
+        }
+        Ok(Results { run, rows })
+    }
+
+    /// The rows of an experiment.
+    pub fn of<'a>(&'a self, experiment: &'a str) -> impl Iterator<Item = &'a Row> {
+        self.rows.iter().filter(move |row| row.experiment == experiment)
+    }
+}
+
+/// A folder that rows are added to as they are measured.
+pub struct Folder {
+    path: PathBuf,
+    rows: File,
+}
+
+impl Folder {
+    /// A new folder, or one with a run of the same settings, to go on with; the rows it has.
+    pub fn open(path: &Path, run: &Run, restart: bool) -> Result<(Self, Vec<Row>), Box<dyn Error>> {
+        fs::create_dir_all(path)?;
+        let mut rows = Vec::new();
+        if path.join("run.json").exists() && !restart {
+            let there = Results::read(path)?;
+            let (old, new) = (&there.run, run);
+            if old.settings != new.settings
+                || old.machine.commit != new.machine.commit
+                || old.machine.device != new.machine.device
+            {
+                return Err(format!(
+                    "{} holds a run of something else ({}): name another folder with --out, or --restart",
+                    path.display(),
+                    there.run.command
+                )
+                .into());
+            }
+            rows = there.rows;
+        } else {
+            fs::write(path.join("run.json"), serde_json::to_string_pretty(run)? + "\n")?;
+        }
+        // Written anew: without a line that a crash cut short.
+        let mut folder = Folder { path: path.into(), rows: File::create(path.join("rows.jsonl"))? };
+        for row in &rows {
+            folder.add(row)?;
+        }
+        Ok((folder, rows))
+    }
+
+    /// Adds a row: all of it, or after a crash nothing.
+    pub fn add(&mut self, row: &Row) -> Result<(), Box<dyn Error>> {
+        let mut line = serde_json::to_vec(row)?;
+        line.push(b'\n');
+        self.rows.write_all(&line)?;
+        Ok(self.rows.flush()?)
+    }
+
+    /// Writes the table of all samples.
+    pub fn finish(&self) -> Result<(), Box<dyn Error>> {
+        let results = Results::read(&self.path)?;
+        let mut table = csv::Writer::from_path(self.path.join("samples.csv"))?;
+        table.write_record([
+            "experiment",
+            "series",
+            "params",
+            "over",
+            "at",
+            "items",
+            "unit",
+            "sample",
+            "value",
+        ])?;
+        for row in &results.rows {
+            let params: Vec<String> =
+                row.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            for point in &row.points {
+                for (number, value) in point.samples.iter().enumerate() {
+                    table.write_record([
+                        &row.experiment,
+                        &row.series,
+                        &params.join(" "),
+                        row.over.as_deref().unwrap_or_default(),
+                        &point.at.to_string(),
+                        &point.items.to_string(),
+                        &format!("{:?}", row.unit).to_lowercase(),
+                        &number.to_string(),
+                        &value.to_string(),
+                    ])?;
+                }
+            }
+        }
+        Ok(table.flush()?)
+    }
+}

@@ -1,0 +1,138 @@
+//! `gpulsm bench`: what it measures, keeps, goes on with and judges.
+
+use std::fs;
+use std::path::Path;
+
+use super::{gpulsm, printed};
+
+/// The arguments of a tiny run into a folder, with more.
+fn tiny<'a>(folder: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    let folder = folder.to_str().expect("UTF-8");
+    let mut arguments = vec!["bench", "--tiny", "--device", "cpu", "--out", folder];
+    arguments.extend(more);
+    arguments
+}
+
+#[test]
+fn every_experiment_is_measured_checked_and_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = printed(&tiny(folder.path(), &[]), "");
+    assert!(said.contains("answers compared, all right."), "{said}");
+    let rows = fs::read_to_string(folder.path().join("rows.jsonl")).expect("rows");
+    let experiments = [
+        "insert",
+        "insert-time",
+        "effective",
+        "partial",
+        "build",
+        "lookup",
+        "count",
+        "range",
+        "order",
+        "delete",
+        "cleanup",
+        "mixed",
+        "skew",
+        "memory",
+    ];
+    for experiment in experiments {
+        let named = format!("\"experiment\":\"{experiment}\"");
+        assert!(rows.contains(&named), "{experiment} is missing");
+    }
+    for beside in ["sa", "hash", "sort", "rebuild", "padded", "lookup-after", "memory"] {
+        assert!(rows.contains(&format!("\"series\":\"{beside}\"")), "{beside} is missing");
+    }
+    let table = fs::read_to_string(folder.path().join("samples.csv")).expect("a table");
+    assert!(table.starts_with("experiment,series,params,"), "{table}");
+    let run = fs::read_to_string(folder.path().join("run.json")).expect("a description");
+    assert!(run.contains("\"scale\": \"tiny\"") && run.contains("\"seed\": 1"), "{run}");
+
+    // Again: nothing is left to do, and nothing is lost.
+    let again = printed(&tiny(folder.path(), &[]), "");
+    assert!(again.contains("measurements are there already"), "{again}");
+    assert_eq!(fs::read_to_string(folder.path().join("rows.jsonl")).expect("rows"), rows);
+}
+
+#[test]
+fn keys_and_values_of_other_widths_are_measured_too() {
+    for (key, value) in [("u64", "u64"), ("u32", "u64"), ("u64", "u32")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let more = ["build", "lookup", "range", "cleanup", "--key", key, "--value", value];
+        assert!(printed(&tiny(folder.path(), &more), "").contains("all right."), "{key} {value}");
+    }
+}
+
+#[test]
+fn a_run_that_broke_off_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    printed(&tiny(folder.path(), &["insert"]), "");
+    let path = folder.path().join("rows.jsonl");
+    let rows = fs::read_to_string(&path).expect("rows");
+    let first = rows.lines().next().expect("a row");
+    // One row, and half of the next.
+    let cut = &rows[..first.len() + 1 + 40];
+    fs::write(&path, cut).expect("written");
+    printed(&tiny(folder.path(), &["insert"]), "");
+    let whole = fs::read_to_string(&path).expect("rows");
+    assert_eq!(whole.lines().count(), rows.lines().count());
+    assert_eq!(whole.lines().next(), Some(first), "what was there stays");
+}
+
+#[test]
+fn a_folder_of_another_run_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    printed(&tiny(folder.path(), &["memory"]), "");
+    let before = fs::read(folder.path().join("rows.jsonl")).expect("rows");
+    let output = gpulsm(&tiny(folder.path(), &["memory", "--seed", "2"]), b"");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("--restart"), "{errors}");
+    assert_eq!(fs::read(folder.path().join("rows.jsonl")).expect("rows"), before);
+    printed(&tiny(folder.path(), &["memory", "--seed", "2", "--restart"]), "");
+}
+
+#[test]
+fn a_gate_decides_the_status() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gate = folder.path().join("bars.txt");
+    let out = folder.path().join("run");
+    let status = |bars: &str| {
+        fs::write(&gate, bars).expect("written");
+        let more = ["--gate", gate.to_str().expect("UTF-8")];
+        let output = gpulsm(&tiny(&out, &more), b"");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), said + &String::from_utf8_lossy(&output.stderr))
+    };
+    let (code, said) = status("memory.history-built-at-once <= 20 # bytes\n");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("holds") && !said.contains("\ninsert\n"), "only what it needs: {said}");
+    let (code, said) = status("memory.history-built-at-once >= 1000\n");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("FAILS") && said.contains("1 of 1 bars fail"), "{said}");
+    let (code, said) = status("memory.history-of-nothing <= 1\n");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("there are memory.history-built-at-once"), "{said}");
+    let (code, said) = status("memory is small\n");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("bars.txt: line 1"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_interrupted_keeps_what_it_has() {
+    use std::io::{BufRead, BufReader};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("UTF-8");
+    let mut child = super::start(&["bench", "--full", "insert", "--device", "cpu", "--out", path]);
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let first = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("M/s")));
+    assert!(first.is_some(), "a row is printed");
+    let mut kill = std::process::Command::new("kill");
+    let sent = kill.args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(rest.iter().any(|line| line.contains("goes on from here")), "{rest:?}");
+    let rows = fs::read_to_string(folder.path().join("rows.jsonl")).expect("rows");
+    assert!(rows.lines().count() >= 1 && rows.ends_with("}\n"), "{rows}");
+}
