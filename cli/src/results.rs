@@ -85,6 +85,11 @@ pub struct Point {
 }
 
 impl Point {
+    /// The one point of a row.
+    pub fn alone(items: usize, samples: Vec<f64>) -> Vec<Self> {
+        vec![Point { at: 0.0, items: items as u64, samples }]
+    }
+
     /// The middle sample.
     pub fn median(&self) -> f64 {
         quantile(&self.samples, 0.5)

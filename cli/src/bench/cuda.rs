@@ -1,13 +1,14 @@
 //! A GPU as a place for experiments: data that stays in its memory, its own clock, and the plain
 //! structures of `kernels/baselines.cu`.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
 use std::ptr::null_mut;
 
 use gpulsm::cuda::{DeviceSlice, DeviceVec, Stream};
 use gpulsm::{Builder, Device, Dictionary, Snapshot};
 
+use super::ffi::*;
 use super::numbers::Number;
 use super::site::{Ends, Listed, Nearest, Outcome, Pairs, Site};
 
@@ -71,9 +72,19 @@ pub fn describe(device: Device) -> Outcome<(String, Vec<(String, String)>)> {
             format!("{} MHz, memory {} MHz", of.clock_khz / 1000, of.memory_clock_khz / 1000),
         ),
         ("memory", format!("{} GiB, L2 {} MiB", of.memory >> 30, of.l2 >> 20)),
-        ("CUDA", format!("driver for {}, built with {}", version(of.driver), version(of.runtime))),
+        ("driver", format!("{}, for CUDA {}", driver(), version(of.driver))),
+        ("built with", format!("CUDA {}", version(of.runtime))),
     ];
     Ok((name, details.map(|(name, what)| (name.to_string(), what)).to_vec()))
+}
+
+/// The driver's version, where Linux tells it: the first word with two dots, or one, and digits.
+fn driver() -> String {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    let is_version = |word: &&str| {
+        word.contains('.') && word.chars().all(|letter| letter.is_ascii_digit() || letter == '.')
+    };
+    text.split_whitespace().find(is_version).unwrap_or("version unknown").to_string()
 }
 
 /// An error that names CUDA's number for it.
@@ -83,39 +94,6 @@ fn check(error: c_int) -> Outcome<()> {
         _ => Err(format!("CUDA error {error} in what is measured beside the dictionary").into()),
     }
 }
-
-#[repr(C)]
-struct Description {
-    name: [u8; 256],
-    memory: u64,
-    l2: u64,
-    multiprocessors: c_int,
-    clock_khz: c_int,
-    memory_clock_khz: c_int,
-    driver: c_int,
-    runtime: c_int,
-    major: c_int,
-    minor: c_int,
-}
-
-impl Default for Description {
-    fn default() -> Self {
-        Description {
-            name: [0; 256],
-            memory: 0,
-            l2: 0,
-            multiprocessors: 0,
-            clock_khz: 0,
-            memory_clock_khz: 0,
-            driver: 0,
-            runtime: 0,
-            major: 0,
-            minor: 0,
-        }
-    }
-}
-
-const _: () = assert!(size_of::<c_char>() == 1);
 
 /// The address of a vector, for kernels that read or write it.
 fn at<T: bytemuck::Pod>(vector: &DeviceVec<T>) -> *mut c_void {
@@ -557,102 +535,4 @@ impl<K: Number, V: Number> Site<K, V> for Cuda {
             )
         })
     }
-}
-
-unsafe extern "C" {
-    fn bench_use(device: c_int) -> c_int;
-    fn bench_event_new(event: *mut *mut c_void) -> c_int;
-    fn bench_event_free(event: *mut c_void) -> c_int;
-    fn bench_event_record(event: *mut c_void, stream: *mut c_void) -> c_int;
-    fn bench_event_elapsed(from: *mut c_void, to: *mut c_void, milliseconds: *mut f32) -> c_int;
-    fn bench_describe(device: c_int, description: *mut Description) -> c_int;
-    fn bench_sort(
-        key_width: c_int,
-        value_width: c_int,
-        temp: *mut c_void,
-        bytes: *mut usize,
-        keys: *const c_void,
-        keys_out: *mut c_void,
-        values: *const c_void,
-        values_out: *mut c_void,
-        len: u64,
-        stream: *mut c_void,
-    ) -> c_int;
-    fn bench_merge(
-        key_width: c_int,
-        value_width: c_int,
-        temp: *mut c_void,
-        bytes: *mut usize,
-        keys_a: *const c_void,
-        values_a: *const c_void,
-        len_a: u64,
-        keys_b: *const c_void,
-        values_b: *const c_void,
-        len_b: u64,
-        keys_out: *mut c_void,
-        values_out: *mut c_void,
-        stream: *mut c_void,
-    ) -> c_int;
-    fn bench_array_lookup(
-        key_width: c_int,
-        value_width: c_int,
-        keys: *const c_void,
-        values: *const c_void,
-        len: u64,
-        queries: *const c_void,
-        many: u64,
-        answers: *mut c_void,
-        found: *mut c_void,
-        stream: *mut c_void,
-    ) -> c_int;
-    fn bench_array_count(
-        key_width: c_int,
-        keys: *const c_void,
-        len: u64,
-        lo: *const c_void,
-        hi: *const c_void,
-        many: u64,
-        counts: *mut c_void,
-        stream: *mut c_void,
-    ) -> c_int;
-    fn bench_array_range(
-        key_width: c_int,
-        value_width: c_int,
-        temp: *mut c_void,
-        bytes: *mut usize,
-        keys: *const c_void,
-        values: *const c_void,
-        len: u64,
-        lo: *const c_void,
-        hi: *const c_void,
-        many: u64,
-        starts: *mut c_void,
-        offsets: *mut c_void,
-        out_keys: *mut c_void,
-        out_values: *mut c_void,
-        stream: *mut c_void,
-    ) -> c_int;
-    fn bench_hash_build(
-        key_width: c_int,
-        value_width: c_int,
-        table_keys: *mut c_void,
-        table_values: *mut c_void,
-        slots: u64,
-        keys: *const c_void,
-        values: *const c_void,
-        many: u64,
-        stream: *mut c_void,
-    ) -> c_int;
-    fn bench_hash_lookup(
-        key_width: c_int,
-        value_width: c_int,
-        table_keys: *const c_void,
-        table_values: *const c_void,
-        slots: u64,
-        queries: *const c_void,
-        many: u64,
-        answers: *mut c_void,
-        found: *mut c_void,
-        stream: *mut c_void,
-    ) -> c_int;
 }

@@ -1,9 +1,12 @@
 //! `gpulsm bench`: the paper's evaluation, and more, on one's own machine. Every answer that is timed is
 //! compared with what it should be, in part or whole.
 
+mod cleanup;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
+#[cfg(feature = "cuda")]
+mod ffi;
 mod gate;
 mod lab;
 mod machine;
@@ -11,6 +14,7 @@ mod numbers;
 mod queries;
 mod scale;
 mod site;
+mod skew;
 mod updates;
 mod upkeep;
 
@@ -59,7 +63,7 @@ pub struct Bench {
     #[arg(long, conflicts_with = "full")]
     quick: bool,
 
-    /// The paper's sizes (on a CPU smaller ones), more numbers of batches, more repeats
+    /// The paper's sizes and every number of batches (on a CPU fewer), more repeats
     #[arg(long)]
     full: bool,
 
@@ -159,9 +163,9 @@ impl Experiment {
             Experiment::Range => queries::range(scale),
             Experiment::Order => queries::order(scale),
             Experiment::Delete => updates::delete(scale),
-            Experiment::Cleanup => upkeep::cleanup(scale),
+            Experiment::Cleanup => cleanup::cleanup(scale),
             Experiment::Mixed => upkeep::mixed(scale),
-            Experiment::Skew => upkeep::skew(scale),
+            Experiment::Skew => skew::skew(scale),
             Experiment::Memory => upkeep::memory(scale),
         }
     }

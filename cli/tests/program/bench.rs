@@ -47,6 +47,11 @@ fn every_experiment_is_measured_checked_and_kept() {
     let run = fs::read_to_string(folder.path().join("run.json")).expect("a description");
     assert!(run.contains("\"scale\": \"tiny\"") && run.contains("\"seed\": 1"), "{run}");
 
+    // A page can be made of it, with a drawing for almost everything.
+    printed(&["report", folder.path().to_str().expect("UTF-8")], "");
+    let page = fs::read_to_string(folder.path().join("report.html")).expect("a page");
+    assert!(page.matches("<svg").count() >= experiments.len() - 2, "{page}");
+
     // Again: nothing is left to do, and nothing is lost.
     let again = printed(&tiny(folder.path(), &[]), "");
     assert!(again.contains("measurements are there already"), "{again}");
