@@ -81,7 +81,10 @@ impl Stats {
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (live, stale) = (grouped(self.live), grouped(self.stale));
-        write!(f, "{live} keys on {}, {stale} stale entries", self.device)?;
+        let plural = |count: u64, one, many| if count == 1 { one } else { many };
+        let keys = plural(self.live, "key", "keys");
+        let entries = plural(self.stale, "entry", "entries");
+        write!(f, "{live} {keys} on {}, {stale} stale {entries}", self.device)?;
         write!(f, ", {} bytes", grouped(self.bytes.total()))?;
         for level in &self.levels {
             let LevelStats { level: index, entries, capacity, tombstones, .. } = level;

@@ -1,6 +1,7 @@
 //! `gpulsm`, the program: parse, run, say how it went.
 
 mod bench;
+mod devices;
 mod generate;
 mod report;
 mod results;
@@ -36,6 +37,8 @@ enum Command {
     Bench(Box<bench::Bench>),
     /// Make a page and tables of what `bench` measured, or compare runs
     Report(report::Report),
+    /// List the devices that a dictionary can live on
+    Devices(devices::Devices),
     /// Print a script that makes a shell complete this program's arguments
     Completions(generate::Completions),
     /// Print the manual page
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Verify(verify) => verify.run(),
         Command::Bench(bench) => bench.run(),
         Command::Report(report) => report.run(),
+        Command::Devices(devices) => devices.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     };

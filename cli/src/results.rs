@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,9 @@ pub struct Machine {
     pub version: String,
     /// The commit the program was built from, if that is known.
     pub commit: Option<String>,
+    /// A number that another build of the program would not have.
+    #[serde(default)]
+    pub build: String,
 }
 
 /// One line of a plot, or one line of a table: the same thing measured at one or at many points.
@@ -171,7 +174,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Reads what a folder holds. A line cut short by a crash is no row.
+    /// Reads what a folder holds. A last line cut short by a crash is no row.
     pub fn read(folder: &Path) -> Result<Self, Box<dyn Error>> {
         let named = |error: &dyn Error, name: &str| {
             format!(
@@ -182,9 +185,15 @@ impl Results {
         let run = fs::read(folder.join("run.json")).map_err(|error| named(&error, "run.json"))?;
         let run = serde_json::from_slice(&run).map_err(|error| named(&error, "run.json"))?;
         let mut rows = Vec::new();
-        if let Ok(file) = File::open(folder.join("rows.jsonl")) {
-            for line in BufReader::new(file).lines() {
-                rows.extend(serde_json::from_str::<Row>(&line?).ok());
+        if let Ok(text) = fs::read_to_string(folder.join("rows.jsonl")) {
+            for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+                match serde_json::from_str(line) {
+                    Ok(row) => rows.push(row),
+                    Err(_) if !line.ends_with('\n') => {}
+                    Err(error) => {
+                        return Err(named(&error, &format!("rows.jsonl, line {number}")).into());
+                    }
+                }
             }
         }
         Ok(Results { run, rows })
@@ -203,33 +212,42 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A new folder, or one with a run of the same settings, to go on with; the rows it has.
+    /// A new folder, or one with a run of the same program and settings, to go on with; the rows it
+    /// has.
     pub fn open(path: &Path, run: &Run, restart: bool) -> Result<(Self, Vec<Row>), Box<dyn Error>> {
-        fs::create_dir_all(path)?;
-        let mut rows = Vec::new();
+        let named = |error: io::Error| format!("{}: {error}", path.display());
+        fs::create_dir_all(path).map_err(named)?;
+        let (mut run, mut rows) = (run.clone(), Vec::new());
         if path.join("run.json").exists() && !restart {
             let there = Results::read(path)?;
-            let (old, new) = (&there.run, run);
-            if old.settings != new.settings
-                || old.machine.commit != new.machine.commit
-                || old.machine.device != new.machine.device
-            {
+            let old = &there.run;
+            if old.settings != run.settings || old.machine != run.machine {
                 return Err(format!(
-                    "{} holds a run of something else ({}): name another folder with --out, or --restart",
+                    "{} holds a run of something else, or of another build of the program ({}): name \
+                     another folder with --out, or --restart",
                     path.display(),
-                    there.run.command
+                    old.command
                 )
                 .into());
             }
+            run.started = old.started;
+            let again = old.command.split("; ").any(|command| command == run.command);
+            run.command = if again {
+                old.command.clone()
+            } else {
+                format!("{}; {}", old.command, run.command)
+            };
             rows = there.rows;
-        } else {
-            fs::write(path.join("run.json"), serde_json::to_string_pretty(run)? + "\n")?;
         }
-        // Written anew: without a line that a crash cut short.
-        let mut folder = Folder { path: path.into(), rows: File::create(path.join("rows.jsonl"))? };
+        let description = serde_json::to_string_pretty(&run)? + "\n";
+        fs::write(path.join("run.json"), description).map_err(named)?;
+        // Written anew, without a line that a crash cut short, and only then put in place of the old.
+        let new = path.join("rows.jsonl.new");
+        let mut folder = Folder { path: path.into(), rows: File::create(&new).map_err(named)? };
         for row in &rows {
             folder.add(row)?;
         }
+        fs::rename(new, path.join("rows.jsonl")).map_err(named)?;
         Ok((folder, rows))
     }
 

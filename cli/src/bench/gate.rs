@@ -66,15 +66,16 @@ fn parse_term(text: &str) -> Result<Term, String> {
     Ok(term)
 }
 
-/// What of a row a name asks for: its mean, or with `.min` or `.max` an extreme.
-fn figure(rows: &[Row], name: &str) -> Result<f64, String> {
-    let of = |name: &str, figure: fn(&Row) -> f64| {
-        rows.iter().find(|row| names(row).any(|known| known == name)).map(figure)
-    };
-    let found = match name.rsplit_once('.') {
-        Some((row, "min")) => of(row, |row| row.extremes().0),
-        Some((row, "max")) => of(row, |row| row.extremes().1),
-        _ => of(name, Row::mean),
+/// What a name asks of a row.
+type Figure = fn(&Row) -> f64;
+
+/// The row that a name means, and what of it: its mean, or with `.min` or `.max` an extreme.
+fn find<'a>(rows: &'a [Row], name: &str) -> Result<(&'a Row, Figure), String> {
+    let of = |name: &str| rows.iter().find(|row| names(row).any(|known| known == name));
+    let found: Option<(&Row, Figure)> = match name.rsplit_once('.') {
+        Some((row, "min")) => of(row).map(|row| (row, least as _)),
+        Some((row, "max")) => of(row).map(|row| (row, most as _)),
+        _ => of(name).map(|row| (row, Row::mean as _)),
     };
     found.ok_or_else(|| {
         let like = |parts: usize| -> Vec<String> {
@@ -89,6 +90,22 @@ fn figure(rows: &[Row], name: &str) -> Result<f64, String> {
             false => format!("nothing measured is called {name}; there are {}", like.join(", ")),
         }
     })
+}
+
+fn least(row: &Row) -> f64 {
+    row.extremes().0
+}
+
+fn most(row: &Row) -> f64 {
+    row.extremes().1
+}
+
+/// An error that says which names mean none of the rows that will be measured.
+pub fn check_names(bars: &[Bar], rows: &[Row]) -> Result<(), String> {
+    let terms = bars.iter().flat_map(|bar| [&bar.left, &bar.right]);
+    let names = terms.filter_map(|term| term.name.as_deref());
+    let unknown: Vec<String> = names.filter_map(|name| find(rows, name).err()).collect();
+    if unknown.is_empty() { Ok(()) } else { Err(unknown.join("\n")) }
 }
 
 /// The full name of a row, and the one without n, which is the same for all rows of an experiment.
@@ -108,8 +125,9 @@ impl Bar {
 
     pub fn check(&self, rows: &[Row]) -> Result<Verdict, Box<dyn Error>> {
         let value = |term: &Term| {
-            let figure = term.name.as_deref().map_or(Ok(1.0), |name| figure(rows, name))?;
-            Ok::<f64, String>(term.factor * figure)
+            let Some(name) = &term.name else { return Ok::<f64, String>(term.factor) };
+            let (row, figure) = find(rows, name)?;
+            Ok(term.factor * figure(row))
         };
         let (left, right) = (value(&self.left)?, value(&self.right)?);
         let holds = if self.at_least { left >= right } else { left <= right };

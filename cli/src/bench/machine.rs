@@ -1,6 +1,7 @@
 //! What a run was made on.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 
 use gpulsm::Device;
 
@@ -23,7 +24,16 @@ pub fn describe(device: Device) -> Outcome<Machine> {
         system: system(),
         version: env!("CARGO_PKG_VERSION").into(),
         commit: option_env!("GPULSM_COMMIT").map(String::from),
+        build: build(),
     })
+}
+
+/// A hash of the program itself: the same commit, changed and built again, is another program.
+fn build() -> String {
+    let program = std::env::current_exe().and_then(fs::read).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&program);
+    format!("{:016x}", hasher.finish())
 }
 
 /// The CPU's name, where Linux tells it.

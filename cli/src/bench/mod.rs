@@ -59,7 +59,7 @@ pub struct Bench {
     #[arg(long, default_value = "best")]
     device: Device,
 
-    /// Small sizes: under a minute on a large GPU, under two on two cores
+    /// Small sizes: less than a minute
     #[arg(long, conflicts_with = "full")]
     quick: bool,
 
@@ -92,7 +92,8 @@ pub struct Bench {
     #[arg(long)]
     restart: bool,
 
-    /// A file of bars that must hold; if none is named, the experiments it needs are run
+    /// A file of bars that must hold, judged by what is measured now. If no experiment is named, those
+    /// that it needs are run
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
 }
@@ -169,6 +170,14 @@ impl Experiment {
             Experiment::Memory => upkeep::memory(scale),
         }
     }
+}
+
+/// A device in words.
+pub fn describe(device: Device) -> Result<String, Box<dyn Error>> {
+    let machine = machine::describe(device)?;
+    let details: Vec<String> =
+        machine.details.iter().map(|(name, what)| format!("{name} {what}")).collect();
+    Ok(format!("{}: {}", machine.device, details.join("; ")))
 }
 
 /// A row without points.
@@ -280,10 +289,16 @@ impl Bench {
         let scale = self.scale();
         let run = self.describe(&scale)?;
         let path = self.out.clone().unwrap_or_else(|| default_folder(&run.settings));
-        let (mut folder, there) = Folder::open(&path, &run, self.restart)?;
-        let known: HashSet<String> = there.iter().map(Row::name).collect();
         let all: Vec<Case<S, K, V>> =
             experiments.iter().flat_map(|experiment| experiment.cases(&scale)).collect();
+        let rows: Vec<Row> = all.iter().flat_map(|case| case.rows.clone()).collect();
+        gate::check_names(bars, &rows)?;
+        let (mut folder, mut there) = Folder::open(&path, &run, self.restart)?;
+        if !bars.is_empty() && !there.is_empty() {
+            // A gate judges what is measured now.
+            (folder, there) = Folder::open(&path, &run, true)?;
+        }
+        let known: HashSet<String> = there.iter().map(Row::name).collect();
         let count = all.len();
         let cases: Vec<_> = all
             .into_iter()

@@ -130,7 +130,34 @@ pub fn insert<S: Site<K, V> + 'static, K: Number, V: Number>(scale: &Scale) -> V
             cases.push(growth("insert", scale, what, n, b));
         }
     }
+    cases.extend([8, 6, 4].map(|levels| stream(scale, scale.asked, scale.asked - levels)));
     cases
+}
+
+/// All batches on the way to 2^n in one clock: a stream of calls that nobody waits for in between.
+fn stream<S: Site<K, V> + 'static, K: Number, V: Number>(
+    scale: &Scale,
+    n: u32,
+    b: u32,
+) -> Case<S, K, V> {
+    let row = row("insert", "stream", &[("b", &b), ("n", &n)], None);
+    let work = What::Gpulsm.work(n, b);
+    let job = move |lab: &Lab<S, K, V>| {
+        let (len, size) = (1usize << n, 1usize << b);
+        let pairs = lab.pairs(len)?;
+        let mut samples = Vec::new();
+        for _ in 0..lab.scale.repeats {
+            let mut dictionary = lab.site.dictionary(size)?;
+            samples.push(lab.site.time(|| {
+                (1..=len / size)
+                    .try_for_each(|r| lab.site.insert(&mut dictionary, &pairs, batch(r, size)))
+            })?);
+            Growing::<S, K, V>::check(&dictionary, lab, len)?;
+            lab.done(work)?;
+        }
+        Ok(vec![Point::alone(len, samples)])
+    };
+    Case { rows: vec![row], work: work * scale.repeats as u64, job: Box::new(job) }
 }
 
 /// Fig. 4a: the time of every batch.

@@ -3,18 +3,22 @@
 use std::fmt;
 
 use super::bars::{Bar, Bars, Group};
-use super::document::{Figure, Section, Table};
+use super::document::{Figure, Part, Section, Table};
 use super::named::figure;
 use super::numbers::{percent, times};
 use super::plot::Slot;
 use super::rates::Labelled;
-use crate::results::{Row, Unit};
+use crate::results::{Point, Row, Unit};
 
 /// A change of less than this is never called one.
 const LEAST: f64 = 0.03;
 
 /// How many times the spread of both rows a change must be.
 const SPREADS: f64 = 1.5;
+
+/// How many repeats have a spread, and how many points do.
+const LEAST_SAMPLES: usize = 3;
+const LEAST_POINTS: usize = 8;
 
 /// A row that both runs have.
 #[derive(Debug)]
@@ -23,8 +27,8 @@ pub struct Change {
     pub unit: Unit,
     pub old: f64,
     pub new: f64,
-    /// How far the ratio may be from 1 by chance.
-    pub noise: f64,
+    /// How far the ratio may be from 1 by chance; none where nothing says.
+    pub noise: Option<f64>,
 }
 
 /// A row with only those of its points that another has too.
@@ -39,6 +43,27 @@ pub enum Verdict {
     Better,
     Worse,
     Same,
+    /// Measured too seldom to say.
+    Unknown,
+}
+
+/// How far the ratio of two rows with the same points may be from 1 by chance: by the spread of repeats
+/// or, where there are none, by how much the ratio differs from point to point.
+fn noise(old: &Row, new: &Row) -> Option<f64> {
+    if new.unit == Unit::Bytes {
+        return Some(LEAST); // Bytes are counted, not timed.
+    }
+    let repeated = |row: &Row| row.points.iter().all(|point| point.samples.len() >= LEAST_SAMPLES);
+    if repeated(old) && repeated(new) {
+        return Some(LEAST.max(SPREADS * (old.spread() + new.spread())));
+    }
+    let ratio = |one: &Point| {
+        let other = old.points.iter().find(|other| other.at == one.at)?;
+        Some(one.figure(new.unit) / other.figure(old.unit))
+    };
+    let ratios: Vec<f64> = new.points.iter().filter_map(ratio).collect();
+    let all = Point { at: 0.0, items: 1, samples: ratios };
+    (all.samples.len() >= LEAST_POINTS).then(|| LEAST.max(SPREADS * all.spread()))
 }
 
 impl Change {
@@ -48,7 +73,7 @@ impl Change {
         if old.points.is_empty() || old.unit != new.unit {
             return None;
         }
-        let noise = LEAST.max(SPREADS * (old.spread() + new.spread()));
+        let noise = noise(&old, &new);
         Some(Change { name: new.name(), unit: new.unit, old: old.mean(), new: new.mean(), noise })
     }
 
@@ -63,16 +88,23 @@ impl Change {
             Unit::Seconds => (Verdict::Better, Verdict::Worse),
             Unit::Bytes => (Verdict::Worse, Verdict::Better),
         };
-        match ratio {
-            _ if ratio > 1.0 + self.noise => above,
-            _ if ratio < 1.0 - self.noise => below,
-            _ => Verdict::Same,
+        match self.noise {
+            None => Verdict::Unknown,
+            Some(noise) if ratio > 1.0 + noise => above,
+            Some(noise) if ratio < 1.0 - noise => below,
+            Some(_) => Verdict::Same,
         }
+    }
+
+    /// Whether it is more than noise.
+    fn counts(&self) -> bool {
+        matches!(self.verdict(), Verdict::Better | Verdict::Worse)
     }
 
     fn word(&self) -> &'static str {
         match (self.verdict(), self.unit) {
             (Verdict::Same, _) => "within noise",
+            (Verdict::Unknown, _) => "measured too seldom",
             (Verdict::Better, Unit::Seconds) => "faster",
             (Verdict::Worse, Unit::Seconds) => "slower",
             (Verdict::Better, Unit::Bytes) => "smaller",
@@ -86,7 +118,7 @@ impl Change {
             figure(self.old, self.unit),
             figure(self.new, self.unit),
             times(self.ratio()),
-            percent(self.noise),
+            self.noise.map_or("?".into(), percent),
             self.word().into(),
         ]
     }
@@ -127,17 +159,17 @@ impl<'a> Comparison<'a> {
                 .group("", [old.as_str(), new.as_str(), "ratio", "noise"])
                 .words(["verdict"])
         };
-        let (mut beyond, mut within) = (table("beyond noise"), table("within noise"));
+        let (mut beyond, mut within) = (table("beyond noise"), table("within noise, or not known"));
         for change in &self.changes {
-            let same = change.verdict() == Verdict::Same;
-            if same { within.row(change.cells()) } else { beyond.row(change.cells()) }
+            let table = if change.counts() { &mut beyond } else { &mut within };
+            table.row(change.cells());
         }
         [beyond, within]
     }
 
     /// The greatest changes, as bars of their ratios.
     fn bars(&self) -> Bars {
-        let changed = self.changes.iter().filter(|change| change.verdict() != Verdict::Same);
+        let changed = self.changes.iter().filter(|change| change.counts());
         let group = |change: &Change| {
             let slot = Slot::Measured(usize::from(change.verdict() == Verdict::Worse));
             let (value, written) =
@@ -157,12 +189,31 @@ impl<'a> Comparison<'a> {
         let Labelled { label: old, .. } = self.old;
         let Labelled { label: new, .. } = self.new;
         format!(
-            "{old} → {new}: of {} rows in both, {} better, {} worse, {} within noise",
+            "{old} → {new}: of {} rows in both, {} better, {} worse, {} within noise, {} measured too \
+             seldom to say",
             self.changes.len(),
             self.count(Verdict::Better),
             self.count(Verdict::Worse),
-            self.count(Verdict::Same)
+            self.count(Verdict::Same),
+            self.count(Verdict::Unknown)
         )
+    }
+
+    /// What makes the runs hard to compare, if anything.
+    fn caution(&self) -> Option<String> {
+        let (old, new) = (&self.old.results.run, &self.new.results.run);
+        let differ: Vec<&str> = [
+            ("device", old.machine.device != new.machine.device),
+            ("key", old.settings.key != new.settings.key),
+            ("value", old.settings.value != new.settings.value),
+            ("scale", old.settings.scale != new.settings.scale),
+        ]
+        .into_iter()
+        .filter_map(|(what, differs)| differs.then_some(what))
+        .collect();
+        (!differ.is_empty()).then(|| {
+            format!("Mind that the runs differ in {}: that too changes rates.", differ.join(", "))
+        })
     }
 }
 
@@ -173,12 +224,14 @@ const MOST_PRINTED: usize = 20;
 impl fmt::Display for Comparison<'_> {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         writeln!(out, "{}", self.counts())?;
-        let changed: Vec<_> =
-            self.changes.iter().filter(|change| change.verdict() != Verdict::Same).collect();
+        if let Some(caution) = self.caution() {
+            writeln!(out, "  {caution}")?;
+        }
+        let changed: Vec<_> = self.changes.iter().filter(|change| change.counts()).collect();
         let wide =
             changed.iter().take(MOST_PRINTED).map(|change| change.name.len()).max().unwrap_or(0);
         for change in changed.iter().take(MOST_PRINTED) {
-            let (ratio, noise) = (times(change.ratio()), percent(change.noise));
+            let (ratio, noise) = (times(change.ratio()), change.noise.map_or("?".into(), percent));
             writeln!(
                 out,
                 "  {:wide$}  {ratio:>8}  {:7}  (noise {noise})",
@@ -203,12 +256,14 @@ pub fn section(comparisons: &[Comparison]) -> Section {
              ratio new/old, the greatest change first. A change counts if the ratio is further \
              from 1 than {} or {SPREADS} times the spreads of both rows together (a spread is the \
              distance between the quartiles of repeats, as a share of the median), whichever is \
-             more.",
+             more. Where a row was measured only once or twice at a point, the spread is that of \
+             the ratios at its points; of fewer than {LEAST_POINTS} points nothing is said.",
             percent(LEAST)
         ),
     );
     for comparison in comparisons {
         section.text(comparison.counts() + ".");
+        section.parts.extend(comparison.caution().map(Part::Text));
         section.figures([Figure::Bars(comparison.bars())]);
         for table in comparison.tables() {
             section.table(table);
@@ -220,7 +275,7 @@ pub fn section(comparisons: &[Comparison]) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Point, Results};
+    use crate::results::Results;
 
     fn row(name: &str, unit: Unit, samples: &[f64]) -> Row {
         let points = vec![Point { at: 0.0, items: 1_000_000, samples: samples.to_vec() }];
@@ -247,6 +302,7 @@ mod tests {
                 row("slow", seconds, &[1.0, 1.01, 0.99]),
                 row("noisy", seconds, &[1.0, 1.3, 0.7]),
                 row("gone", seconds, &[1.0]),
+                row("once", seconds, &[1.0]),
                 row("bytes", Unit::Bytes, &[8e6]),
             ],
             "old",
@@ -257,6 +313,7 @@ mod tests {
                 row("slow", seconds, &[2.0, 2.01, 1.99]),
                 row("noisy", seconds, &[1.4, 1.0, 1.8]),
                 row("fresh", seconds, &[1.0]),
+                row("once", seconds, &[5.0]),
                 row("bytes", Unit::Bytes, &[12e6]),
             ],
             "new",
@@ -267,6 +324,7 @@ mod tests {
         assert_eq!(
             found,
             [
+                ("once", "measured too seldom"),
                 ("slow", "slower"),
                 ("bytes", "larger"),
                 ("noisy", "within noise"),
@@ -275,7 +333,8 @@ mod tests {
         );
         let printed = comparison.to_string();
         assert!(
-            printed.starts_with("old → new: of 4 rows in both, 0 better, 2 worse, 2 within noise"),
+            printed
+                .starts_with("old → new: of 5 rows in both, 0 better, 2 worse, 2 within noise, 1 "),
             "{printed}"
         );
         assert!(printed.contains("0.50 ×  slower"), "{printed}");

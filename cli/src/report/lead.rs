@@ -83,8 +83,8 @@ fn properties(run: &Run) -> Vec<(String, String)> {
 }
 
 fn main_figures(runs: &[Labelled], headlines: &[&Headline]) -> Table {
-    let mut table =
-        Table::new("Main figures, M/s, means over all batch sizes").words(["operation"]);
+    let mut table = Table::new("Main figures, M/s, means over the batch sizes that were measured")
+        .words(["operation"]);
     for run in runs {
         let group = if runs.len() > 1 { run.label.as_str() } else { "gpulsm" };
         table = table.group(group, ["mean", "÷ SA", "÷ paper"]);

@@ -36,7 +36,7 @@ use crate::results::Results;
 const EXAMPLES: &str = "\
 Examples:
   gpulsm report results                 results/report.html and results/report.md, beside the paper
-  gpulsm report before after            the same of two runs, and what changed
+  gpulsm report before after            after/comparison.html and .md: two runs, and what changed
   gpulsm report before after --out site";
 
 /// Makes a page and tables of what `bench` measured, beside the paper's figures.
@@ -49,7 +49,8 @@ pub struct Report {
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
 
-    /// Where to write report.html and report.md, instead of into the first folder
+    /// Where to write report.html and report.md (of several runs comparison.html and .md), instead of
+    /// into the last folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -60,16 +61,16 @@ impl Report {
         let comparisons: Vec<_> =
             runs[1..].iter().map(|new| Comparison::of(&runs[0], new)).collect();
         let document = document(&runs, &comparisons);
-        let out = self.out.as_deref().unwrap_or(&self.folders[0]);
+        let out = self.out.as_deref().or(self.folders.last().map(PathBuf::as_path));
+        let out = out.expect("there is a folder");
+        let name = if self.folders.len() == 1 { "report" } else { "comparison" };
         fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
         let mut said = String::new();
         for comparison in &comparisons {
             said += &format!("{comparison}\n");
         }
-        for (name, text) in
-            [("report.html", html::page(&document)), ("report.md", markdown::text(&document))]
-        {
-            let path = out.join(name);
+        for (ending, text) in [("html", html::page(&document)), ("md", markdown::text(&document))] {
+            let path = out.join(name).with_extension(ending);
             fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
             said += &format!("wrote {}\n", path.display());
         }

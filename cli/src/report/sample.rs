@@ -35,6 +35,7 @@ fn run() -> Run {
             system: text("Linux 6.8"),
             version: text("0.1.0"),
             commit: Some(text("0123abc")),
+            build: String::new(),
         },
         started: 1_794_729_600,
     }

@@ -7,7 +7,7 @@ use gpulsm::Stats;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::shell::command::{COMMANDS, Usage, counted};
+use crate::shell::command::{Usage, counted};
 use crate::types::{Scalar, Type};
 
 /// The answer to one command.
@@ -32,7 +32,8 @@ pub enum Answer {
         key: Type,
         value: Type,
     },
-    Help,
+    /// These commands.
+    Help(Vec<&'static Usage>),
 }
 
 /// How answers are written.
@@ -125,10 +126,10 @@ impl Serialize for Answer {
                 });
                 map.serialize_entry("bytes", &bytes)?;
             }
-            Answer::Help => {
+            Answer::Help(commands) => {
                 let usage = |command: &Usage| serde_json::json!({ "words": command.words, "meaning": command.meaning });
                 let commands: serde_json::Map<_, _> =
-                    COMMANDS.iter().map(|c| (c.name.to_string(), usage(c))).collect();
+                    commands.iter().map(|c| (c.name.to_string(), usage(c))).collect();
                 map.serialize_entry("commands", &commands)?;
             }
         }
@@ -204,9 +205,9 @@ impl<W: Write> People<'_, W> {
                     ),
                 ])
             }
-            Answer::Help => {
+            Answer::Help(commands) => {
                 let usage = |c: &Usage| format!("{} {}", c.name, c.words);
-                let rows = COMMANDS.iter().map(|c| (usage(c).trim_end().into(), c.meaning.into()));
+                let rows = commands.iter().map(|c| (usage(c).trim_end().into(), c.meaning.into()));
                 self.listing(rows.collect())
             }
         }

@@ -19,10 +19,10 @@ pub const COMMANDS: &[Usage] = &[
     ),
     usage("delete_range", "LO HI", "delete every key from LO to HI"),
     usage("lookup", "K [K …]", "the value of each key"),
-    usage("count", "LO HI [LO HI …]", "how many keys there are from LO to HI"),
+    usage("count", "LO HI [LO HI …]", "how many keys there are from LO to HI, both included"),
     usage("range", "LO HI", "the pairs from LO to HI, in key order"),
-    usage("successor", "K", "the first pair from K on"),
-    usage("predecessor", "K", "the last pair up to K"),
+    usage("successor", "K", "the first pair from K on, K included"),
+    usage("predecessor", "K", "the last pair up to K, K included"),
     usage("first", "", "the pair with the least key"),
     usage("last", "", "the pair with the greatest key"),
     usage("select", "I", "the pair at place I in key order, counted from 0"),
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Usage] = &[
     usage("export", "FILE", "write every pair to a .csv or .parquet file"),
     usage("cleanup", "", "remove stale entries: one run is left"),
     usage("clear", "", "remove everything"),
-    usage("help", "", "this list"),
+    usage("help", "[COMMAND …]", "what these commands do, or all"),
     usage("quit", "", "leave (so does the end of input)"),
 ];
 

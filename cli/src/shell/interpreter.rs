@@ -69,7 +69,7 @@ impl<K: ShellKey, V: Bits> Interpreter for TypedInterpreter<K, V> {
                 self.dictionary.clear();
                 Answer::Done
             }),
-            "help" => none(words).map(|()| Answer::Help),
+            "help" => help(words),
             "quit" => none(words).map(|()| Answer::Quit),
             _ => Err(unknown(*command)),
         };
@@ -266,6 +266,17 @@ fn none(words: &[Word<'_>]) -> Result<(), String> {
         Some(word) => Err(word.wrong("one word too many: this command takes none")),
         None => Ok(()),
     }
+}
+
+/// What the commands named do, or all of them.
+fn help(words: &[Word<'_>]) -> Result<Answer, String> {
+    if words.is_empty() {
+        return Ok(Answer::Help(COMMANDS.iter().collect()));
+    }
+    let named = |word: &Word<'_>| {
+        COMMANDS.iter().find(|command| command.name == word.text).ok_or_else(|| unknown(*word))
+    };
+    words.iter().map(named).collect::<Result<_, _>>().map(Answer::Help)
 }
 
 /// At least one word, or an error.

@@ -39,7 +39,7 @@ fn every_experiment_is_measured_checked_and_kept() {
         let named = format!("\"experiment\":\"{experiment}\"");
         assert!(rows.contains(&named), "{experiment} is missing");
     }
-    for beside in ["sa", "hash", "sort", "rebuild", "padded", "lookup-after", "memory"] {
+    for beside in ["sa", "stream", "hash", "sort", "rebuild", "padded", "lookup-after", "memory"] {
         assert!(rows.contains(&format!("\"series\":\"{beside}\"")), "{beside} is missing");
     }
     let table = fs::read_to_string(folder.path().join("samples.csv")).expect("a table");
@@ -113,9 +113,10 @@ fn a_gate_decides_the_status() {
     let (code, said) = status("memory.history-built-at-once >= 1000\n");
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("FAILS") && said.contains("1 of 1 bars fail"), "{said}");
-    let (code, said) = status("memory.history-of-nothing <= 1\n");
+    let (code, said) = status("memory.history-of-nothing <= 1\nmemory.b7 <= 1\n");
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("there are memory.history-built-at-once"), "{said}");
+    assert!(said.contains("memory.b7") && !said.contains("compared"), "before any work: {said}");
     let (code, said) = status("memory is small\n");
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("bars.txt: line 1"), "{said}");

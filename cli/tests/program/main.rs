@@ -104,6 +104,14 @@ fn wrong_arguments_are_refused_with_a_reason() {
 }
 
 #[test]
+fn the_devices_are_listed_and_one_is_best() {
+    let listed = printed(&["devices"], "");
+    assert!(listed.starts_with("cpu "), "{listed}");
+    assert_eq!(listed.matches("(best)").count(), 1, "{listed}");
+    assert!(listed.lines().nth(1).is_some_and(|line| line.starts_with("cuda")), "{listed}");
+}
+
+#[test]
 fn help_has_examples() {
     for arguments in [
         &["--help"][..],

@@ -40,7 +40,7 @@ fn two_runs_are_compared_and_the_folder_is_made() {
     assert!(said.starts_with("old → new: of "), "{said}");
     assert!(said.contains("  0.50 ×  slower"), "{said}");
     assert!(said.contains(" more in the report\n"), "{said}");
-    let page = fs::read_to_string(out.join("report.html")).expect("a page");
+    let page = fs::read_to_string(out.join("comparison.html")).expect("a page");
     assert!(page.contains("From old to new: beyond noise"));
 }
 
@@ -122,9 +122,12 @@ fn the_page_is_laid_out_in_a_browser() {
     let temp = tempfile::tempdir().expect("a folder");
     let old = folder(temp.path(), "old", &sample::full(1.0, 0));
     let new = folder(temp.path(), "new", &sample::full(0.8, 5));
-    for (folders, drawings) in [(vec![&*old], 21), (vec![&*old, &*new], 28)] {
+    for (folders, page, drawings) in [
+        (vec![&*old], format!("{old}/report.html"), 21),
+        (vec![&*old, &*new], format!("{new}/comparison.html"), 28),
+    ] {
         printed(&[vec!["report"], folders].concat(), "");
-        let page = fs::read_to_string(format!("{old}/report.html")).expect("a page");
+        let page = fs::read_to_string(page).expect("a page");
         for width in [1200, 500] {
             let measured = measured(&browser, &page, temp.path(), width);
             assert_eq!(measured, format!("drawings: {drawings}; wrong: nothing"), "{width} wide");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::printed;
+use crate::{gpulsm, printed};
 
 /// Checks that each line gets its answer in JSON.
 #[track_caller]
@@ -56,6 +56,18 @@ fn every_command_answers_in_json() {
             ("quit", r#"{"ok":true}"#),
         ],
     );
+}
+
+#[test]
+fn help_tells_of_one_command_or_of_all() {
+    let all = printed(&["shell"], "help\n");
+    assert!(all.contains("insert") && all.contains("cleanup"), "{all}");
+    let one = printed(&["shell"], "help count rank\n");
+    assert!(one.contains("both included") && one.contains("rank K"), "{one}");
+    assert!(!one.contains("cleanup"), "{one}");
+    let output = gpulsm(&["shell"], b"help cuont\n");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("word 2, `cuont`") && said.contains("count"), "{said}");
 }
 
 #[test]

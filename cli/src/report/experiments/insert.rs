@@ -2,9 +2,9 @@
 
 use super::of_run;
 use crate::report::axis::Scale;
-use crate::report::document::{Figure, Part, Section};
+use crate::report::document::{Figure, Part, Section, Table};
 use crate::report::fit::Fit;
-use crate::report::numbers::{millis, percent, printed};
+use crate::report::numbers::{millis, percent, printed, rate};
 use crate::report::paper;
 use crate::report::plot::{Drawn, Line, Plot, Slot};
 use crate::report::rates::{ByBatch, Labelled, Pick};
@@ -12,7 +12,7 @@ use crate::results::Row;
 
 const INSERT: Pick =
     Pick { label: "gpulsm", experiment: "insert", series: "gpulsm", params: &[], whole: true };
-const SA: Pick = Pick { label: "sorted array", series: "sa", whole: false, ..INSERT };
+const SA: Pick = Pick { label: "sorted array", series: "sa", ..INSERT };
 
 /// Paper: Table II.
 pub fn insert(runs: &[Labelled]) -> Section {
@@ -48,7 +48,21 @@ pub fn insert(runs: &[Labelled]) -> Section {
     ));
     section.parts.extend(by_batch.note().map(Part::Text));
     section.headlines.push(by_batch.headline("insert"));
+    for run in runs {
+        section.table(streams(runs, run));
+    }
     section
+}
+
+/// Rates of calls that nobody waits for in between.
+fn streams(runs: &[Labelled], run: &Labelled) -> Table {
+    let caption = "All batches in one stream of calls, to n entries, M elements/s";
+    let mut table = Table::new(of_run(runs, run, caption)).group("", ["b", "n", "gpulsm"]);
+    for row in run.results.of("insert").filter(|row| row.series == "stream") {
+        let size = |name: &str| format!("2^{}", row.param(name));
+        table.row(vec![size("b"), size("n"), rate(row.mean())]);
+    }
+    table
 }
 
 /// How many plots of times a run gets.
