@@ -47,6 +47,14 @@ pub enum Verdict {
     Unknown,
 }
 
+/// The middle ratio of what stands beside the dictionary; 1 where nothing does.
+fn drift(changes: &[Change]) -> f64 {
+    let beside =
+        |change: &&Change| BESIDE.contains(&change.name.split('.').next().unwrap_or_default());
+    let samples: Vec<f64> = changes.iter().filter(beside).map(Change::ratio).collect();
+    if samples.is_empty() { 1.0 } else { Point { at: 0.0, items: 1, samples }.median() }
+}
+
 /// How far the ratio of two rows with the same points may be from 1 by chance: by the spread of repeats
 /// or, where there are none, by how much the ratio differs from point to point.
 fn noise(old: &Row, new: &Row) -> Option<f64> {
@@ -130,7 +138,13 @@ pub struct Comparison<'a> {
     pub new: &'a Labelled,
     /// What changed most comes first.
     pub changes: Vec<Change>,
+    /// By how much the machine itself differs: the middle ratio of what stands beside the dictionary,
+    /// which is no part of it.
+    pub drift: f64,
 }
+
+/// Series that are measured beside the dictionary.
+const BESIDE: [&str; 3] = ["sa", "hash", "sort"];
 
 impl<'a> Comparison<'a> {
     pub fn of(old: &'a Labelled, new: &'a Labelled) -> Self {
@@ -140,8 +154,15 @@ impl<'a> Comparison<'a> {
         };
         let mut changes: Vec<_> = new.results.rows.iter().filter_map(pair).collect();
         changes.retain(|change| change.ratio().is_finite() && change.ratio() > 0.0);
+        let drift = drift(&changes);
+        for change in &mut changes {
+            let timed = change.unit == Unit::Seconds;
+            change.noise = change
+                .noise
+                .map(|noise| if timed { noise.max((1.0 - drift).abs()) } else { noise });
+        }
         changes.sort_by(|one, other| other.ratio().ln().abs().total_cmp(&one.ratio().ln().abs()));
-        Comparison { old, new, changes }
+        Comparison { old, new, changes, drift }
     }
 
     fn count(&self, verdict: Verdict) -> usize {
@@ -190,12 +211,13 @@ impl<'a> Comparison<'a> {
         let Labelled { label: new, .. } = self.new;
         format!(
             "{old} → {new}: of {} rows in both, {} better, {} worse, {} within noise, {} measured too \
-             seldom to say",
+             seldom to say; what stands beside the dictionary changed by {}",
             self.changes.len(),
             self.count(Verdict::Better),
             self.count(Verdict::Worse),
             self.count(Verdict::Same),
-            self.count(Verdict::Unknown)
+            self.count(Verdict::Unknown),
+            times(self.drift)
         )
     }
 
@@ -257,7 +279,10 @@ pub fn section(comparisons: &[Comparison]) -> Section {
              from 1 than {} or {SPREADS} times the spreads of both rows together (a spread is the \
              distance between the quartiles of repeats, as a share of the median), whichever is \
              more. Where a row was measured only once or twice at a point, the spread is that of \
-             the ratios at its points; of fewer than {LEAST_POINTS} points nothing is said.",
+             the ratios at its points; of fewer than {LEAST_POINTS} points nothing is said. What \
+             stands beside the dictionary (sorted array, sort, hash table) is no part of it: the \
+             middle ratio of such rows is the machine's own change, and a change must be \
+             greater.",
             percent(LEAST)
         ),
     );
@@ -332,6 +357,7 @@ mod tests {
             ]
         );
         let printed = comparison.to_string();
+        assert!(printed.contains("dictionary changed by 1.00 ×"), "{printed}");
         assert!(
             printed
                 .starts_with("old → new: of 5 rows in both, 0 better, 2 worse, 2 within noise, 1 "),
@@ -339,5 +365,20 @@ mod tests {
         );
         assert!(printed.contains("0.50 ×  slower"), "{printed}");
         assert!(!printed.contains("steady"), "{printed}");
+    }
+
+    #[test]
+    fn what_the_machine_itself_changed_by_is_no_change() {
+        let beside = |seconds: f64| Row {
+            series: "sa".into(),
+            ..row("insert", Unit::Seconds, &[seconds, seconds, seconds])
+        };
+        let ours = |seconds: f64| row("insert", Unit::Seconds, &[seconds, seconds, seconds]);
+        let old = run(vec![beside(1.0), ours(1.0)], "old");
+        let words = |new: &Labelled| -> Vec<&'static str> {
+            Comparison::of(&old, new).changes.iter().map(Change::word).collect()
+        };
+        assert_eq!(words(&run(vec![beside(1.6), ours(1.5)], "new")), ["within noise"; 2]);
+        assert_eq!(words(&run(vec![beside(1.0), ours(1.5)], "new")), ["slower", "within noise"]);
     }
 }
