@@ -45,5 +45,6 @@ fn cpu() -> Option<String> {
 
 fn system() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{} {}", std::env::consts::OS, release.trim()).trim().to_string()
+    let release = release.split(['-', '\n']).next().unwrap_or_default();
+    format!("{} {release}", std::env::consts::OS).trim().to_string()
 }
