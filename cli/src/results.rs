@@ -205,6 +205,17 @@ impl Results {
     }
 }
 
+/// What becomes of a run that is there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// If it is the same run, its rows stay, and others join them; if not, that is an error.
+    Continue,
+    /// If it is the same run, it is measured anew; if not, that is an error.
+    Repeat,
+    /// Whatever it is, it goes.
+    Replace,
+}
+
 /// A folder that rows are added to as they are measured.
 pub struct Folder {
     path: PathBuf,
@@ -214,11 +225,15 @@ pub struct Folder {
 impl Folder {
     /// A new folder, or one with a run of the same program and settings, to go on with; the rows it
     /// has.
-    pub fn open(path: &Path, run: &Run, restart: bool) -> Result<(Self, Vec<Row>), Box<dyn Error>> {
+    pub fn open(
+        path: &Path,
+        run: &Run,
+        before: Before,
+    ) -> Result<(Self, Vec<Row>), Box<dyn Error>> {
         let named = |error: io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(path).map_err(named)?;
         let (mut run, mut rows) = (run.clone(), Vec::new());
-        if path.join("run.json").exists() && !restart {
+        if path.join("run.json").exists() && before != Before::Replace {
             let there = Results::read(path)?;
             let old = &there.run;
             if old.settings != run.settings || old.machine != run.machine {
@@ -230,14 +245,16 @@ impl Folder {
                 )
                 .into());
             }
-            run.started = old.started;
-            let again = old.command.split("; ").any(|command| command == run.command);
-            run.command = if again {
-                old.command.clone()
-            } else {
-                format!("{}; {}", old.command, run.command)
-            };
-            rows = there.rows;
+            if before == Before::Continue {
+                run.started = old.started;
+                let again = old.command.split("; ").any(|command| command == run.command);
+                run.command = if again {
+                    old.command.clone()
+                } else {
+                    format!("{}; {}", old.command, run.command)
+                };
+                rows = there.rows;
+            }
         }
         let description = serde_json::to_string_pretty(&run)? + "\n";
         fs::write(path.join("run.json"), description).map_err(named)?;

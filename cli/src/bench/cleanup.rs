@@ -129,21 +129,14 @@ fn clean<S: Site<K, V> + 'static, K: Number, V: Number>(
         let dictionary = stale.dictionary(lab, &pairs)?;
         lab.done(work / 2)?;
         // As it is, again and again: clones share what they hold.
-        let mut cleaned = dictionary.clone();
-        let mut samples = Vec::new();
-        for time in 0..=lab.scale.repeats {
-            cleaned = dictionary.clone();
-            let seconds = lab.site.time(|| Ok(cleaned.cleanup()?))?;
-            if time > 0 {
-                samples.push(seconds);
-            }
-        }
-        let stats = cleaned.stats()?;
-        same(
-            "entries",
-            &"the clean dictionary",
-            &(stats.entries, stats.stale),
-            &(stale.live() as u64, 0),
+        let (samples, cleaned) = lab.repeat_anew(
+            || Ok(dictionary.clone()),
+            |cleaned| Ok(cleaned.cleanup()?),
+            |cleaned| {
+                let stats = cleaned.stats()?;
+                let left = (stats.entries, stats.stale);
+                same("entries", &"the clean dictionary", &left, &(stale.live() as u64, 0))
+            },
         )?;
         let numbers = Numbers::shuffled(0..stale.live() as u64, stale.live());
         lab.check_held("lookup", &cleaned, numbers, |number| Some(stale.value(number)))?;
@@ -166,15 +159,11 @@ fn rebuild<S: Site<K, V>, K: Number, V: Number>(
     stale: &Stale,
     pairs: &Pairs<S, K, V>,
 ) -> Outcome<Vec<f64>> {
-    let mut samples = Vec::new();
-    for time in 0..=lab.scale.repeats {
-        let mut anew = lab.site.dictionary(stale.size)?;
-        let seconds = lab.site.time(|| lab.site.insert(&mut anew, pairs, 0..stale.entries()))?;
-        same("length", &"the dictionary built anew", &anew.len()?, &stale.live())?;
-        if time > 0 {
-            samples.push(seconds);
-        }
-    }
+    let (samples, _) = lab.repeat_anew(
+        || lab.site.dictionary(stale.size),
+        |anew| lab.site.insert(anew, pairs, 0..stale.entries()),
+        |anew| same("length", &"the dictionary built anew", &anew.len()?, &stale.live()),
+    )?;
     Ok(samples)
 }
 

@@ -2,6 +2,7 @@
 //! say how far one is.
 
 use std::cell::{Cell, RefCell};
+use std::error::Error;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +54,7 @@ impl std::fmt::Display for Stopped {
     }
 }
 
-impl std::error::Error for Stopped {}
+impl Error for Stopped {}
 
 /// How many answers of one measurement are compared: a stretch of them.
 const COMPARED: usize = 1 << 12;
@@ -133,6 +134,30 @@ impl<S: Site<K, V>, K: Number, V: Number> Lab<S, K, V> {
         (0..self.scale.repeats).map(|_| self.site.time(&mut job)).collect()
     }
 
+    /// The same of something made anew each time, outside the clock, and checked each time; with what the
+    /// last time left of it.
+    pub fn repeat_anew<T>(
+        &self,
+        make: impl Fn() -> Outcome<T>,
+        job: impl Fn(&mut T) -> Outcome<()>,
+        check: impl Fn(&T) -> Outcome<()>,
+    ) -> Outcome<(Vec<f64>, T)> {
+        let once = || {
+            let mut subject = make()?;
+            let seconds = self.site.time(|| job(&mut subject))?;
+            check(&subject)?;
+            Ok::<_, Box<dyn Error>>((seconds, subject))
+        };
+        let (_, mut subject) = once()?;
+        let mut samples = Vec::new();
+        for _ in 0..self.scale.repeats {
+            let (seconds, left) = once()?;
+            samples.push(seconds);
+            subject = left;
+        }
+        Ok((samples, subject))
+    }
+
     /// Some of `len` answers: a stretch that moves about.
     pub fn stretch(&self, len: usize) -> Range<usize> {
         let compared = len.min(COMPARED);
@@ -174,11 +199,25 @@ impl<S: Site<K, V>, K: Number, V: Number> Lab<S, K, V> {
         numbers: Numbers,
         expected: impl Fn(u64) -> Option<V>,
     ) -> Outcome<()> {
+        let lookup = |keys: &_, values: &mut _, found: &mut _| {
+            self.site.lookup(dictionary, keys, values, found)
+        };
+        self.check_asked(what, numbers, lookup, expected)
+    }
+
+    /// Looks some numbers up in anything and compares.
+    pub fn check_asked(
+        &self,
+        what: &str,
+        numbers: Numbers,
+        lookup: impl FnOnce(&S::Array<K>, &mut S::Array<V>, &mut S::Found) -> Outcome<()>,
+        expected: impl Fn(u64) -> Option<V>,
+    ) -> Outcome<()> {
         let numbers = numbers.first(4 * COMPARED);
         let keys = self.keys(numbers)?;
         let (mut values, mut found) =
             (self.site.zeroed(numbers.len)?, self.site.found(numbers.len)?);
-        self.site.lookup(dictionary, &keys, &mut values, &mut found)?;
+        lookup(&keys, &mut values, &mut found)?;
         self.check_lookups(what, numbers, &values, &found, expected)
     }
 

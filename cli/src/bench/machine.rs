@@ -8,19 +8,22 @@ use gpulsm::Device;
 use super::site::Outcome;
 use crate::results::Machine;
 
-pub fn describe(device: Device) -> Outcome<Machine> {
-    let cpu = cpu().unwrap_or_else(|| std::env::consts::ARCH.into());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (name, details) = match device.is_cuda() {
+/// A device's name, and what else there is to say of it.
+pub fn name(device: Device) -> Outcome<(String, Vec<(String, String)>)> {
+    match device.is_cuda() {
         #[cfg(feature = "cuda")]
-        true => super::cuda::describe(device)?,
-        _ => (cpu.clone(), vec![("threads".into(), threads.to_string())]),
-    };
+        true => super::cuda::describe(device),
+        _ => Ok((cpu(), vec![("threads".into(), threads().to_string())])),
+    }
+}
+
+pub fn describe(device: Device) -> Outcome<Machine> {
+    let (name, details) = name(device)?;
     Ok(Machine {
         device: name,
         details,
-        cpu,
-        threads,
+        cpu: cpu(),
+        threads: threads(),
         system: system(),
         version: env!("CARGO_PKG_VERSION").into(),
         commit: option_env!("GPULSM_COMMIT").map(String::from),
@@ -36,11 +39,16 @@ fn build() -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// The CPU's name, where Linux tells it.
-fn cpu() -> Option<String> {
-    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = info.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_string())
+/// The CPU's name, where Linux tells it; else what kind it is.
+fn cpu() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find(|line| line.starts_with("model name"));
+    let name = line.and_then(|line| line.split_once(':'));
+    name.map_or(std::env::consts::ARCH, |(_, name)| name.trim()).to_string()
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn system() -> String {

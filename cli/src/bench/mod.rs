@@ -30,7 +30,7 @@ use clap::{Args, ValueEnum};
 use gpulsm::Device;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use crate::results::{Folder, Point, Results, Row, Run, Settings, Unit};
+use crate::results::{Before, Folder, Point, Results, Row, Run, Settings, Unit};
 use lab::{Case, Lab, Stopped};
 use numbers::Number;
 use scale::Scale;
@@ -174,10 +174,10 @@ impl Experiment {
 
 /// A device in words.
 pub fn describe(device: Device) -> Result<String, Box<dyn Error>> {
-    let machine = machine::describe(device)?;
+    let (name, details) = machine::name(device)?;
     let details: Vec<String> =
-        machine.details.iter().map(|(name, what)| format!("{name} {what}")).collect();
-    Ok(format!("{}: {}", machine.device, details.join("; ")))
+        details.iter().map(|(name, what)| format!("{name} {what}")).collect();
+    Ok(format!("{name}: {}", details.join("; ")))
 }
 
 /// A row without points.
@@ -293,11 +293,12 @@ impl Bench {
             experiments.iter().flat_map(|experiment| experiment.cases(&scale)).collect();
         let rows: Vec<Row> = all.iter().flat_map(|case| case.rows.clone()).collect();
         gate::check_names(bars, &rows)?;
-        let (mut folder, mut there) = Folder::open(&path, &run, self.restart)?;
-        if !bars.is_empty() && !there.is_empty() {
-            // A gate judges what is measured now.
-            (folder, there) = Folder::open(&path, &run, true)?;
-        }
+        let before = match (self.restart, bars.is_empty()) {
+            (true, _) => Before::Replace,
+            (_, false) => Before::Repeat, // A gate judges what is measured now.
+            _ => Before::Continue,
+        };
+        let (mut folder, there) = Folder::open(&path, &run, before)?;
         let known: HashSet<String> = there.iter().map(Row::name).collect();
         let count = all.len();
         let cases: Vec<_> = all

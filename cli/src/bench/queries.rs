@@ -79,19 +79,13 @@ fn lookup_filling<S: Site<K, V> + 'static, K: Number, V: Number>(
     n: u32,
     b: u32,
 ) -> Case<S, K, V> {
-    let params = |state: &'static str| -> Vec<(&'static str, String)> {
-        let mut params =
-            vec![("b", b.to_string()), ("existing", existing.into()), ("n", n.to_string())];
-        if !state.is_empty() {
-            params.push(("state", state.into()));
-        }
-        params
-    };
-    let rows = [("gpulsm", "cold"), ("gpulsm", "warm"), ("sa", "")].map(|(series, state)| {
-        let params = params(state);
-        let params: Vec<(&str, &dyn std::fmt::Display)> =
-            params.iter().map(|(name, value)| (*name, value as &dyn std::fmt::Display)).collect();
-        row("lookup", series, &params, Some("r"))
+    let params: [(&str, &dyn std::fmt::Display); 3] =
+        [("b", &b), ("existing", &existing), ("n", &n)];
+    let rows = [("gpulsm", Some("cold")), ("gpulsm", Some("warm")), ("sa", None)];
+    let rows = rows.map(|(series, state)| {
+        let mut row = row("lookup", series, &params, Some("r"));
+        row.params.extend(state.map(|state| ("state".into(), state.into())));
+        row
     });
     let work = work(scale, n, b, 4);
     let job = move |lab: &Lab<S, K, V>| {
@@ -137,7 +131,7 @@ fn lookup_in_hash<S: Site<K, V>, K: Number, V: Number>(
     let expected = |number| there.then_some(V::of(number));
     lab.check_lookups("hash table's lookup", numbers, &values, &found, expected)?;
     lab.done(8 << n)?;
-    Ok(vec![vec![point(0, len, samples)]])
+    Ok(vec![Point::alone(len, samples)])
 }
 
 /// Sizes of batches that ranges are asked over, and widths of ranges.

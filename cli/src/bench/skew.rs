@@ -65,22 +65,17 @@ fn ask_shaped<S: Site<K, V>, K: Number, V: Number>(
         keys: site.array(all.clone())?,
         values: site.array(all.iter().map(value).collect())?,
     };
-    let mut dictionary = site.dictionary(size)?;
-    let mut inserts = Vec::new();
-    for time in 0..=lab.scale.repeats {
-        dictionary = site.dictionary(size)?;
-        let seconds = site.time(|| {
-            let mut starts = (0..len).step_by(size);
-            starts.try_for_each(|start| site.insert(&mut dictionary, &pairs, start..start + size))
-        })?;
-        if time > 0 {
-            inserts.push(seconds);
-        }
-    }
     let mut sorted = all.clone();
     sorted.sort_unstable();
     sorted.dedup();
-    same("length", &shape, &dictionary.len()?, &sorted.len())?;
+    let (inserts, dictionary) = lab.repeat_anew(
+        || site.dictionary(size),
+        |dictionary| {
+            let mut starts = (0..len).step_by(size);
+            starts.try_for_each(|start| site.insert(dictionary, &pairs, start..start + size))
+        },
+        |dictionary| same("length", &shape, &dictionary.len()?, &sorted.len()),
+    )?;
 
     let order = Numbers::shuffled(0..len as u64, len);
     let asked = order.map(|index| all[index as usize]);

@@ -68,13 +68,12 @@ impl<S: Site<K, V>, K: Number, V: Number> Growing<S, K, V> for Array<S, K, V> {
     }
 
     fn check(&self, lab: &Lab<S, K, V>, len: usize) -> Outcome<()> {
-        let numbers = Numbers::shuffled(0..len as u64, len.min(1 << 14));
-        let keys = lab.keys(numbers)?;
-        let (mut values, mut found) = (lab.site.zeroed(numbers.len)?, lab.site.found(numbers.len)?);
-        lab.site.sorted_lookup(&self.0, &keys, &mut values, &mut found)?;
-        lab.check_lookups("sorted array's lookup", numbers, &values, &found, |number| {
-            Some(V::of(number))
-        })
+        let numbers = Numbers::shuffled(0..len as u64, len);
+        let lookup = |keys: &_, values: &mut _, found: &mut _| {
+            lab.site.sorted_lookup(&self.0, keys, values, found)
+        };
+        let expected = |number| Some(V::of(number));
+        lab.check_asked("sorted array's lookup", numbers, lookup, expected)
     }
 }
 
@@ -295,15 +294,11 @@ fn build_dictionary<S: Site<K, V>, K: Number, V: Number>(
     len: usize,
 ) -> Outcome<Vec<f64>> {
     let pairs = lab.pairs(len)?;
-    let mut samples = Vec::new();
-    for time in 0..=lab.scale.repeats {
-        let mut dictionary = lab.site.dictionary(1 << 16)?;
-        let seconds = lab.site.time(|| lab.site.insert(&mut dictionary, &pairs, 0..len))?;
-        Growing::<S, K, V>::check(&dictionary, lab, len)?;
-        if time > 0 {
-            samples.push(seconds); // The first one warms up.
-        }
-    }
+    let (samples, _) = lab.repeat_anew(
+        || lab.site.dictionary(1 << 16),
+        |dictionary| lab.site.insert(dictionary, &pairs, 0..len),
+        |dictionary| Growing::<S, K, V>::check(dictionary, lab, len),
+    )?;
     Ok(samples)
 }
 
@@ -330,13 +325,10 @@ fn build_hash<S: Site<K, V>, K: Number, V: Number>(
     let pairs = lab.pairs(len)?;
     let mut hash = lab.site.hash(len)?;
     let samples = lab.repeat(|| lab.site.hash_build(&mut hash, &pairs, len))?;
-    let numbers = Numbers::shuffled(0..len as u64, len.min(1 << 14));
-    let keys = lab.keys(numbers)?;
-    let (mut values, mut found) = (lab.site.zeroed(numbers.len)?, lab.site.found(numbers.len)?);
-    lab.site.hash_lookup(&hash, &keys, &mut values, &mut found)?;
-    lab.check_lookups("hash table's lookup", numbers, &values, &found, |number| {
-        Some(V::of(number))
-    })?;
+    let numbers = Numbers::shuffled(0..len as u64, len);
+    let lookup =
+        |keys: &_, values: &mut _, found: &mut _| lab.site.hash_lookup(&hash, keys, values, found);
+    lab.check_asked("hash table's lookup", numbers, lookup, |number| Some(V::of(number)))?;
     Ok(samples)
 }
 

@@ -5,13 +5,14 @@ use std::process::Command;
 use std::{env, fs};
 
 use super::{gpulsm, printed};
-use crate::results::{Folder, Results};
+use crate::results::{Before, Folder, Results};
 use crate::sample;
 
 /// Writes a run into a folder below another.
 fn folder(below: &Path, name: &str, results: &Results) -> String {
     let path = below.join(name);
-    let (mut folder, _) = Folder::open(&path, &results.run, false).expect("a new folder");
+    let (mut folder, _) =
+        Folder::open(&path, &results.run, Before::Continue).expect("a new folder");
     for row in &results.rows {
         folder.add(row).expect("a row");
     }
