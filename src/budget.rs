@@ -39,6 +39,11 @@ impl Budget {
         self.limit.is_none_or(|limit| self.used() <= limit / 2)
     }
 
+    /// Whether most is free: what waits can still be taken in.
+    pub fn is_vacant(&self) -> bool {
+        self.limit.is_none_or(|limit| self.used() <= limit / 4)
+    }
+
     /// Counts `bytes` as used, or says how much was wanted and how much is free.
     pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reserved, Error> {
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);

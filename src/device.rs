@@ -107,6 +107,9 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
     /// A run on this device. Cheap to clone: clones share their memory.
     type Run: Clone + Send + Sync;
 
+    /// Batches on this device that wait to be taken in, as they came.
+    type Log: Log;
+
     /// How many entries the run has at most, as far as the host knows now.
     fn bound(&self, run: &Self::Run) -> usize;
 
@@ -121,6 +124,20 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
         carried: &[Self::Run],
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error>;
+
+    /// Puts a batch behind those that wait; after an error they are as they were.
+    fn append(&self, log: &mut Self::Log, updates: &Updates<'_, Self::Key>) -> Result<(), Error>;
+
+    /// [`absorb`](Engine::absorb) of all that waits, as one batch.
+    fn absorb_log(
+        &self,
+        log: &Self::Log,
+        carried: &[Self::Run],
+        older: &[Self::Run],
+    ) -> Result<Option<Self::Run>, Error>;
+
+    /// Whether there is memory for batches to wait in, and to take them in later.
+    fn is_roomy(&self) -> bool;
 
     /// How many keys are live in all.
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error>;
@@ -163,6 +180,13 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
     ) -> Option<&mut dyn crate::cuda::CudaStore<Self::Key>> {
         None
     }
+}
+
+/// Batches that wait: as one batch, with all inserts before all deletes.
+pub(crate) trait Log: Default + Send + Sync {
+    fn inserts(&self) -> usize;
+
+    fn deletes(&self) -> usize;
 }
 
 /// A batch of queries of one kind, and where their answers go.

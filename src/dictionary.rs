@@ -18,6 +18,11 @@ use crate::value::Value;
 /// batch, of any length. Later batches win over earlier ones; within one batch the last insert of a
 /// key wins, and a key that is both inserted and deleted is deleted.
 ///
+/// Batches that come one after another, with nothing asked between them, may wait and be taken in
+/// together: that is many times faster for short ones. The next query takes them in first, and it is that
+/// query which fails if there is no memory for it, again without any loss. [`settle`](Snapshot::settle)
+/// takes them in at once.
+///
 /// A dictionary answers every query that its [`Snapshot`] does, which it dereferences to. Cloning
 /// one costs next to nothing: the clones share what they have in common.
 ///

@@ -57,7 +57,7 @@ pub(crate) struct Carry {
 
 /// Runs, level by level. A clone shares the runs: that is a snapshot.
 #[derive(Clone)]
-pub(crate) struct Levels<R> {
+pub struct Levels<R> {
     ladder: Ladder,
     /// Newest first…
     runs: Vec<R>,
@@ -115,11 +115,6 @@ impl<R> Levels<R> {
                 self.places.remove(at);
             }
         }
-    }
-
-    pub fn clear(&mut self) {
-        self.runs.clear();
-        self.places.clear();
     }
 }
 

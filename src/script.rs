@@ -194,16 +194,35 @@ impl Iterator for Random {
 
 /// Does every operation to `dictionary`, which is empty, and to the model, and compares: after each
 /// change the rules of the structure, at each query the answers, at the end everything, the
-/// snapshots and clones taken on the way included.
+/// snapshots and clones taken on the way included. And all of it once more with nothing asked between
+/// changes, so that these wait for each other.
 pub fn check<K: Key, V: Value + fmt::Debug>(
     dictionary: Dictionary<K, V>,
     operations: impl IntoIterator<Item = Operation<K, V>>,
+) -> Result<(), Mismatch> {
+    let operations: Vec<_> = operations.into_iter().collect();
+    check_once(dictionary.clone(), &operations, Validate::AfterChanges)?;
+    check_once(dictionary, &operations, Validate::AtTheEnd)
+        .map_err(|mismatch| Mismatch { what: format!("in haste: {}", mismatch.what), ..mismatch })
+}
+
+/// When the rules of the structure are checked.
+#[derive(Clone, Copy, PartialEq)]
+enum Validate {
+    AfterChanges,
+    AtTheEnd,
+}
+
+fn check_once<K: Key, V: Value + fmt::Debug>(
+    dictionary: Dictionary<K, V>,
+    operations: &[Operation<K, V>],
+    validate: Validate,
 ) -> Result<(), Mismatch> {
     let mut pair = Pair { dictionary, model: Model::default() };
     let mut snapshots: Vec<(Snapshot<K, V>, Model<K, V>)> = Vec::new();
     let mut clones: Vec<Pair<K, V>> = Vec::new();
     let mut count = 0;
-    for (index, operation) in operations.into_iter().enumerate() {
+    for (index, operation) in operations.iter().enumerate() {
         count = index + 1;
         match operation {
             Operation::Snapshot => {
@@ -214,7 +233,7 @@ pub fn check<K: Key, V: Value + fmt::Debug>(
                 clones.push(pair.clone());
                 Ok(())
             }
-            ref other => pair.step(other),
+            other => pair.step(other, validate),
         }
         .map_err(|what| Mismatch { index, operation: format!("{operation:?}"), what })?;
     }
@@ -225,7 +244,8 @@ pub fn check<K: Key, V: Value + fmt::Debug>(
         let first = clone.model.iter().map(|(key, _)| key).next().unwrap_or(K::LOWEST);
         compare(&clone.dictionary, &clone.model)
             .and_then(|()| {
-                clone.step(&Operation::Update(vec![(K::HIGHEST, V::zeroed())], vec![first]))
+                let change = Operation::Update(vec![(K::HIGHEST, V::zeroed())], vec![first]);
+                clone.step(&change, Validate::AfterChanges)
             })
             .and_then(|()| compare(&clone.dictionary, &clone.model))
             .map_err(|what| at_end(what, "a clone at the end"))?;
@@ -270,13 +290,15 @@ struct Pair<K: Key, V: Value> {
 
 impl<K: Key, V: Value> Pair<K, V> {
     /// Does one operation to both; the text says what differs.
-    fn step(&mut self, operation: &Operation<K, V>) -> Result<(), String> {
-        if self.change(operation).map_err(|error| error.to_string())? {
-            self.dictionary.validate()?;
-            self.check_size()
-        } else {
-            self.query(operation)
+    fn step(&mut self, operation: &Operation<K, V>, validate: Validate) -> Result<(), String> {
+        if !self.change(operation).map_err(|error| error.to_string())? {
+            return self.query(operation);
         }
+        if validate == Validate::AtTheEnd {
+            return Ok(());
+        }
+        self.dictionary.validate()?;
+        self.check_size()
     }
 
     /// Does the operation if it is one that changes the dictionary.

@@ -393,8 +393,13 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         self.store.validate()
     }
 
-    /// Waits until everything that was begun is done, and says if any of it failed. On a GPU, taking in
-    /// a batch only begins it; on the CPU there is nothing to wait for.
+    /// Takes in the batches that wait (see [`Dictionary`](crate::Dictionary)), as any query would.
+    pub fn settle(&self) -> Result<(), Error> {
+        self.store.settle()
+    }
+
+    /// Takes in the batches that wait, waits until everything that was begun is done, and says if any
+    /// of it failed. On a GPU, taking in a batch only begins it.
     pub fn synchronize(&self) -> Result<(), Error> {
         self.store.synchronize()
     }
@@ -408,7 +413,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
             let (data, dictionary) = (index(stream.device())?, index(self.device)?);
             return Err(Error::OtherDevice { data, dictionary });
         }
-        let store = self.store.on_cuda().ok_or(Error::NotOnCuda)?.on_stream(stream);
+        let store = self.store.on_cuda().ok_or(Error::NotOnCuda)?.on_stream(stream)?;
         Ok(Snapshot { device: self.device, store, values: PhantomData })
     }
 

@@ -46,10 +46,11 @@ pub struct LevelStats {
 
 impl Stats {
     pub(crate) fn of<E: Engine>(device: Device, store: &Store<E>) -> Result<Self, Error> {
-        let ladder = store.levels.ladder();
+        let held = store.settled()?;
+        let ladder = held.ladder();
         let mut bytes = Bytes::default();
         let mut levels = Vec::new();
-        for (level, run) in store.levels.placed() {
+        for (level, run) in held.placed() {
             let run = store.engine.run_stats(run)?;
             bytes += run.bytes;
             if run.entries == 0 {

@@ -1,10 +1,12 @@
 //! A device's engine and its runs together: taking in batches, cleaning up, and the rules that hold.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::batch::Updates;
+use crate::batch::{Order, Updates};
 use crate::cpu::{Cpu, CpuEngine};
-use crate::device::{Device, Engine, Mark, Query};
+use crate::device::{Device, Engine, Log, Mark, Query};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::levels::{Carry, Levels};
@@ -24,100 +26,293 @@ pub enum CleanupPolicy {
     Manual,
 }
 
-/// An engine and its runs. A clone shares the runs.
-#[derive(Clone)]
+/// The most updates that may wait to be taken in together.
+const MOST_WAITING: usize = 1 << 22;
+
+/// Always so many batches' worth may wait, and as many updates as are in this many batches of the
+/// usual size.
+const BATCHES_WAITING: usize = 4;
+
+/// More may wait if they are at most this part of all entries.
+const PART_WAITING: u64 = 4;
+
+/// An engine, its runs, and the batches that wait to become part of them. A clone shares the runs.
+///
+/// A batch that comes when nothing was asked since the one before need not be sorted and merged by
+/// itself: it waits in a log, and all that waits is taken in as one batch when someone asks, or when
+/// it is much. Who asks after every batch never meets a log.
 pub(crate) struct Store<E: Engine> {
     pub engine: E,
-    pub levels: Levels<E::Run>,
-    pub policy: CleanupPolicy,
+    policy: CleanupPolicy,
+    batch_size: usize,
+    held: Mutex<Held<E>>,
+    /// Whether anything was asked since the last batch.
+    asked: AtomicBool,
+}
+
+struct Held<E: Engine> {
+    levels: Arc<Levels<E::Run>>,
+    /// Newer than all levels.
+    log: Option<Arc<E::Log>>,
+}
+
+impl<E: Engine> Clone for Held<E> {
+    fn clone(&self) -> Self {
+        Held { levels: self.levels.clone(), log: self.log.clone() }
+    }
+}
+
+impl<E: Engine> Clone for Store<E> {
+    fn clone(&self) -> Self {
+        // One takes in for all what waits. If it can't, each will have to try again.
+        self.settle().ok();
+        Store {
+            engine: self.engine.clone(),
+            policy: self.policy,
+            batch_size: self.batch_size,
+            held: Mutex::new(self.held().clone()),
+            asked: AtomicBool::new(true),
+        }
+    }
+}
+
+/// One batch, wherever it lies.
+pub(crate) trait Incoming<E: Engine> {
+    fn inserts(&self) -> usize;
+
+    fn deletes(&self) -> usize;
+
+    fn order(&self) -> Order;
+
+    /// See [`Engine::absorb`].
+    fn absorb(
+        &self,
+        engine: &E,
+        carried: &[E::Run],
+        older: &[E::Run],
+    ) -> Result<Option<E::Run>, Error>;
+
+    /// See [`Engine::append`].
+    fn append(&self, engine: &E, log: &mut E::Log) -> Result<(), Error>;
+
+    fn len(&self) -> usize {
+        self.inserts() + self.deletes()
+    }
+}
+
+impl<E: Engine> Incoming<E> for Updates<'_, E::Key> {
+    fn inserts(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn deletes(&self) -> usize {
+        self.deletes.len()
+    }
+
+    fn order(&self) -> Order {
+        self.order
+    }
+
+    fn absorb(
+        &self,
+        engine: &E,
+        carried: &[E::Run],
+        older: &[E::Run],
+    ) -> Result<Option<E::Run>, Error> {
+        engine.absorb(self, carried, older)
+    }
+
+    fn append(&self, engine: &E, log: &mut E::Log) -> Result<(), Error> {
+        engine.append(log, self)
+    }
 }
 
 impl<E: Engine> Store<E> {
     pub fn new(engine: E, batch_size: usize, policy: CleanupPolicy) -> Self {
-        Store { engine, levels: Levels::new(batch_size), policy }
+        let held = Held { levels: Arc::new(Levels::new(batch_size)), log: None };
+        let asked = AtomicBool::new(true);
+        Store { engine, policy, batch_size, held: Mutex::new(held), asked }
     }
 
-    /// Every run, newest first.
-    pub fn runs(&self) -> &[E::Run] {
-        self.levels.runs()
+    fn held(&self) -> MutexGuard<'_, Held<E>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many entries there are, live or stale, as far as the host knows.
-    pub fn entries(&self) -> u64 {
-        self.runs().iter().map(|run| self.engine.bound(run) as u64).sum()
+    fn held_mut(&mut self) -> &mut Held<E> {
+        self.held.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every level, with nothing left that waits: what to ask.
+    pub fn settled(&self) -> Result<Arc<Levels<E::Run>>, Error> {
+        self.asked.store(true, Ordering::Relaxed);
+        self.settle()
+    }
+
+    /// Takes in what waits. Answers stay the same, also after an error.
+    fn settle(&self) -> Result<Arc<Levels<E::Run>>, Error> {
+        let Held { levels, log } = self.held().clone();
+        let Some(log) = log else {
+            return Ok(levels);
+        };
+        // Not under the lock: this thread may be lent to others meanwhile, who may want it too. (Then
+        // all take in the same; the first is kept.)
+        let mut settled = Levels::clone(&levels);
+        drop(levels);
+        self.install(&mut settled, log.inserts() + log.deletes(), |carried, older| {
+            self.engine.absorb_log(&log, carried, older)
+        })?;
+        let mut held = self.held();
+        if held.log.as_ref().is_some_and(|waiting| Arc::ptr_eq(waiting, &log)) {
+            *held = Held { levels: Arc::new(settled), log: None };
+        }
+        drop(held);
+        Ok(self.tidied())
+    }
+
+    /// Every level, once what is too stale is cleaned up.
+    fn tidied(&self) -> Arc<Levels<E::Run>> {
+        let levels = self.held().levels.clone();
+        if self.policy == CleanupPolicy::Manual || !self.is_too_stale(&levels).unwrap_or(false) {
+            return levels;
+        }
+        // What came is in: for want of memory its stale entries stay a while longer.
+        let Ok(clean) = self.cleaned(&levels) else {
+            return levels;
+        };
+        let mut held = self.held();
+        if Arc::ptr_eq(&held.levels, &levels) {
+            held.levels = Arc::new(clean);
+        }
+        held.levels.clone()
     }
 
     pub fn len(&self) -> Result<u64, Error> {
-        self.engine.len(self.runs())
+        self.engine.len(self.settled()?.runs())
     }
 
     /// Takes in one batch, whole or not at all.
-    pub fn take_in(&mut self, updates: &Updates<'_, E::Key>) -> Result<(), Error> {
-        self.take_in_with(updates.len(), |engine, carried, older| {
-            engine.absorb(updates, carried, older)
-        })
-    }
-
-    /// Takes in one batch of `len` updates that `absorb` knows.
-    pub fn take_in_with(
-        &mut self,
-        len: usize,
-        absorb: impl FnOnce(&E, &[E::Run], &[E::Run]) -> Result<Option<E::Run>, Error>,
-    ) -> Result<(), Error> {
-        if len == 0 {
+    pub fn take_in(&mut self, batch: &impl Incoming<E>) -> Result<(), Error> {
+        if batch.len() == 0 {
             return Ok(());
         }
-        // A device may find out late that a run has lost all its entries.
-        self.levels.retain(|run| self.engine.bound(run) > 0);
-        let carry = self.levels.walk(len, |run| self.engine.bound(run));
-        let (carried, older) = self.runs().split_at(carry.runs);
-        let run = absorb(&self.engine, carried, older)?;
-        self.levels.install(&carry, run);
-        if self.policy == CleanupPolicy::Automatic && self.is_too_stale().unwrap_or(false) {
-            // The batch is in: for want of memory its stale entries stay a while longer.
-            self.cleanup().ok();
+        let asked = std::mem::replace(self.asked.get_mut(), false);
+        if self.let_wait(batch, asked)? {
+            return Ok(());
         }
+        self.settle()?;
+        let mut levels = Levels::clone(&self.held_mut().levels);
+        self.install(&mut levels, batch.len(), |carried, older| {
+            batch.absorb(&self.engine, carried, older)
+        })?;
+        self.held_mut().levels = Arc::new(levels);
+        self.tidied();
+        Ok(())
+    }
+
+    /// Puts a batch behind those that wait, if that is better than taking it in now.
+    fn let_wait(&mut self, batch: &impl Incoming<E>, asked: bool) -> Result<bool, Error> {
+        let most = self.most_waiting();
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if (asked && held.log.is_none())
+            || batch.len() > most / 2
+            || batch.order() == Order::Sorted
+            || !self.engine.is_roomy()
+        {
+            return Ok(false);
+        }
+        // Within one batch deletes win over inserts: no insert may come after a delete. And what a
+        // clone waits with too is as it is.
+        let fits = held.log.as_ref().is_none_or(|log| {
+            let waiting = log.inserts() + log.deletes();
+            waiting + batch.len() <= most && (log.deletes() == 0 || batch.inserts() == 0)
+        });
+        if !fits || held.log.as_mut().is_some_and(|log| Arc::get_mut(log).is_none()) {
+            self.settle()?;
+        }
+        let engine = &self.engine;
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut log = held.log.take().unwrap_or_default();
+        let appended = batch.append(engine, Arc::get_mut(&mut log).expect("nobody else has it"));
+        let waits = log.inserts() + log.deletes() > 0;
+        held.log = waits.then_some(log);
+        // Where there is no room for what waits, there may be for the batch.
+        Ok(appended.is_ok())
+    }
+
+    /// How many updates may wait.
+    fn most_waiting(&mut self) -> usize {
+        let entries = self.entries(&self.held().levels.clone());
+        let usual = self.batch_size.saturating_mul(BATCHES_WAITING);
+        usual.max((entries / PART_WAITING) as usize).min(MOST_WAITING)
+    }
+
+    /// How many entries there are, live or stale, as far as the host knows.
+    fn entries(&self, levels: &Levels<E::Run>) -> u64 {
+        levels.runs().iter().map(|run| self.engine.bound(run) as u64).sum()
+    }
+
+    /// Puts the run that `absorb` makes of `len` new entries where it belongs. After an error the
+    /// levels are as they were.
+    fn install(
+        &self,
+        levels: &mut Levels<E::Run>,
+        len: usize,
+        absorb: impl FnOnce(&[E::Run], &[E::Run]) -> Result<Option<E::Run>, Error>,
+    ) -> Result<(), Error> {
+        // A device may find out late that a run has lost all its entries.
+        levels.retain(|run| self.engine.bound(run) > 0);
+        let carry = levels.walk(len, |run| self.engine.bound(run));
+        let (carried, older) = levels.runs().split_at(carry.runs);
+        let run = absorb(carried, older)?;
+        levels.install(&carry, run);
         Ok(())
     }
 
     /// Merges everything into one run without stale entries.
     pub fn cleanup(&mut self) -> Result<(), Error> {
-        if self.runs().len() <= 1 {
-            return Ok(()); // The oldest run never holds a stale entry.
-        }
-        let run = self.engine.absorb(&Updates::none(), self.runs(), &[])?;
-        let entries = run.as_ref().map_or(0, |run| self.engine.bound(run));
-        let level = self.levels.ladder().level_for(entries);
-        self.levels.install(&Carry { runs: self.runs().len(), level }, run);
+        let levels = self.settled()?;
+        self.held_mut().levels = Arc::new(self.cleaned(&levels)?);
         Ok(())
     }
 
-    fn is_too_stale(&self) -> Result<bool, Error> {
-        let too_many = |live: u64| {
-            let most = live.saturating_mul(2) + self.levels.ladder().batch_size() as u64;
-            self.entries() > most
-        };
+    fn cleaned(&self, levels: &Levels<E::Run>) -> Result<Levels<E::Run>, Error> {
+        let mut levels = levels.clone();
+        if levels.runs().len() <= 1 {
+            return Ok(levels); // The oldest run never holds a stale entry.
+        }
+        let run = self.engine.absorb(&Updates::none(), levels.runs(), &[])?;
+        let entries = run.as_ref().map_or(0, |run| self.engine.bound(run));
+        let level = levels.ladder().level_for(entries);
+        levels.install(&Carry { runs: levels.runs().len(), level }, run);
+        Ok(levels)
+    }
+
+    fn is_too_stale(&self, levels: &Levels<E::Run>) -> Result<bool, Error> {
+        let too_many =
+            |live: u64| self.entries(levels) > live.saturating_mul(2) + self.batch_size as u64;
         // What a device knows at once mostly tells; only if it doesn't, wait for all it can know.
-        Ok(too_many(self.engine.len_at_least(self.runs())) && too_many(self.len()?))
+        let runs = levels.runs();
+        Ok(too_many(self.engine.len_at_least(runs)) && too_many(self.engine.len(runs)?))
     }
 
     /// Checks every rule that runs and levels keep; the text says which one is broken and where.
     pub fn validate(&self) -> Result<(), String> {
-        let levels: Vec<usize> = self.levels.placed().map(|(level, _)| level).collect();
-        if !levels.is_sorted_by(|lower, upper| lower < upper) {
-            return Err(format!("levels out of order: {levels:?}"));
+        let levels = self.settled().map_err(|error| error.to_string())?;
+        let places: Vec<usize> = levels.placed().map(|(level, _)| level).collect();
+        if !places.is_sorted_by(|lower, upper| lower < upper) {
+            return Err(format!("levels out of order: {places:?}"));
         }
         // Oldest first, so that what was live before each run is known when its shadows are checked.
         let mut live = BTreeSet::new();
         let mut is_oldest = true;
-        for (level, run) in self.levels.placed().rev() {
+        for (level, run) in levels.placed().rev() {
             let at = |what: String| format!("level {level}: {what}");
             self.engine.validate_run(run).map_err(at)?;
             if self.engine.bound(run) == 0 {
                 continue; // Gone with the next batch.
             }
             let entries = self.engine.entries(run).map_err(|error| at(error.to_string()))?;
-            validate_entries(&entries, self.levels.ladder().capacity(level), &live).map_err(at)?;
+            validate_entries(&entries, levels.ladder().capacity(level), &live).map_err(at)?;
             if is_oldest && entries.iter().any(|(_, mark)| !mark.live || mark.shadow) {
                 return Err(at("the oldest run has a stale entry".into()));
             }
@@ -168,7 +363,11 @@ pub trait AnyStore<B: OrderedKey>: Send + Sync {
 
     fn fail_after(&self, n: u64);
 
-    /// Waits until all that was begun is done, and says if any of it failed.
+    /// Takes in the batches that wait.
+    fn settle(&self) -> Result<(), Error>;
+
+    /// Takes in the batches that wait, waits until all that was begun is done, and says if any of it
+    /// failed.
     fn synchronize(&self) -> Result<(), Error>;
 
     /// This store as one on a GPU, if it is.
@@ -192,7 +391,7 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     }
 
     fn batch_size(&self) -> usize {
-        self.levels.ladder().batch_size()
+        self.batch_size
     }
 
     fn policy(&self) -> CleanupPolicy {
@@ -212,11 +411,12 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     }
 
     fn clear(&mut self) {
-        self.levels.clear();
+        let levels = Arc::new(Levels::new(self.batch_size));
+        *self.held_mut() = Held { levels, log: None };
     }
 
     fn answer(&self, query: Query<'_, E::Key>) -> Result<(), Error> {
-        self.engine.answer(self.runs(), query)
+        self.engine.answer(self.settled()?.runs(), query)
     }
 
     fn stats(&self, device: Device) -> Result<Stats, Error> {
@@ -231,7 +431,12 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
         self.engine.fail_after(n);
     }
 
+    fn settle(&self) -> Result<(), Error> {
+        self.settled().map(drop)
+    }
+
     fn synchronize(&self) -> Result<(), Error> {
+        self.settled()?;
         self.engine.synchronize()
     }
 

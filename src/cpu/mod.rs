@@ -7,6 +7,7 @@ mod count;
 mod entries;
 mod fences;
 mod filter;
+mod log;
 mod lookup;
 mod marks;
 mod memory;
@@ -29,6 +30,7 @@ use crate::device::{Engine, Mark, Query, RunStats};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::{Value, of_bytes_mut};
+use log::Log;
 use memory::Memory;
 use run::Run;
 use workers::Workers;
@@ -68,6 +70,7 @@ impl<B, V> Clone for CpuEngine<B, V> {
 impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     type Key = B;
     type Run = Run<B, V>;
+    type Log = Log<B>;
 
     fn bound(&self, run: &Self::Run) -> usize {
         run.len()
@@ -80,6 +83,23 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error> {
         absorb::absorb(&self.cpu, updates, carried, older)
+    }
+
+    fn append(&self, log: &mut Log<B>, updates: &Updates<'_, B>) -> Result<(), Error> {
+        log.append(&self.cpu, updates)
+    }
+
+    fn absorb_log(
+        &self,
+        log: &Log<B>,
+        carried: &[Self::Run],
+        older: &[Self::Run],
+    ) -> Result<Option<Self::Run>, Error> {
+        absorb::absorb(&self.cpu, &log.updates(), carried, older)
+    }
+
+    fn is_roomy(&self) -> bool {
+        self.cpu.memory.budget().is_vacant()
     }
 
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::ffi::{self, View};
 use super::gpu::Gpu;
+use super::log::Log;
 use super::memory::{Buffer, download};
 use super::resident::CudaStore;
 use super::run::Run;
@@ -139,6 +140,7 @@ impl<B> Clone for CudaEngine<B> {
 impl<B: OrderedKey> Engine for CudaEngine<B> {
     type Key = B;
     type Run = Run;
+    type Log = Log;
 
     fn bound(&self, run: &Run) -> usize {
         run.bound() as usize
@@ -165,6 +167,19 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
             order: updates.order,
         };
         absorb::absorb(&self.cuda, &updates, carried, older)
+    }
+
+    fn append(&self, log: &mut Log, updates: &Updates<'_, B>) -> Result<(), Error> {
+        let _entered = self.cuda.gpu().enter()?;
+        log.append(&self.cuda, updates)
+    }
+
+    fn absorb_log(&self, log: &Log, carried: &[Run], older: &[Run]) -> Result<Option<Run>, Error> {
+        absorb::absorb(&self.cuda, &log.updates(), carried, older)
+    }
+
+    fn is_roomy(&self) -> bool {
+        self.cuda.family.budget.is_vacant()
     }
 
     fn len(&self, runs: &[Run]) -> Result<u64, Error> {

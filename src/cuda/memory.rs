@@ -41,7 +41,7 @@ impl Buffer {
     /// A copy of the host's data. The data may change as soon as this returns.
     pub fn upload<T: Pod>(data: &[T], stream: &Stream) -> Result<Self, Error> {
         let buffer = Self::uncounted(size_of_val(data) as u64, stream)?;
-        buffer.write(data)?;
+        buffer.write(0, data)?;
         Ok(buffer)
     }
 
@@ -49,9 +49,13 @@ impl Buffer {
         self.address
     }
 
-    /// Copies the host's data to the beginning of the buffer.
-    pub fn write<T: Pod>(&self, data: &[T]) -> Result<(), Error> {
-        assert!(size_of_val(data) as u64 <= self.bytes, "room for the data");
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Copies the host's data to this place of the buffer. The data may change as soon as this returns.
+    pub fn write<T: Pod>(&self, offset: u64, data: &[T]) -> Result<(), Error> {
+        assert!(offset + size_of_val(data) as u64 <= self.bytes, "room for the data");
         if size_of_val(data) == 0 {
             return Ok(());
         }
@@ -60,9 +64,24 @@ impl Buffer {
         // pageable memory the driver keeps a copy of its own when it returns; other memory is waited
         // for below.
         check("cuMemcpyHtoDAsync", unsafe {
-            result::memcpy_htod_async(self.address, data, self.stream.raw())
+            result::memcpy_htod_async(self.address + offset, data, self.stream.raw())
         })?;
         if is_pinned(data) { self.stream.synchronize() } else { Ok(()) }
+    }
+
+    /// Copies so many bytes of the GPU's, which lie there for what is on the buffer's stream, to this
+    /// place of the buffer.
+    pub fn copy(&self, offset: u64, from: Address, bytes: u64) -> Result<(), Error> {
+        assert!(offset + bytes <= self.bytes, "room for the data");
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _entered = self.stream.gpu().enter()?;
+        let (to, bytes) = (self.address + offset, bytes as usize);
+        // SAFETY: there is room for so many bytes here, and the caller has as many there.
+        check("cuMemcpyDtoDAsync", unsafe {
+            result::memcpy_dtod_async(to, from, bytes, self.stream.raw())
+        })
     }
 
     /// Sets a stretch of the buffer to zeros.

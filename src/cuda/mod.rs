@@ -19,6 +19,7 @@ mod engine;
 mod entries;
 mod ffi;
 mod gpu;
+mod log;
 mod lookup;
 mod memory;
 mod nearest;

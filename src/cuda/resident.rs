@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 
 use super::absorb::{self, Updates};
 use super::engine::{Cuda, CudaEngine, Reading};
 use super::ffi::{self, Address, Pairs, Ranges, check};
+use super::log::Log;
 use super::memory::Buffer;
 use super::run::Run;
 use super::slice::{DeviceSlice, DeviceSliceMut};
@@ -18,20 +20,22 @@ use crate::batch::Order;
 use crate::device::Side;
 use crate::error::{Error, bytes_of, check_buffer, check_lengths};
 use crate::key::{Encoding, Key, OrderedKey};
-use crate::store::{AnyStore, Store};
+use crate::levels::Levels;
+use crate::store::{AnyStore, Incoming, Store};
 use crate::value::Value;
 
 /// A store that is on a GPU.
 pub trait CudaStore<B: OrderedKey> {
     fn cuda(&self) -> &Cuda;
 
-    fn runs(&self) -> &[Run];
+    /// Every level, with nothing left that waits.
+    fn settled(&self) -> Result<Arc<Levels<Run>>, Error>;
 
     /// Takes in one batch that is on the GPU, whole or not at all.
     fn take_in_resident(&mut self, updates: &Updates) -> Result<(), Error>;
 
     /// A store that shares every run with this one and asks on another stream.
-    fn on_stream(&self, stream: &Stream) -> Box<dyn AnyStore<B>>;
+    fn on_stream(&self, stream: &Stream) -> Result<Box<dyn AnyStore<B>>, Error>;
 }
 
 impl<B: OrderedKey> CudaStore<B> for Store<CudaEngine<B>> {
@@ -39,20 +43,46 @@ impl<B: OrderedKey> CudaStore<B> for Store<CudaEngine<B>> {
         &self.engine.cuda
     }
 
-    fn runs(&self) -> &[Run] {
-        self.runs()
+    fn settled(&self) -> Result<Arc<Levels<Run>>, Error> {
+        self.settled()
     }
 
     fn take_in_resident(&mut self, updates: &Updates) -> Result<(), Error> {
-        self.take_in_with(updates.len() as usize, |engine, carried, older| {
-            absorb::absorb(&engine.cuda, updates, carried, older)
-        })
+        self.take_in(updates)
     }
 
-    fn on_stream(&self, stream: &Stream) -> Box<dyn AnyStore<B>> {
+    fn on_stream(&self, stream: &Stream) -> Result<Box<dyn AnyStore<B>>, Error> {
+        self.settled()?; // What waits does so on this stream.
         let mut store = self.clone();
         store.engine.cuda.stream = stream.clone();
-        Box::new(store)
+        Ok(Box::new(store))
+    }
+}
+
+impl<B: OrderedKey> Incoming<CudaEngine<B>> for Updates {
+    fn inserts(&self) -> usize {
+        self.inserts as usize
+    }
+
+    fn deletes(&self) -> usize {
+        self.deletes as usize
+    }
+
+    fn order(&self) -> Order {
+        self.order
+    }
+
+    fn absorb(
+        &self,
+        engine: &CudaEngine<B>,
+        carried: &[Run],
+        older: &[Run],
+    ) -> Result<Option<Run>, Error> {
+        absorb::absorb(&engine.cuda, self, carried, older)
+    }
+
+    fn append(&self, engine: &CudaEngine<B>, log: &mut Log) -> Result<(), Error> {
+        log.append_resident(&engine.cuda, self)
     }
 }
 
@@ -251,8 +281,9 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
 
     /// The dictionary as a kernel of one's own sees it: see [`View`].
     pub fn view(&self) -> Result<View<'a, K, V>, Error> {
-        let reading = self.store.cuda().read(self.store.runs().iter())?;
-        let raw = Box::new(ffi::View::new(self.store.runs().iter().map(Run::view)));
+        let levels = self.store.settled()?;
+        let reading = self.store.cuda().read(levels.runs().iter())?;
+        let raw = Box::new(ffi::View::new(levels.runs().iter().map(Run::view)));
         Ok(View { raw, _reading: reading, types: PhantomData })
     }
 
@@ -261,10 +292,11 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         lent: Lent<'_>,
         query: impl FnOnce(&Cuda, &ffi::View) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let (cuda, runs) = (self.store.cuda(), self.store.runs());
+        let cuda = self.store.cuda();
         let _entered = cuda.gpu().enter()?;
-        let reading = cuda.read(runs.iter())?;
-        query(cuda, &ffi::View::new(runs.iter().map(Run::view)))?;
+        let levels = self.store.settled()?;
+        let reading = cuda.read(levels.runs().iter())?;
+        query(cuda, &ffi::View::new(levels.runs().iter().map(Run::view)))?;
         reading.end()?;
         lent.end()
     }
@@ -273,7 +305,8 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
 /// Updates from data in the GPU's memory, made by
 /// [`Dictionary::resident_mut`](crate::Dictionary::resident_mut).
 ///
-/// Calls are put on the dictionary's stream and return at once.
+/// Calls are put on the dictionary's stream and return at once; the data may change as soon as what
+/// is on that stream is done.
 pub struct ResidentMut<'a, K: Key, V: Value> {
     store: &'a mut dyn CudaStore<K::Ordered>,
     values: PhantomData<V>,

@@ -60,7 +60,7 @@ impl<T: Pod> DeviceVec<T> {
     pub fn write(&mut self, data: &[T]) -> Result<(), Error> {
         check_buffer("self", self.len, data.len())?;
         self.stream.refuse_capture()?;
-        self.buffer.write(data)
+        self.buffer.write(0, data)
     }
 
     /// How many elements there are.

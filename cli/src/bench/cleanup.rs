@@ -82,7 +82,7 @@ impl Stale {
     ) -> Outcome<Dictionary<K, V>> {
         let mut dictionary = lab.site.dictionary(self.size)?;
         for r in 0..self.batches {
-            lab.site.insert(&mut dictionary, pairs, r * self.size..(r + 1) * self.size)?;
+            lab.site.take_in(&mut dictionary, pairs, r * self.size..(r + 1) * self.size)?;
         }
         let stats = dictionary.stats()?;
         let held = (stats.entries, stats.stale);

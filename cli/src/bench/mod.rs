@@ -15,6 +15,7 @@ mod queries;
 mod scale;
 mod site;
 mod skew;
+mod stream;
 mod updates;
 mod upkeep;
 
@@ -118,6 +119,8 @@ enum Experiment {
     Insert,
     /// Fig. 4a: the time of every batch
     InsertTime,
+    /// Streams of calls that nobody waits for: inserts, deletes, with counts between, one long call
+    Stream,
     /// Fig. 4b: the effective rate against n
     Effective,
     /// Section IV-A: batches that are not full
@@ -156,6 +159,7 @@ impl Experiment {
         match self {
             Experiment::Insert => updates::insert(scale),
             Experiment::InsertTime => updates::insert_time(scale),
+            Experiment::Stream => stream::stream(scale),
             Experiment::Effective => updates::effective(scale),
             Experiment::Partial => updates::partial(scale),
             Experiment::Build => updates::build(scale),

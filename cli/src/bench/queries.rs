@@ -33,7 +33,7 @@ fn fill<S: Site<K, V>, K: Number, V: Number>(
     let mut filled = 0;
     for &batches in &fillings {
         for r in filled..batches {
-            lab.site.insert(&mut dictionary, &pairs, r * size..(r + 1) * size)?;
+            lab.site.take_in(&mut dictionary, &pairs, r * size..(r + 1) * size)?;
         }
         lab.site.sorted_insert(&mut sorted, &pairs, filled * size..batches * size)?;
         filled = batches;

@@ -51,6 +51,7 @@ pub trait Site<K: Number, V: Number>: Sized {
     /// nothing to do again.
     fn time(&self, job: impl FnOnce() -> Outcome<()>) -> Outcome<f64>;
 
+    /// One batch of inserts, which may wait for others.
     fn insert(
         &self,
         dictionary: &mut Dictionary<K, V>,
@@ -58,7 +59,18 @@ pub trait Site<K: Number, V: Number>: Sized {
         part: Range<usize>,
     ) -> Outcome<()>;
 
-    /// One batch of inserts and deletes.
+    /// One batch of inserts, taken in by itself.
+    fn take_in(
+        &self,
+        dictionary: &mut Dictionary<K, V>,
+        pairs: &Pairs<Self, K, V>,
+        part: Range<usize>,
+    ) -> Outcome<()> {
+        self.insert(dictionary, pairs, part)?;
+        Ok(dictionary.settle()?)
+    }
+
+    /// One batch of inserts and deletes, which may wait for others.
     fn update(
         &self,
         dictionary: &mut Dictionary<K, V>,

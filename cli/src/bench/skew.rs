@@ -72,7 +72,8 @@ fn ask_shaped<S: Site<K, V>, K: Number, V: Number>(
         || site.dictionary(size),
         |dictionary| {
             let mut starts = (0..len).step_by(size);
-            starts.try_for_each(|start| site.insert(dictionary, &pairs, start..start + size))
+            starts.try_for_each(|start| site.insert(dictionary, &pairs, start..start + size))?;
+            Ok(dictionary.settle()?)
         },
         |dictionary| same("length", &shape, &dictionary.len()?, &sorted.len()),
     )?;

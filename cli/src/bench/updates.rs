@@ -12,7 +12,7 @@ use super::site::{Outcome, Pairs, Site};
 use crate::results::Point;
 
 /// The part of all pairs that batch number r, counted from 1, has.
-fn batch(r: usize, size: usize) -> Range<usize> {
+pub fn batch(r: usize, size: usize) -> Range<usize> {
     (r - 1) * size..r * size
 }
 
@@ -26,7 +26,7 @@ fn batch_sizes(scale: &Scale) -> impl Iterator<Item = u32> + use<> {
 }
 
 /// Something that pairs are inserted into, batch by batch.
-trait Growing<S: Site<K, V>, K: Number, V: Number> {
+pub trait Growing<S: Site<K, V>, K: Number, V: Number> {
     fn insert(
         &mut self,
         lab: &Lab<S, K, V>,
@@ -44,7 +44,7 @@ impl<S: Site<K, V>, K: Number, V: Number> Growing<S, K, V> for Dictionary<K, V> 
         pairs: &Pairs<S, K, V>,
         part: Range<usize>,
     ) -> Outcome<()> {
-        lab.site.insert(self, pairs, part)
+        lab.site.take_in(self, pairs, part)
     }
 
     fn check(&self, lab: &Lab<S, K, V>, len: usize) -> Outcome<()> {
@@ -129,34 +129,7 @@ pub fn insert<S: Site<K, V> + 'static, K: Number, V: Number>(scale: &Scale) -> V
             cases.push(growth("insert", scale, what, n, b));
         }
     }
-    cases.extend([8, 6, 4].map(|levels| stream(scale, scale.asked, scale.asked - levels)));
     cases
-}
-
-/// All batches on the way to 2^n in one clock: a stream of calls that nobody waits for in between.
-fn stream<S: Site<K, V> + 'static, K: Number, V: Number>(
-    scale: &Scale,
-    n: u32,
-    b: u32,
-) -> Case<S, K, V> {
-    let row = row("insert", "stream", &[("b", &b), ("n", &n)], None);
-    let work = What::Gpulsm.work(n, b);
-    let job = move |lab: &Lab<S, K, V>| {
-        let (len, size) = (1usize << n, 1usize << b);
-        let pairs = lab.pairs(len)?;
-        let mut samples = Vec::new();
-        for _ in 0..lab.scale.repeats {
-            let mut dictionary = lab.site.dictionary(size)?;
-            samples.push(lab.site.time(|| {
-                (1..=len / size)
-                    .try_for_each(|r| lab.site.insert(&mut dictionary, &pairs, batch(r, size)))
-            })?);
-            Growing::<S, K, V>::check(&dictionary, lab, len)?;
-            lab.done(work)?;
-        }
-        Ok(vec![Point::alone(len, samples)])
-    };
-    Case { rows: vec![row], work: work * scale.repeats as u64, job: Box::new(job) }
 }
 
 /// Fig. 4a: the time of every batch.
@@ -251,7 +224,8 @@ pub fn partial<S: Site<K, V> + 'static, K: Number, V: Number>(scale: &Scale) -> 
                     samples.push(lab.site.time(|| {
                         (1..=BATCHES).try_for_each(|r| {
                             lab.site.insert(&mut dictionary, &pairs, batch(r, stride))
-                        })
+                        })?;
+                        Ok(dictionary.settle()?)
                     })?);
                     Growing::<S, K, V>::check(&dictionary, lab, real * BATCHES)?;
                 }
@@ -362,7 +336,8 @@ pub fn delete<S: Site<K, V> + 'static, K: Number, V: Number>(scale: &Scale) -> V
                     point.samples.push(lab.site.time(|| {
                         let (inserts, deletes) =
                             ((&new, part(inserted)), (&gone_keys, part(deleted)));
-                        lab.site.update(&mut dictionary, inserts, deletes)
+                        lab.site.update(&mut dictionary, inserts, deletes)?;
+                        Ok(dictionary.settle()?)
                     })?);
                     lab.done(64 << b)?;
                 }

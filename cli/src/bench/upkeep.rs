@@ -57,7 +57,8 @@ pub fn mixed<S: Site<K, V> + 'static, K: Number, V: Number>(scale: &Scale) -> Ve
             let gone = lab.keys(go)?;
             let updated = lab.site.time(|| {
                 let (inserts, deletes) = ((&batch, 0..numbers.len()), (&gone, 0..go.len));
-                lab.site.update(&mut dictionary, inserts, deletes)
+                lab.site.update(&mut dictionary, inserts, deletes)?;
+                Ok(dictionary.settle()?)
             })?;
             (oldest, newest) = (oldest + quarter, newest + quarter);
             same("length", &"the dictionary", &dictionary.len()?, &len)?;

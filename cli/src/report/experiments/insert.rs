@@ -48,21 +48,38 @@ pub fn insert(runs: &[Labelled]) -> Section {
     ));
     section.parts.extend(by_batch.note().map(Part::Text));
     section.headlines.push(by_batch.headline("insert"));
-    for run in runs {
-        section.table(streams(runs, run));
-    }
     section
 }
 
 /// Rates of calls that nobody waits for in between.
-fn streams(runs: &[Labelled], run: &Labelled) -> Table {
-    let caption = "All batches in one stream of calls, to n entries, M elements/s";
-    let mut table = Table::new(of_run(runs, run, caption)).group("", ["b", "n", "gpulsm"]);
-    for row in run.results.of("insert").filter(|row| row.series == "stream") {
-        let size = |name: &str| format!("2^{}", row.param(name));
-        table.row(vec![size("b"), size("n"), rate(row.mean())]);
+pub fn stream(runs: &[Labelled]) -> Section {
+    let mut section = Section::new(
+        "stream",
+        "Streams of calls",
+        "All calls in one clock, nobody waiting in between, and whatever waits in the dictionary at \
+         the end taken in before the clock stops. Batches wait for each other as long as nothing is \
+         asked.",
+    );
+    for run in runs {
+        let caption = of_run(runs, run, "Updates of b at a time, M updates/s");
+        let columns = ["b", "n", "rate"];
+        let mut table = Table::new(caption).words(["what"]).group("", columns);
+        for row in run.results.of("stream") {
+            let what = match row.series.as_str() {
+                "gpulsm" => "inserts, to n entries",
+                "alone" => "… each batch taken in before the next comes",
+                "counted" => "… 1,024 ranges counted after every batch",
+                "deletes" => "deletes, of n entries in one run",
+                "half-deletes" => "half deletes, half inserts, likewise",
+                "one-call" => "inserts, in one call, likewise",
+                other => other,
+            };
+            let size = |name: &str| format!("2^{}", row.param(name));
+            table.row(vec![what.into(), size("b"), size("n"), rate(row.mean())]);
+        }
+        section.table(table);
     }
-    table
+    section
 }
 
 /// How many plots of times a run gets.

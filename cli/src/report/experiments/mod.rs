@@ -14,9 +14,10 @@ use crate::results::Row;
 type Experiment = fn(&[Labelled]) -> Section;
 
 /// What `bench` calls an experiment, and how it is told.
-const ALL: [(&str, Experiment); 14] = [
+const ALL: [(&str, Experiment); 15] = [
     ("insert", insert::insert),
     ("insert-time", insert::insert_time),
+    ("stream", insert::stream),
     ("effective", growth::effective),
     ("partial", growth::partial),
     ("build", growth::build),
