@@ -10,28 +10,34 @@ namespace gpulsm {
 template <int PER_THREAD>
 constexpr unsigned TILE = THREADS * PER_THREAD;
 
-/// Where an entry of a tile comes from.
-template <class Key, class Value>
-struct Entry {
-    const Source<Key, Value>& source;
-    uint64_t position;
+/// An entry of a tile: its number, in the order of the sources, and its marks.
+struct Item {
+    uint16_t bits;
+
+    __device__ static Item of(unsigned number, bool live, bool shadow) {
+        return {static_cast<uint16_t>(number | live << 14 | shadow << 15)};
+    }
+
+    __device__ unsigned number() const { return bits & 0x3fff; }
+    __device__ bool live() const { return bits >> 14 & 1; }
+    __device__ bool shadow() const { return bits >> 15; }
 };
 
-/// A tile of a merge: keys with their numbers before and after each round of merging, and whose they
-/// are.
+/// A tile of a merge: keys and items before and after each round of merging, and whose they are.
 template <int PER_THREAD, class Key, class Value>
 struct MergeTile {
+    static_assert(TILE<PER_THREAD> < 1 << 14, "an item has room for its number");
     Tally<PER_THREAD> tally;
     Key keys[2][TILE<PER_THREAD>];
-    uint16_t items[2][TILE<PER_THREAD>];
+    Item items[2][TILE<PER_THREAD>];
     uint8_t source[TILE<PER_THREAD>];
     Source<Key, Value> sources[MAX_SOURCES];  // here, because neighbours ask for different ones
     uint32_t offset[MAX_SOURCES + 1];         // where each source's part begins here…
     uint64_t ahead[MAX_SOURCES];              // …and by how much more there
+    const Value* values[MAX_SOURCES];         // of the entry that would be number 0 here
 
-    __device__ Entry<Key, Value> entry(unsigned item) const {
-        unsigned from = source[item];
-        return {sources[from], ahead[from] + item};
+    __device__ Value value(Item item) const {
+        return item.live() ? value_at(values[source[item.number()]], item.number()) : zero<Value>();
     }
 };
 
@@ -55,7 +61,7 @@ __device__ __forceinline__ uint32_t merge_path(const Key* a, uint32_t a_len, con
 template <int PER_THREAD, class Key, class Value>
 __device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int from, int count, int width) {
     const Key* keys = tile.keys[from];
-    const uint16_t* items = tile.items[from];
+    const Item* items = tile.items[from];
     uint32_t place = threadIdx.x * PER_THREAD, end = min(place + PER_THREAD, tile.offset[count]);
     for (int pair = 0; place < end; pair += 2 * width) {
         uint32_t start = tile.offset[pair], middle = tile.offset[min(pair + width, count)];
@@ -100,27 +106,32 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
         for (int source = 0; source < count; source++) {
             tile.ahead[source] -= tile.offset[source];
             tile.offset[source + 1] += tile.offset[source];
+            tile.values[source] = tile.sources[source].values + (sizeof(Value) > 1 ? tile.ahead[source] : 0);
         }
     }
     __syncthreads();
-    // All keys are asked for before the first is put anywhere.
+    // All keys and marks are asked for before the first is put anywhere.
     uint32_t here = tile.offset[count];
     Key mine[PER_THREAD];
+    Item items_of_mine[PER_THREAD];
     int source = 0;
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
-        uint32_t item = i * THREADS + threadIdx.x;
-        if (item >= here) continue;
-        while (tile.offset[source + 1] <= item) source++;
-        tile.source[item] = static_cast<uint8_t>(source);
-        mine[i] = tile.sources[source].keys[tile.ahead[source] + item];
+        uint32_t number = i * THREADS + threadIdx.x;
+        if (number >= here) continue;
+        while (tile.offset[source + 1] <= number) source++;
+        tile.source[number] = static_cast<uint8_t>(source);
+        const Source<Key, Value>& from = tile.sources[source];
+        uint64_t position = tile.ahead[source] + number;
+        mine[i] = from.keys[position];
+        items_of_mine[i] = Item::of(number, from.live(position), MARKS && from.shadow(position));
     }
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
-        uint32_t item = i * THREADS + threadIdx.x;
-        if (item >= here) continue;
-        tile.keys[0][item] = mine[i];
-        tile.items[0][item] = static_cast<uint16_t>(item);
+        uint32_t number = i * THREADS + threadIdx.x;
+        if (number >= here) continue;
+        tile.keys[0][number] = mine[i];
+        tile.items[0][number] = items_of_mine[i];
     }
     __syncthreads();
 
@@ -132,7 +143,7 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
         __syncthreads();
     }
     const Key* keys = tile.keys[now];
-    const uint16_t* items = tile.items[now];
+    const Item* items = tile.items[now];
 
     // The newest entry of a key says whether it is live, the oldest whether it shadows anything.
     Fate fate;
@@ -140,20 +151,16 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
     for (int i = 0; i < PER_THREAD; i++) {
         uint32_t place = i * THREADS + threadIdx.x;
         if (place >= here || (place > 0 && keys[place - 1] == keys[place])) continue;
-        Entry<Key, Value> newest = tile.entry(items[place]);
-        bool live = newest.source.live(newest.position), shadow = false;
+        bool live = items[place].live(), shadow = false;
         if constexpr (MARKS) {
             uint32_t last = place;
             while (last + 1 < here && keys[last + 1] == keys[place]) last++;
-            Entry<Key, Value> oldest = last == place ? newest : tile.entry(items[last]);
-            shadow = oldest.source.shadow(oldest.position);
+            shadow = items[last].shadow();
         }
         if (live || shadow) fate.set(i, live, shadow);
     }
-    emit<MARKS>(tile.tally, keys, fate, chain, ELSEWHERE, out, [&](unsigned place) {
-        Entry<Key, Value> entry = tile.entry(items[place]);
-        return entry.source.kind == Kind::Deletes ? zero<Value>() : value_at(entry.source.values, entry.position);
-    });
+    emit<MARKS>(tile.tally, keys, fate, chain, ELSEWHERE, out,
+                [&](unsigned place) { return tile.value(items[place]); });
 }
 
 /// Entries for each thread, where there are many: as many as a thread, and shared memory, can hold.

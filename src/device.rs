@@ -145,6 +145,9 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
     /// At least how many keys are live, as far as the host knows now.
     fn len_at_least(&self, runs: &[Self::Run]) -> u64;
 
+    /// How many keys are live, if the host knows it now.
+    fn len_if_known(&self, runs: &[Self::Run]) -> Option<u64>;
+
     /// Writes the answers to a batch of queries where the query says.
     fn answer(&self, runs: &[Self::Run], query: Query<'_, Self::Key>) -> Result<(), Error>;
 

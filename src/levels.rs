@@ -11,7 +11,7 @@
 /// Levels below b keep many tiny batches cheap: a single insert rewrites at most the smallest
 /// level, not b entries.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ladder {
+pub struct Ladder {
     batch_size: usize,
     /// How many levels are smaller than b.
     below: usize,
@@ -50,7 +50,7 @@ impl Ladder {
 
 /// What taking in a batch merges: the newest `runs` runs, into `level`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Carry {
+pub struct Carry {
     pub runs: usize,
     pub level: usize,
 }

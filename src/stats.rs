@@ -46,7 +46,8 @@ pub struct LevelStats {
 
 impl Stats {
     pub(crate) fn of<E: Engine>(device: Device, store: &Store<E>) -> Result<Self, Error> {
-        let held = store.settled()?;
+        let held = store.settled_and_tidied()?;
+        let live = store.engine.len(held.runs())?;
         let ladder = held.ladder();
         let mut bytes = Bytes::default();
         let mut levels = Vec::new();
@@ -64,7 +65,6 @@ impl Stats {
                 bytes: run.bytes,
             });
         }
-        let live = store.len()?;
         let entries = levels.iter().map(|level| level.entries).sum();
         Ok(Stats {
             device,

@@ -18,8 +18,8 @@ use crate::value::Value;
 #[non_exhaustive]
 pub enum CleanupPolicy {
     /// The dictionary cleans itself when stale entries outnumber live keys by more than a batch:
-    /// after a call it holds at most 2·len + b entries. A cleanup moves no more entries than were
-    /// updated since the last. (One that finds no memory is put off, not an error.)
+    /// whoever asks for its `stats` sees at most 2·len + b entries, and there are never more than half
+    /// as many again. A cleanup moves no more entries than were updated since the last. (One that finds no memory is put off, not an error.)
     #[default]
     Automatic,
     /// Only [`Dictionary::cleanup`](crate::Dictionary::cleanup) does.
@@ -54,11 +54,19 @@ struct Held<E: Engine> {
     levels: Arc<Levels<E::Run>>,
     /// Newer than all levels.
     log: Option<Arc<E::Log>>,
+    /// Updates that were taken in since stale entries were last counted.
+    uncounted: usize,
 }
 
 impl<E: Engine> Clone for Held<E> {
     fn clone(&self) -> Self {
-        Held { levels: self.levels.clone(), log: self.log.clone() }
+        Held { levels: self.levels.clone(), log: self.log.clone(), uncounted: self.uncounted }
+    }
+}
+
+impl<E: Engine> Held<E> {
+    fn new(levels: Levels<E::Run>) -> Self {
+        Held { levels: Arc::new(levels), log: None, uncounted: 0 }
     }
 }
 
@@ -74,6 +82,13 @@ impl<E: Engine> Clone for Store<E> {
             asked: AtomicBool::new(true),
         }
     }
+}
+
+/// Whether stale entries must be counted now, or when enough came since the last time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Count {
+    Now,
+    WhenDue,
 }
 
 /// One batch, wherever it lies.
@@ -129,9 +144,8 @@ impl<E: Engine> Incoming<E> for Updates<'_, E::Key> {
 
 impl<E: Engine> Store<E> {
     pub fn new(engine: E, batch_size: usize, policy: CleanupPolicy) -> Self {
-        let held = Held { levels: Arc::new(Levels::new(batch_size)), log: None };
-        let asked = AtomicBool::new(true);
-        Store { engine, policy, batch_size, held: Mutex::new(held), asked }
+        let held = Mutex::new(Held::new(Levels::new(batch_size)));
+        Store { engine, policy, batch_size, held, asked: AtomicBool::new(true) }
     }
 
     fn held(&self) -> MutexGuard<'_, Held<E>> {
@@ -150,7 +164,7 @@ impl<E: Engine> Store<E> {
 
     /// Takes in what waits. Answers stay the same, also after an error.
     fn settle(&self) -> Result<Arc<Levels<E::Run>>, Error> {
-        let Held { levels, log } = self.held().clone();
+        let Held { levels, log, .. } = self.held().clone();
         let Some(log) = log else {
             return Ok(levels);
         };
@@ -158,21 +172,43 @@ impl<E: Engine> Store<E> {
         // all take in the same; the first is kept.)
         let mut settled = Levels::clone(&levels);
         drop(levels);
-        self.install(&mut settled, log.inserts() + log.deletes(), |carried, older| {
+        let waiting = log.inserts() + log.deletes();
+        self.install(&mut settled, waiting, |carried, older| {
             self.engine.absorb_log(&log, carried, older)
         })?;
         let mut held = self.held();
         if held.log.as_ref().is_some_and(|waiting| Arc::ptr_eq(waiting, &log)) {
-            *held = Held { levels: Arc::new(settled), log: None };
+            *held = Held {
+                levels: Arc::new(settled),
+                log: None,
+                uncounted: held.uncounted.saturating_add(waiting),
+            };
         }
         drop(held);
-        Ok(self.tidied())
+        Ok(self.tidied(Count::WhenDue))
     }
 
-    /// Every level, once what is too stale is cleaned up.
-    fn tidied(&self) -> Arc<Levels<E::Run>> {
-        let levels = self.held().levels.clone();
-        if self.policy == CleanupPolicy::Manual || !self.is_too_stale(&levels).unwrap_or(false) {
+    /// Every level, settled and as tidy as the policy wants it: what to tell of.
+    pub fn settled_and_tidied(&self) -> Result<Arc<Levels<E::Run>>, Error> {
+        self.settled()?;
+        Ok(self.tidied(Count::Now))
+    }
+
+    /// Every level, once what is found to be too stale is cleaned up.
+    fn tidied(&self, count: Count) -> Arc<Levels<E::Run>> {
+        let Held { levels, uncounted, .. } = self.held().clone();
+        if self.policy == CleanupPolicy::Manual {
+            return levels;
+        }
+        // Counting may have to wait for the device, so nobody does after every batch. It takes no longer
+        // than taking in what came since did.
+        let usual = self.batch_size.saturating_mul(BATCHES_WAITING) as u64;
+        let is_due = uncounted as u64 >= usual.max(self.entries(&levels) / 2);
+        let must = count == Count::Now || is_due;
+        if must {
+            self.held().uncounted = 0;
+        }
+        if !self.is_too_stale(&levels, must).unwrap_or(false) {
             return levels;
         }
         // What came is in: for want of memory its stale entries stay a while longer.
@@ -204,8 +240,10 @@ impl<E: Engine> Store<E> {
         self.install(&mut levels, batch.len(), |carried, older| {
             batch.absorb(&self.engine, carried, older)
         })?;
-        self.held_mut().levels = Arc::new(levels);
-        self.tidied();
+        let held = self.held_mut();
+        held.levels = Arc::new(levels);
+        held.uncounted = held.uncounted.saturating_add(batch.len());
+        self.tidied(Count::WhenDue);
         Ok(())
     }
 
@@ -287,17 +325,27 @@ impl<E: Engine> Store<E> {
         Ok(levels)
     }
 
-    fn is_too_stale(&self, levels: &Levels<E::Run>) -> Result<bool, Error> {
+    /// Whether there are so many stale entries that they should go; no, if that is not known and need
+    /// not be.
+    fn is_too_stale(&self, levels: &Levels<E::Run>, must: bool) -> Result<bool, Error> {
         let too_many =
             |live: u64| self.entries(levels) > live.saturating_mul(2) + self.batch_size as u64;
-        // What a device knows at once mostly tells; only if it doesn't, wait for all it can know.
+        // What a device knows at once mostly tells.
         let runs = levels.runs();
-        Ok(too_many(self.engine.len_at_least(runs)) && too_many(self.engine.len(runs)?))
+        if !too_many(self.engine.len_at_least(runs)) {
+            return Ok(false);
+        }
+        match self.engine.len_if_known(runs) {
+            Some(live) => Ok(too_many(live)),
+            None => Ok(must && too_many(self.engine.len(runs)?)),
+        }
     }
 
     /// Checks every rule that runs and levels keep; the text says which one is broken and where.
     pub fn validate(&self) -> Result<(), String> {
-        let levels = self.settled().map_err(|error| error.to_string())?;
+        // The length first: a device may find out only now what it needs to know for that.
+        let levels = self.settled_and_tidied().map_err(|error| error.to_string())?;
+        let len = self.engine.len(levels.runs()).map_err(|error| error.to_string())?;
         let places: Vec<usize> = levels.placed().map(|(level, _)| level).collect();
         if !places.is_sorted_by(|lower, upper| lower < upper) {
             return Err(format!("levels out of order: {places:?}"));
@@ -325,7 +373,6 @@ impl<E: Engine> Store<E> {
                 };
             }
         }
-        let len = self.len().map_err(|error| error.to_string())?;
         if len != live.len() as u64 {
             return Err(format!("the length says {len} but {} keys are live", live.len()));
         }
@@ -411,8 +458,7 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     }
 
     fn clear(&mut self) {
-        let levels = Arc::new(Levels::new(self.batch_size));
-        *self.held_mut() = Held { levels, log: None };
+        *self.held_mut() = Held::new(Levels::new(self.batch_size));
     }
 
     fn answer(&self, query: Query<'_, E::Key>) -> Result<(), Error> {

@@ -110,6 +110,10 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         count::len(runs)
     }
 
+    fn len_if_known(&self, runs: &[Self::Run]) -> Option<u64> {
+        Some(count::len(runs))
+    }
+
     fn answer(&self, runs: &[Self::Run], query: Query<'_, B>) -> Result<(), Error> {
         let cpu = &self.cpu;
         match query {

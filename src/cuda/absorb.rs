@@ -1,12 +1,13 @@
-//! Taking in a batch: order & dedupe, shadows, and one merge with the carried runs. All of it is put
-//! on the stream; nothing is waited for.
+//! Taking in a batch: order & dedupe, shadows where they are needed now, and one merge with the carried
+//! runs. All of it is put on the stream; nothing is waited for.
 
 use std::sync::PoisonError;
 
 use super::engine::Cuda;
 use super::ffi::{self, Address, Head, Kind, Output, Source, Sources, View, check};
 use super::memory::Buffer;
-use super::run::{Run, Unwritten};
+use super::resolve::resolve;
+use super::run::{Marks, Run, Unwritten};
 use crate::batch::Order;
 use crate::error::Error;
 
@@ -38,17 +39,22 @@ pub(crate) fn absorb(
     older: &[Run],
 ) -> Result<Option<Run>, Error> {
     cuda.stream.refuse_capture()?;
+    let _entered = cuda.gpu().enter()?;
+    let marks = marks(updates, carried, older);
+    if marks == Marks::Within {
+        let runs: Vec<Run> = carried.iter().chain(older).cloned().collect();
+        resolve(cuda, &runs)?;
+    }
     // Bounds shrink when figures arrive: what is known later fits into what was known before.
     let entries = updates.len() + carried.iter().map(Run::bound).sum::<u64>();
-    let bound = bound(updates, carried, older)?;
+    let bound = bound(cuda, updates, carried, older)?;
     if bound == 0 {
         return Ok(None);
     }
     let least_sum = carried.iter().map(Run::least_sum).sum::<i64>() - updates.deletes.cast_signed();
-    let _entered = cuda.gpu().enter()?;
     let steps = Steps {
         sort: updates.order == Order::Any,
-        shadows: !older.is_empty(),
+        shadows: marks == Marks::Within,
         merge: !carried.is_empty() || updates.deletes > 0,
     };
     // A delete wins over an insert of the same batch: deletes count as newer.
@@ -56,7 +62,7 @@ pub(crate) fn absorb(
     let inserts = Half::new(cuda, Kind::Inserts, updates.keys, updates.values, updates.inserts);
     let mut batch: Vec<Half> = [deletes, inserts].into_iter().filter(|half| half.len > 0).collect();
     let mut work = Work::new(cuda, &steps, &batch, carried.len(), entries)?;
-    let run = Unwritten::new(cuda, bound, steps.shadows)?;
+    let run = Unwritten::new(cuda, bound, marks)?;
     for half in batch.iter_mut().filter(|half| steps.sort && half.len > 1) {
         // Inserts alone, and nothing carried: none will be dropped but doubles, so they are sorted
         // straight into the run, and ordered there.
@@ -67,27 +73,32 @@ pub(crate) fn absorb(
         half.sort(cuda, to)?;
     }
     let reading = cuda.read(carried.iter().chain(older))?;
-    let view = View::new(older.iter().map(Run::view));
     if steps.merge {
+        let asked = if steps.shadows { older } else { &[] };
+        let view = View::new(asked.iter().map(Run::view));
         merge(cuda, &mut work, &batch, carried, &view, entries, &run.output())?;
     } else {
-        let out = run.output();
-        if steps.shadows {
-            batch[0].order_into(cuda, &mut work, &Output { marks: 0, figures: 0, ..out })?;
-            mark(cuda, &mut work, &batch[0], &view, &out)?;
-        } else {
-            batch[0].order_into(cuda, &mut work, &out)?;
-        }
+        batch[0].order_into(cuda, &mut work, &run.output())?;
     }
     reading.end()?;
     run.written(cuda, least_sum).map(Some)
 }
 
+/// Which marks the run gets. As long as only inserts meet inserts, it is left open which of them are
+/// shadows; with deletes, or where somebody wanted to know before, it is found out on the way.
+fn marks(updates: &Updates, carried: &[Run], older: &[Run]) -> Marks {
+    match (older, updates.deletes) {
+        ([], _) => Marks::Needless,
+        (_, 0) if carried.iter().all(Run::lacks_marks) => Marks::Later,
+        _ => Marks::Within,
+    }
+}
+
 /// The most entries that can come of it.
-fn bound(updates: &Updates, carried: &[Run], older: &[Run]) -> Result<u64, Error> {
+fn bound(cuda: &Cuda, updates: &Updates, carried: &[Run], older: &[Run]) -> Result<u64, Error> {
     if updates.len() == 0 && older.is_empty() {
         // A cleanup leaves what is live and nothing else: room for just that, so wait to know it.
-        return super::count::len(carried);
+        return super::count::len(cuda, carried);
     }
     // In the oldest run there are no tombstones.
     let deletes = if older.is_empty() { 0 } else { updates.deletes };
@@ -230,9 +241,6 @@ impl Work {
             let (merge_zeros, cuts) = merge_scratch(cuda, sources, entries);
             zeros += aligned(merge_zeros);
             room += aligned(cuts);
-        } else if steps.shadows {
-            // SAFETY: no pointers.
-            zeros += aligned(unsafe { ffi::gpulsm_mark_scratch(entries) });
         }
         let buffer = Buffer::counted(zeros + room, &cuda.family.budget, &cuda.stream)?;
         buffer.zero(0, zeros)?;
@@ -311,34 +319,4 @@ fn merge_scratch(cuda: &Cuda, sources: i32, bound: u64) -> (u64, u64) {
         let zeros = ffi::gpulsm_merge_scratch(key_width, value_width, bound);
         (zeros, ffi::gpulsm_merge_cuts(key_width, value_width, sources, bound))
     }
-}
-
-/// Marks a batch that lies in the output already, ordered, all of it live: which keys are live in the
-/// older runs too?
-fn mark(
-    cuda: &Cuda,
-    work: &mut Work,
-    batch: &Half,
-    older: &View,
-    out: &Output,
-) -> Result<(), Error> {
-    let bytes = work.room(batch.len);
-    // SAFETY: there are at most `len` keys, as the output's head says, and a byte for each; the older
-    // runs are alive, and written before what this stream does now.
-    check("finding shadows", unsafe {
-        ffi::gpulsm_shadows(
-            cuda.key_width,
-            out.keys,
-            out.head,
-            batch.len,
-            older,
-            bytes,
-            cuda.stream.raw(),
-        )
-    })?;
-    // SAFETY: as above, and there is room for marks; there are as many zeros as are asked for.
-    check("marking a batch", unsafe {
-        let zeros = work.zeros(ffi::gpulsm_mark_scratch(batch.len));
-        ffi::gpulsm_mark(bytes, batch.len, zeros, out, cuda.stream.raw())
-    })
 }

@@ -3,12 +3,14 @@
 use super::engine::Cuda;
 use super::ffi::{self, Address, View, check};
 use super::memory::{Buffer, download};
+use super::resolve::resolve;
 use super::run::Run;
 use crate::error::Error;
 use crate::key::OrderedKey;
 
 /// How many keys are live in all, once every run is written: this waits for that.
-pub(crate) fn len(runs: &[Run]) -> Result<u64, Error> {
+pub(crate) fn len(cuda: &Cuda, runs: &[Run]) -> Result<u64, Error> {
+    resolve(cuda, runs)?;
     let sums = runs.iter().map(|run| run.head().map(|head| head.sum));
     Ok(sums.sum::<Result<i64, Error>>()?.cast_unsigned())
 }

@@ -10,7 +10,7 @@ use super::memory::{Buffer, download};
 use super::resident::CudaStore;
 use super::run::Run;
 use super::stream::{Event, Stream};
-use super::{absorb, count, entries, lookup, nearest, range, select};
+use super::{absorb, count, entries, lookup, nearest, range, resolve, select};
 use crate::batch::Updates;
 use crate::budget::Budget;
 use crate::device::{Engine, Mark, PairsOut, Query, RunStats};
@@ -183,17 +183,24 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn len(&self, runs: &[Run]) -> Result<u64, Error> {
-        count::len(runs)
+        count::len(&self.cuda, runs)
     }
 
     fn len_at_least(&self, runs: &[Run]) -> u64 {
         runs.iter().map(Run::least_sum).sum::<i64>().max(0).cast_unsigned()
     }
 
+    fn len_if_known(&self, runs: &[Run]) -> Option<u64> {
+        runs.iter().map(Run::sum_if_known).sum::<Option<i64>>().map(i64::cast_unsigned)
+    }
+
     fn answer(&self, runs: &[Run], query: Query<'_, B>) -> Result<(), Error> {
         let cuda = &self.cuda;
         let _entered = cuda.gpu().enter()?;
         cuda.stream.refuse_capture()?;
+        if !matches!(query, Query::Lookup { .. }) {
+            resolve::resolve(cuda, runs)?;
+        }
         let reading = cuda.read(runs.iter())?;
         let view = View::new(runs.iter().map(Run::view));
         match query {

@@ -53,6 +53,10 @@ impl Buffer {
         self.bytes
     }
 
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
     /// Copies the host's data to this place of the buffer. The data may change as soon as this returns.
     pub fn write<T: Pod>(&self, offset: u64, data: &[T]) -> Result<(), Error> {
         assert!(offset + size_of_val(data) as u64 <= self.bytes, "room for the data");

@@ -25,6 +25,7 @@ mod memory;
 mod nearest;
 mod range;
 mod resident;
+mod resolve;
 mod run;
 mod select;
 mod slice;

@@ -15,7 +15,7 @@ use super::memory::Buffer;
 use super::run::Run;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::stream::Stream;
-use super::{count, lookup, nearest, range, select};
+use super::{count, lookup, nearest, range, resolve, select};
 use crate::batch::Order;
 use crate::device::Side;
 use crate::error::{Error, bytes_of, check_buffer, check_lengths};
@@ -52,7 +52,8 @@ impl<B: OrderedKey> CudaStore<B> for Store<CudaEngine<B>> {
     }
 
     fn on_stream(&self, stream: &Stream) -> Result<Box<dyn AnyStore<B>>, Error> {
-        self.settled()?; // What waits does so on this stream.
+        // What waits, and what is still to be found out, does so on this stream.
+        resolve::resolve(&self.engine.cuda, self.settled()?.runs())?;
         let mut store = self.clone();
         store.engine.cuda.stream = stream.clone();
         Ok(Box::new(store))
@@ -137,7 +138,9 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let len = keys.len() as u64;
         let (keys, values) = (lent.keys(keys)?, lent.output("values", &values, len)?);
         let found = lent.output("found", &found, len)?;
-        self.ask(lent, |cuda, view| lookup::lookup(cuda, view, keys.address, len, values, found))
+        self.ask(lent, Needs::Entries, |cuda, view| {
+            lookup::lookup(cuda, view, keys.address, len, values, found)
+        })
     }
 
     /// Whether each key is there (1 or 0).
@@ -149,7 +152,9 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let lent = Lent::new(self.store.cuda());
         let len = keys.len() as u64;
         let (keys, found) = (lent.keys(keys)?, lent.output("found", &found, len)?);
-        self.ask(lent, |cuda, view| lookup::lookup(cuda, view, keys.address, len, 0, found))
+        self.ask(lent, Needs::Entries, |cuda, view| {
+            lookup::lookup(cuda, view, keys.address, len, 0, found)
+        })
     }
 
     /// For each i, how many keys k there are with `lo[i]` ≤ k ≤ `hi[i]`.
@@ -164,7 +169,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let ranges = lent.ranges(lo, hi)?;
         let counts = lent.output("counts", &counts, len)?;
         let ends = (ranges.0.address, ranges.1.address);
-        self.ask(lent, |cuda, view| count::count(cuda, view, ends, len, counts))
+        self.ask(lent, Needs::Marks, |cuda, view| count::count(cuda, view, ends, len, counts))
     }
 
     /// For each key, how many keys are less.
@@ -176,7 +181,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let lent = Lent::new(self.store.cuda());
         let len = keys.len() as u64;
         let (keys, ranks) = (lent.keys(keys)?, lent.output("ranks", &ranks, len)?);
-        self.ask(lent, |cuda, view| count::rank(cuda, view, keys.address, len, ranks))
+        self.ask(lent, Needs::Marks, |cuda, view| count::rank(cuda, view, keys.address, len, ranks))
     }
 
     /// Where the answer to each range begins when all are laid end to end, and where the last ends:
@@ -192,7 +197,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let ranges = lent.ranges(lo, hi)?;
         let offsets = lent.output("offsets", &offsets, len + 1)?;
         let ends = (ranges.0.address, ranges.1.address);
-        self.ask(lent, |cuda, view| range::offsets(cuda, view, ends, len, offsets))
+        self.ask(lent, Needs::Marks, |cuda, view| range::offsets(cuda, view, ends, len, offsets))
     }
 
     /// The same offsets and, if there is room for all of them in `keys` and `values`, the pairs of
@@ -214,7 +219,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let values = lent.output("values", &values, if V::WIDTH == 0 { 0 } else { room })?;
         let keys = lent.output("keys", &keys, room)?;
         let ends = (ranges.0.address, ranges.1.address);
-        self.ask(lent, |cuda, view| {
+        self.ask(lent, Needs::Marks, |cuda, view| {
             range::offsets(cuda, view, ends, len, offsets)?;
             range::fill(cuda, view, &Ranges { lo: ends.0, len, offsets, room, keys, values })?;
             decode::<K>(cuda, keys, room, 0, offsets + len * size_of::<u64>() as u64)
@@ -233,7 +238,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let len = indices.len() as u64;
         let indices = lent.input(indices)?;
         let pairs = lent.pairs(("keys", &keys), &values, &found, len)?;
-        self.ask(lent, |cuda, view| {
+        self.ask(lent, Needs::Marks, |cuda, view| {
             select::select(cuda, view, indices, len, &pairs)?;
             decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
         })
@@ -273,7 +278,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let len = keys.len() as u64;
         let keys = lent.keys(keys)?;
         let pairs = lent.pairs(("out_keys", &out_keys), &values, &found, len)?;
-        self.ask(lent, |cuda, view| {
+        self.ask(lent, Needs::Marks, |cuda, view| {
             nearest::nearest(cuda, view, side, keys.address, len, &pairs)?;
             decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
         })
@@ -282,6 +287,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     /// The dictionary as a kernel of one's own sees it: see [`View`].
     pub fn view(&self) -> Result<View<'a, K, V>, Error> {
         let levels = self.store.settled()?;
+        resolve::resolve(self.store.cuda(), levels.runs())?;
         let reading = self.store.cuda().read(levels.runs().iter())?;
         let raw = Box::new(ffi::View::new(levels.runs().iter().map(Run::view)));
         Ok(View { raw, _reading: reading, types: PhantomData })
@@ -290,16 +296,29 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     fn ask(
         &self,
         lent: Lent<'_>,
+        needs: Needs,
         query: impl FnOnce(&Cuda, &ffi::View) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let cuda = self.store.cuda();
         let _entered = cuda.gpu().enter()?;
         let levels = self.store.settled()?;
+        if needs == Needs::Marks {
+            resolve::resolve(cuda, levels.runs())?;
+        }
         let reading = cuda.read(levels.runs().iter())?;
         query(cuda, &ffi::View::new(levels.runs().iter().map(Run::view)))?;
         reading.end()?;
         lent.end()
     }
+}
+
+/// What a query must know of every run.
+#[derive(PartialEq, Eq)]
+enum Needs {
+    /// Keys, values, and whether they are live.
+    Entries,
+    /// Also whether they shadow older ones.
+    Marks,
 }
 
 /// Updates from data in the GPU's memory, made by

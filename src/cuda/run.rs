@@ -1,6 +1,6 @@
 //! A run on the GPU: an immutable sorted array of entries with unique keys, in one buffer.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::engine::{Cuda, Family};
 use super::ffi::{self, Address, Head, NODE, Output, RunView, SECTOR, Source};
@@ -20,6 +20,9 @@ pub struct Run(Arc<Parts>);
 struct Parts {
     buffer: Option<Buffer>,
     layout: Layout,
+    marks: Marks,
+    /// Marks that were found out later.
+    found: OnceLock<Found>,
     /// At most so many entries…
     bound: u64,
     /// …and at least this sum of their marks, whatever the GPU finds.
@@ -33,6 +36,25 @@ struct Parts {
     readers: Mutex<Vec<(Stream, Arc<Event>)>>,
     /// Whose run it is. Dropped last, when the memory is given back.
     _family: Arc<Family>,
+}
+
+/// What becomes of a run's marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marks {
+    /// Every entry is new, and needs none.
+    Needless,
+    /// They are written with the entries.
+    Within,
+    /// Every entry is live. Which ones are shadows is found out when somebody needs to know: most runs
+    /// are merged into another before.
+    Later,
+}
+
+/// Marks that were found out after the entries were written.
+pub(crate) struct Found {
+    pub marks: Buffer,
+    pub figures: Slot,
+    pub written: Event,
 }
 
 /// Where each part of a run lies in its buffer.
@@ -56,7 +78,7 @@ impl Layout {
         let outer = after(inner, nodes.next_multiple_of(NODE) * key_width);
         let values = after(outer, nodes.div_ceil(NODE) * key_width);
         let marks_at = after(values, bound * value_width);
-        let sectors = if marks { bound / SECTOR + 1 } else { 0 };
+        let sectors = if marks { sectors_for(bound) } else { 0 };
         let end = after(marks_at, sectors * size_of::<ffi::Sector>() as u64);
         Layout { keys, inner, outer, values, marks: marks_at, end }
     }
@@ -71,21 +93,28 @@ impl Layout {
     }
 }
 
+/// Sectors that so many entries need.
+pub(crate) fn sectors_for(bound: u64) -> u64 {
+    bound / SECTOR + 1
+}
+
 /// A run that kernels are about to write.
 pub(crate) struct Unwritten {
     buffer: Buffer,
     layout: Layout,
+    marks: Marks,
     bound: u64,
     figures: Slot,
 }
 
 impl Unwritten {
-    /// Room for `bound` entries, with marks where entries may be other than new.
-    pub fn new(cuda: &Cuda, bound: u64, marks: bool) -> Result<Self, Error> {
-        let layout = Layout::new(bound, cuda.key_width as u64, cuda.value_width as u64, marks);
+    /// Room for `bound` entries.
+    pub fn new(cuda: &Cuda, bound: u64, marks: Marks) -> Result<Self, Error> {
+        let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
+        let layout = Layout::new(bound, key_width, value_width, marks == Marks::Within);
         let buffer = Buffer::counted(layout.end, &cuda.family.budget, &cuda.stream)?;
         let figures = cuda.gpu().take_figures()?;
-        Ok(Unwritten { buffer, layout, bound, figures })
+        Ok(Unwritten { buffer, layout, marks, bound, figures })
     }
 
     /// Where kernels write it.
@@ -105,10 +134,12 @@ impl Unwritten {
 
     /// The run, once the kernels that write it are on the stream.
     pub fn written(self, cuda: &Cuda, least_sum: i64) -> Result<Run, Error> {
-        let Unwritten { buffer, layout, bound, figures } = self;
+        let Unwritten { buffer, layout, marks, bound, figures } = self;
         Ok(Run(Arc::new(Parts {
             buffer: Some(buffer),
             layout,
+            marks,
+            found: OnceLock::new(),
             bound,
             least_sum,
             figures,
@@ -128,10 +159,11 @@ impl Run {
     /// The run as kernels see it.
     pub(crate) fn view(&self) -> RunView {
         let layout = &self.0.layout;
+        let within = if layout.has_marks() { self.at(layout.marks) } else { 0 };
         RunView {
             keys: self.at(layout.keys),
             values: self.at(layout.values),
-            marks: if layout.has_marks() { self.at(layout.marks) } else { 0 },
+            marks: self.0.found.get().map_or(within, |found| found.marks.address()),
             inner: self.at(layout.inner),
             outer: self.at(layout.outer),
             head: self.at(0),
@@ -149,18 +181,45 @@ impl Run {
         self.0.figures.get().map_or(self.0.bound, |head| head.len)
     }
 
-    /// At least this sum of marks, as far as the host knows now.
-    pub(crate) fn least_sum(&self) -> i64 {
-        self.0.figures.get().map_or(self.0.least_sum, |head| head.sum)
+    /// The sum of its marks, if the host knows it now.
+    pub(crate) fn sum_if_known(&self) -> Option<i64> {
+        let figures = if self.lacks_marks() { None } else { self.figures().get() };
+        figures.map(|head| head.sum)
     }
 
-    /// What the run holds, once it is written: this waits for that.
+    /// At least this sum of marks, as far as the host knows now.
+    pub(crate) fn least_sum(&self) -> i64 {
+        self.sum_if_known().unwrap_or(self.0.least_sum)
+    }
+
+    /// Whether its marks are still to be found out.
+    pub(crate) fn lacks_marks(&self) -> bool {
+        self.0.marks == Marks::Later && self.0.found.get().is_none()
+    }
+
+    /// Gives it the marks that it lacked. Who comes second comes with the same.
+    pub(crate) fn set_marks(&self, found: Found) {
+        self.0.found.set(found).ok();
+    }
+
+    /// What the host knows last.
+    fn figures(&self) -> &Slot {
+        self.0.found.get().map_or(&self.0.figures, |found| &found.figures)
+    }
+
+    /// When the last of it was written.
+    fn written(&self) -> &Event {
+        self.0.found.get().map_or(&self.0.written, |found| &found.written)
+    }
+
+    /// What the run holds, once it is written: this waits for that. It lacks no marks.
     pub(crate) fn head(&self) -> Result<Head, Error> {
-        if let Some(head) = self.0.figures.get() {
+        assert!(!self.lacks_marks(), "marks are found out before sums are asked for");
+        if let Some(head) = self.figures().get() {
             return Ok(head);
         }
-        self.0.written.synchronize()?;
-        self.0.figures.get().ok_or_else(|| Error::Cuda {
+        self.written().synchronize()?;
+        self.figures().get().ok_or_else(|| Error::Cuda {
             call: "a merge",
             reason: "it ended without saying how much it left".into(),
         })
@@ -168,12 +227,12 @@ impl Run {
 
     /// Waits until every entry is there.
     pub(crate) fn wait_until_written(&self) -> Result<(), Error> {
-        self.0.written.synchronize()
+        self.written().synchronize()
     }
 
     /// Makes what is put on the stream from now on happen after the run is written.
     pub(crate) fn before_reading(&self, stream: &Stream) -> Result<(), Error> {
-        if self.0.home == *stream { Ok(()) } else { stream.wait(&self.0.written) }
+        if self.0.home == *stream { Ok(()) } else { stream.wait(self.written()) }
     }
 
     /// Keeps the run's memory until what is on the stream now, which reads it, is done.
@@ -202,7 +261,7 @@ impl Run {
             bytes: Bytes {
                 keys: inner - keys,
                 values: marks - values,
-                marks: end - marks,
+                marks: end - marks + self.0.found.get().map_or(0, |found| found.marks.bytes()),
                 fences: values - inner + keys, // and the head
                 filters: 0,
             },
@@ -213,9 +272,11 @@ impl Run {
 impl Drop for Parts {
     fn drop(&mut self) {
         let readers = self.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let (Some(buffer), false) = (&mut self.buffer, readers.is_empty()) else {
+        let marks = self.found.get_mut().map(|found| &mut found.marks);
+        let is_at_home = marks.as_ref().is_none_or(|marks| *marks.stream() == self.home);
+        if readers.is_empty() && is_at_home {
             return;
-        };
+        }
         // Other streams may still be reading. The home stream must not wait for them, for its next
         // batch is none of their business: a stream of its own does, and gives the memory back.
         let last = Stream::on(self.home.gpu()).and_then(|last| {
@@ -224,7 +285,7 @@ impl Drop for Parts {
             Ok(last)
         });
         match last {
-            Ok(last) => buffer.outlive(&last),
+            Ok(last) => self.buffer.iter_mut().chain(marks).for_each(|part| part.outlive(&last)),
             // Where there is none to be had, the host waits.
             Err(_) => readers.iter().for_each(|(_, done)| drop(done.synchronize())),
         }

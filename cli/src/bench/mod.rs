@@ -56,6 +56,10 @@ pub struct Bench {
     #[arg(value_enum, value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
 
+    /// Only measurements whose name has this in it, as printed: `b16`, `stream.b18`; may be given again
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+
     /// Where the dictionary lives: best, cpu, cuda or cuda:N
     #[arg(long, default_value = "best")]
     device: Device,
@@ -237,6 +241,12 @@ impl Bench {
         all.iter().filter(wanted).copied().collect()
     }
 
+    /// Whether any of these rows is asked for.
+    fn is_wanted(&self, rows: &[Row]) -> bool {
+        let has = |text: &String| rows.iter().any(|row| row.name().contains(text));
+        self.only.is_empty() || self.only.iter().any(has)
+    }
+
     fn scale(&self) -> Scale {
         let is_cuda = self.device.is_cuda();
         match (self.tiny, self.quick, self.full) {
@@ -293,9 +303,13 @@ impl Bench {
         let scale = self.scale();
         let run = self.describe(&scale)?;
         let path = self.out.clone().unwrap_or_else(|| default_folder(&run.settings));
-        let all: Vec<Case<S, K, V>> =
+        let mut all: Vec<Case<S, K, V>> =
             experiments.iter().flat_map(|experiment| experiment.cases(&scale)).collect();
+        all.retain(|case| self.is_wanted(&case.rows));
         let rows: Vec<Row> = all.iter().flat_map(|case| case.rows.clone()).collect();
+        if rows.is_empty() {
+            return Err(format!("no measurement has {} in its name", self.only.join(" or ")).into());
+        }
         gate::check_names(bars, &rows)?;
         let before = match (self.restart, bars.is_empty()) {
             (true, _) => Before::Replace,

@@ -70,6 +70,20 @@ fn every_experiment_is_measured_checked_and_kept() {
 }
 
 #[test]
+fn single_measurements_are_picked_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let only = ["insert", "stream", "--only", "insert.b7", "--only", "counted"];
+    let said = printed(&tiny(folder.path(), &only), "");
+    assert!(said.contains(" insert.b7.") && said.contains("counted.stream"), "{said}");
+    assert!(!said.contains("insert.b8") && !said.contains("half-deletes"), "{said}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = gpulsm(&tiny(folder.path(), &["insert", "--only", "nothing"]), b"");
+    assert_eq!(output.status.code(), Some(1));
+    let refused = String::from_utf8_lossy(&output.stderr);
+    assert!(refused.contains("no measurement has nothing in its name"), "{refused}");
+}
+
+#[test]
 fn keys_and_values_of_other_widths_are_measured_too() {
     for (key, value) in [("u64", "u64"), ("u32", "u64"), ("u64", "u32")] {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,0 +1,66 @@
+//! Finding out the marks of runs that lack them: which of their keys are live in older runs too?
+//!
+//! Inserts are merged without that being known. Lookups don't need it; whatever counts does.
+
+use super::engine::Cuda;
+use super::ffi::{self, Output, View, check};
+use super::memory::Buffer;
+use super::run::{Found, Run, sectors_for};
+use super::stream::{Event, Stream};
+use crate::error::Error;
+
+/// Finds out the marks of every run that lacks them; runs come newest first, and are all there are.
+pub(crate) fn resolve(cuda: &Cuda, runs: &[Run]) -> Result<(), Error> {
+    // Older ones first: theirs say what is live for the newer.
+    for (at, run) in runs.iter().enumerate().rev().filter(|(_, run)| run.lacks_marks()) {
+        let older = &runs[at + 1..];
+        if !cuda.stream.is_capturing()? {
+            run.set_marks(find(cuda, run, older)?);
+            continue;
+        }
+        // Not a part of the graph that is recorded: elsewhere, and at once.
+        let elsewhere = Cuda { stream: Stream::on(cuda.gpu())?, ..cuda.clone() };
+        runs[at..].iter().try_for_each(Run::wait_until_written)?;
+        let found = find(&elsewhere, run, older)?;
+        elsewhere.stream.synchronize()?;
+        run.set_marks(found);
+    }
+    Ok(())
+}
+
+/// Marks a run whose entries are all live.
+fn find(cuda: &Cuda, run: &Run, older: &[Run]) -> Result<Found, Error> {
+    let _entered = cuda.gpu().enter()?;
+    let reading = cuda.read(older.iter())?;
+    let (bound, view) = (run.bound(), run.view());
+    let sectors = sectors_for(bound);
+    let marks_bytes = sectors * size_of::<ffi::Sector>() as u64;
+    let marks = Buffer::counted(marks_bytes, &cuda.family.budget, &cuda.stream)?;
+    let figures = cuda.gpu().take_figures()?;
+    // SAFETY: no pointers.
+    let zeros = unsafe { ffi::gpulsm_mark_scratch(bound) };
+    let work = Buffer::counted(zeros + bound, &cuda.family.budget, &cuda.stream)?;
+    work.zero(0, zeros)?;
+    let bytes = work.address() + zeros;
+    let older = View::new(older.iter().map(Run::view));
+    // SAFETY: the run has at most `bound` keys, and there is a byte for each; the older runs are alive,
+    // lack no marks, and are written before what this stream does now.
+    check("finding shadows", unsafe {
+        let (keys, len) = (view.keys, view.head);
+        let stream = cuda.stream.raw();
+        ffi::gpulsm_shadows(cuda.key_width, keys, len, bound, &older, bytes, stream)
+    })?;
+    let out = Output {
+        head: view.head,
+        marks: marks.address(),
+        sectors,
+        figures: figures.address(),
+        ..Output::default()
+    };
+    // SAFETY: as above, and there is room for marks; there are as many zeros as are asked for.
+    check("marking a run", unsafe {
+        ffi::gpulsm_mark(bytes, bound, work.address(), &out, cuda.stream.raw())
+    })?;
+    reading.end()?;
+    Ok(Found { marks, figures, written: Event::record(&cuda.stream)? })
+}
