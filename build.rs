@@ -21,8 +21,8 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 const OLDEST: u32 = 80;
 
 /// Files in `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 9] =
-    ["sort", "merge", "select", "count", "range", "lookup", "shadows", "marks", "keys"];
+const KERNELS: [&str; 10] =
+    ["sort", "merge", "select", "count", "range", "lookup", "shadows", "marks", "keys", "log"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

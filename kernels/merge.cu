@@ -35,9 +35,13 @@ struct MergeTile {
     uint32_t offset[MAX_SOURCES + 1];         // where each source's part begins here…
     uint64_t ahead[MAX_SOURCES];              // …and by how much more there
     const Value* values[MAX_SOURCES];         // of the entry that would be number 0 here
+    const uint32_t* numbers;                  // of a mixed batch's updates, which are the first source's
 
     __device__ Value value(Item item) const {
-        return item.live() ? value_at(values[source[item.number()]], item.number()) : zero<Value>();
+        if (!item.live()) return zero<Value>();
+        unsigned from = source[item.number()];
+        if (from == 0 && numbers != nullptr) return value_at(values[0], numbers[item.number()]);
+        return value_at(values[from], item.number());
     }
 };
 
@@ -86,7 +90,7 @@ __device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int from, i
 
 /// Merges a tile. Without marks nothing is older: only live entries are kept.
 template <bool MARKS, int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(THREADS, sizeof(Key) == 4 && sizeof(Value) <= 4 ? 4 : 3)
+__global__ void __launch_bounds__(THREADS, sizeof(Key) + sizeof(Value) <= 8 ? 4 : sizeof(Value) <= 8 ? 3 : 2)
 merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain chain,
              Output<Key, Value> out) {
     __shared__ MergeTile<PER_THREAD, Key, Value> tile;
@@ -106,8 +110,11 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
         for (int source = 0; source < count; source++) {
             tile.ahead[source] -= tile.offset[source];
             tile.offset[source + 1] += tile.offset[source];
-            tile.values[source] = tile.sources[source].values + (sizeof(Value) > 1 ? tile.ahead[source] : 0);
+            bool in_step = sizeof(Value) > 1 && tile.sources[source].kind != Kind::Mixed;
+            tile.values[source] = tile.sources[source].values + (in_step ? tile.ahead[source] : 0);
         }
+        bool is_mixed = tile.sources[0].kind == Kind::Mixed;
+        tile.numbers = is_mixed ? tile.sources[0].numbers + tile.ahead[0] : nullptr;
     }
     __syncthreads();
     // All keys and marks are asked for before the first is put anywhere.

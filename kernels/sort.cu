@@ -6,10 +6,45 @@
 
 namespace gpulsm {
 
-/// Keeps the last of equal keys of a sorted batch.
+/// Writes the fences of a sorted batch as if no key came twice, and says whether one does.
+template <class Key>
+__global__ void __launch_bounds__(THREADS)
+fence_kernel(const Key* keys, uint64_t len, Key* inner, Key* outer, unsigned* has_doubles) {
+    uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS * FENCE_ITEMS) + threadIdx.x;
+    Key mine[FENCE_ITEMS], next[FENCE_ITEMS];
+#pragma unroll
+    for (int i = 0; i < FENCE_ITEMS; i++) {
+        uint64_t position = first + i * THREADS;
+        if (position < len) mine[i] = keys[position];
+    }
+#pragma unroll
+    for (int i = 0; i < FENCE_ITEMS; i++) {
+        uint64_t position = first + i * THREADS;
+        next[i] = __shfl_down_sync(~0u, mine[i], 1);
+        if (threadIdx.x % 32 == 31 && position + 1 < len) next[i] = keys[position + 1];
+    }
+    bool doubled = false;
+#pragma unroll
+    for (int i = 0; i < FENCE_ITEMS; i++) {
+        uint64_t position = first + i * THREADS;
+        if (position + 1 < len && mine[i] == next[i]) doubled = true;
+        if (position >= len || position % NODE != NODE - 1 || inner == nullptr) continue;
+        inner[position / NODE] = mine[i];
+        if (position % (NODE * NODE) == NODE * NODE - 1) outer[position / (NODE * NODE)] = mine[i];
+    }
+    if (doubled) *has_doubles = 1;
+}
+
+/// Keeps the last of equal keys of a sorted batch. If it was looked before whether there are any, and
+/// there are none, only the end is left to see to.
 template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, sizeof(Value) > 8 ? 3 : 4)
-order_kernel(const Key* keys, const Value* values, uint64_t len, Chain chain, Output<Key, Value> out) {
+order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_doubles, Chain chain,
+             Output<Key, Value> out) {
+    if (has_doubles != nullptr && *has_doubles == 0) {
+        if (chain.is_last()) finish({len, static_cast<int64_t>(len), 0, keys[len - 1]}, out);
+        return;
+    }
     constexpr unsigned TILE = THREADS * PER_THREAD;
     __shared__ Tally<PER_THREAD> tally;
     __shared__ Key tile[TILE + 1];
@@ -80,9 +115,9 @@ GPULSM_EXPORT gpulsm_sort(int key_width, int value_width, void* temp, size_t* te
     });
 }
 
-/// Bytes of zeros that `gpulsm_order` wants for a batch.
+/// Bytes of zeros that `gpulsm_order` wants for a batch: a chain, and whether there are doubles.
 extern "C" uint64_t gpulsm_order_scratch(int key_width, int value_width, uint64_t len) {
-    return Chain::bytes_for(order_tiles(key_width, value_width, len));
+    return Chain::bytes_for(order_tiles(key_width, value_width, len)) + sizeof(unsigned);
 }
 
 /// Orders a sorted batch of at least one key, in place if it lies in the output.
@@ -93,8 +128,16 @@ GPULSM_EXPORT gpulsm_order(int key_width, int value_width, const void* keys, con
         using Value = typename decltype(value)::type;
         constexpr int MANY = order_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
         unsigned tiles = static_cast<unsigned>(order_tiles(key_width, value_width, len));
+        auto* typed_keys = static_cast<const Key*>(keys);
+        // A long batch that is where it should be may be left alone, but for doubles.
+        unsigned* has_doubles = nullptr;
+        if (keys == out->keys && len > FEW_ENTRIES) {
+            has_doubles = reinterpret_cast<unsigned*>(static_cast<char*>(zeros) + Chain::bytes_for(tiles));
+            fence_kernel<<<blocks_for(len, THREADS * FENCE_ITEMS), THREADS, 0, stream>>>(
+                typed_keys, len, reinterpret_cast<Key*>(out->inner), reinterpret_cast<Key*>(out->outer), has_doubles);
+        }
         auto order = len <= FEW_ENTRIES ? order_kernel<FEW_ITEMS, Key, Value> : order_kernel<MANY, Key, Value>;
-        order<<<tiles, THREADS, 0, stream>>>(static_cast<const Key*>(keys), static_cast<const Value*>(values), len,
+        order<<<tiles, THREADS, 0, stream>>>(typed_keys, static_cast<const Value*>(values), len, has_doubles,
                                              Chain(zeros, tiles),
                                              reinterpret_cast<const Output<Key, Value>&>(*out));
         return cudaGetLastError();

@@ -1,4 +1,4 @@
-// What is merged: runs, and the two halves of a batch.
+// What is merged: runs, and a batch, whole or in two halves.
 #pragma once
 
 #include "../include/gpulsm/marks.cuh"
@@ -8,20 +8,25 @@ namespace gpulsm {
 /// Runs, and the two halves of a batch.
 constexpr int MAX_SOURCES = MAX_RUNS + 2;
 
-enum class Kind : int { Run, Inserts, Deletes };
+/// Added to the number that an update has in its batch, if it is a delete.
+constexpr uint32_t DELETES = 1u << 31;
+
+enum class Kind : int { Run, Inserts, Deletes, Mixed };
 
 /// Entries with unique keys, in key order.
 template <class Key, class Value>
 struct Source {
     const Key* keys;
-    const Value* values;
-    const Sector* marks;     // a run's; null where every entry is new
-    uint8_t* shadows;        // a batch's, a byte each; null where nothing is older
+    const Value* values;      // in step with keys; a mixed batch's in the order of numbers
+    const Sector* marks;      // a run's; null where every entry is new
+    uint8_t* shadows;         // a batch's, a byte each; null where nothing is older
+    const uint32_t* numbers;  // a mixed batch's, of its updates
     const uint64_t* len;
     Kind kind;
 
     __device__ bool live(uint64_t position) const {
-        return kind == Kind::Run ? is_live(marks, position) : kind == Kind::Inserts;
+        if (kind == Kind::Run) return is_live(marks, position);
+        return kind == Kind::Mixed ? (numbers[position] & DELETES) == 0 : kind == Kind::Inserts;
     }
 
     __device__ bool shadow(uint64_t position) const {

@@ -16,6 +16,9 @@ constexpr int MOST_ITEMS = 15;
 constexpr int FEW_ITEMS = 3;
 constexpr int FEW_ENTRIES = 1 << 18;
 
+/// Keys for each thread that looks for doubles.
+constexpr int FENCE_ITEMS = 8;
+
 /// Tiles of a merge are cut so that they have this many fewer entries than they may: the cuts need
 /// not be exact then, and are found sooner. At least as many as there can be sources.
 constexpr int SLACK = 128;

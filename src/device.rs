@@ -185,11 +185,13 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
     }
 }
 
-/// Batches that wait: as one batch, with all inserts before all deletes.
+/// Batches that wait to be taken in as one.
 pub(crate) trait Log: Default + Send + Sync {
-    fn inserts(&self) -> usize;
+    /// How many updates wait.
+    fn len(&self) -> usize;
 
-    fn deletes(&self) -> usize;
+    /// Whether so many inserts and deletes may come behind what waits.
+    fn accepts(&self, inserts: usize, deletes: usize) -> bool;
 }
 
 /// A batch of queries of one kind, and where their answers go.

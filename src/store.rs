@@ -172,7 +172,7 @@ impl<E: Engine> Store<E> {
         // all take in the same; the first is kept.)
         let mut settled = Levels::clone(&levels);
         drop(levels);
-        let waiting = log.inserts() + log.deletes();
+        let waiting = log.len();
         self.install(&mut settled, waiting, |carried, older| {
             self.engine.absorb_log(&log, carried, older)
         })?;
@@ -258,12 +258,10 @@ impl<E: Engine> Store<E> {
         {
             return Ok(false);
         }
-        // Within one batch deletes win over inserts: no insert may come after a delete. And what a
-        // clone waits with too is as it is.
         let fits = held.log.as_ref().is_none_or(|log| {
-            let waiting = log.inserts() + log.deletes();
-            waiting + batch.len() <= most && (log.deletes() == 0 || batch.inserts() == 0)
+            log.len() + batch.len() <= most && log.accepts(batch.inserts(), batch.deletes())
         });
+        // What a clone waits with too must stay as it is.
         if !fits || held.log.as_mut().is_some_and(|log| Arc::get_mut(log).is_none()) {
             self.settle()?;
         }
@@ -271,8 +269,7 @@ impl<E: Engine> Store<E> {
         let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut log = held.log.take().unwrap_or_default();
         let appended = batch.append(engine, Arc::get_mut(&mut log).expect("nobody else has it"));
-        let waits = log.inserts() + log.deletes() > 0;
-        held.log = waits.then_some(log);
+        held.log = (log.len() > 0).then_some(log);
         // Where there is no room for what waits, there may be for the batch.
         Ok(appended.is_ok())
     }

@@ -11,7 +11,7 @@ use crate::device;
 use crate::error::Error;
 use crate::key::OrderedKey;
 
-/// All inserts that wait, and all deletes.
+/// All inserts that wait, and all deletes, which came after them.
 pub(crate) struct Log<B> {
     keys: Stack<B>,
     values: Stack<u8>,
@@ -25,12 +25,13 @@ impl<B> Default for Log<B> {
 }
 
 impl<B: OrderedKey> device::Log for Log<B> {
-    fn inserts(&self) -> usize {
-        self.keys.len
+    fn len(&self) -> usize {
+        self.keys.len + self.deletes.len
     }
 
-    fn deletes(&self) -> usize {
-        self.deletes.len
+    /// Within one batch deletes win over inserts: no insert may come after a delete.
+    fn accepts(&self, inserts: usize, _deletes: usize) -> bool {
+        self.deletes.len == 0 || inserts == 0
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 
 use super::engine::Cuda;
 use super::ffi::{self, Address, Head, Kind, Output, Source, Sources, View, check};
+use super::log::Log;
 use super::memory::Buffer;
 use super::resolve::resolve;
 use super::run::{Marks, Run, Unwritten};
@@ -22,6 +23,9 @@ pub struct Updates {
     /// Keys to delete; they win over inserts of the same key.
     pub delete_keys: Address,
     pub deletes: u64,
+    /// Of a log with both: `keys` are of all updates, inserts and deletes, in the order they came, values
+    /// in step with them, and here are their numbers; later ones win. Else 0.
+    pub numbers: Address,
     pub order: Order,
 }
 
@@ -40,6 +44,13 @@ pub(crate) fn absorb(
 ) -> Result<Option<Run>, Error> {
     cuda.stream.refuse_capture()?;
     let _entered = cuda.gpu().enter()?;
+    if updates.inserts > 0 && updates.deletes > 0 && updates.numbers == 0 && Log::can_take(updates)
+    {
+        // One sort of both costs half of what two do.
+        let mut log = Log::default();
+        log.append(cuda, updates)?;
+        return absorb(cuda, &log.updates(), carried, older);
+    }
     let marks = marks(updates, carried, older);
     if marks == Marks::Within {
         let runs: Vec<Run> = carried.iter().chain(older).cloned().collect();
@@ -57,10 +68,7 @@ pub(crate) fn absorb(
         shadows: marks == Marks::Within,
         merge: !carried.is_empty() || updates.deletes > 0,
     };
-    // A delete wins over an insert of the same batch: deletes count as newer.
-    let deletes = Half::new(cuda, Kind::Deletes, updates.delete_keys, 0, updates.deletes);
-    let inserts = Half::new(cuda, Kind::Inserts, updates.keys, updates.values, updates.inserts);
-    let mut batch: Vec<Half> = [deletes, inserts].into_iter().filter(|half| half.len > 0).collect();
+    let mut batch = Half::of(cuda, updates);
     let mut work = Work::new(cuda, &steps, &batch, carried.len(), entries)?;
     let run = Unwritten::new(cuda, bound, marks)?;
     for half in batch.iter_mut().filter(|half| steps.sort && half.len > 1) {
@@ -112,20 +120,46 @@ struct Steps {
     merge: bool,
 }
 
-/// Half of a batch: its inserts, or its deletes. At first as it came, then sorted.
+/// Half of a batch: its inserts, or its deletes; or all of it. At first as it came, then sorted.
 struct Half {
     kind: Kind,
     keys: Address,
+    /// What is sorted with the keys: values, numbers, or nothing.
     values: Address,
     len: u64,
     key_width: i32,
     value_width: i32,
+    /// The values of a mixed batch, which stay where they are.
+    values_by_number: Address,
+    /// Whether it lies in working space, and not with the caller.
+    is_ours: bool,
 }
 
 impl Half {
-    fn new(cuda: &Cuda, kind: Kind, keys: Address, values: Address, len: u64) -> Self {
-        let value_width = if kind == Kind::Deletes { 0 } else { cuda.value_width };
-        Half { kind, keys, values, len, key_width: cuda.key_width, value_width }
+    /// The batch in as few parts as can be sorted, newest first.
+    fn of(cuda: &Cuda, updates: &Updates) -> Vec<Half> {
+        let half = |kind, keys, len| Half {
+            kind,
+            keys,
+            values: 0,
+            len,
+            key_width: cuda.key_width,
+            value_width: 0,
+            values_by_number: 0,
+            is_ours: false,
+        };
+        if updates.numbers != 0 {
+            let (values, values_by_number) = (updates.numbers, updates.values);
+            let all = half(Kind::Mixed, updates.keys, updates.len());
+            let value_width = size_of::<u32>() as i32;
+            return vec![Half { values, value_width, values_by_number, ..all }];
+        }
+        // A delete wins over an insert of the same batch: deletes count as newer.
+        let deletes = half(Kind::Deletes, updates.delete_keys, updates.deletes);
+        let (values, value_width) = (updates.values, cuda.value_width);
+        let inserts = half(Kind::Inserts, updates.keys, updates.inserts);
+        let inserts = Half { values, value_width, ..inserts };
+        [deletes, inserts].into_iter().filter(|half| half.len > 0).collect()
     }
 
     fn key_bytes(&self) -> u64 {
@@ -170,7 +204,7 @@ impl Half {
         drop(room);
         let temp = Buffer::counted(temp_bytes as u64, &cuda.family.budget, &cuda.stream)?;
         launch(temp.address(), &mut temp_bytes)?;
-        (self.keys, self.values) = (keys, values);
+        (self.keys, self.values, self.is_ours) = (keys, values, true);
         Ok(())
     }
 
@@ -198,18 +232,22 @@ impl Half {
         })
     }
 
-    /// The same into working space: something to merge, with room to say which keys are shadows.
+    /// The same in working space: something to merge, with room to say which keys are shadows.
     fn order(&self, cuda: &Cuda, work: &mut Work, shadows: bool) -> Result<Source, Error> {
-        let out = Output {
-            head: work.room(size_of::<Head>() as u64),
-            keys: work.room(self.key_bytes()),
-            values: work.room(self.value_bytes()),
-            ..Output::default()
+        let (keys, values) = match self.is_ours {
+            true => (self.keys, self.values),
+            false => (work.room(self.key_bytes()), work.room(self.value_bytes())),
         };
+        let head = work.room(size_of::<Head>() as u64);
+        let out = Output { head, keys, values, ..Output::default() };
         self.order_into(cuda, work, &out)?;
         let Output { keys, values, head, .. } = out;
         let shadows = if shadows { work.room(self.len) } else { 0 };
-        Ok(Source { keys, values, len: head, kind: self.kind, shadows, marks: 0 })
+        let (values, numbers) = match self.kind {
+            Kind::Mixed => (self.values_by_number, values),
+            _ => (values, 0),
+        };
+        Ok(Source { keys, values, numbers, len: head, kind: self.kind, shadows, marks: 0 })
     }
 }
 
@@ -232,7 +270,6 @@ impl Work {
         for half in batch {
             let pairs = aligned(half.key_bytes()) + aligned(half.value_bytes());
             zeros += aligned(half.order_scratch());
-            room += if steps.sort && steps.merge { pairs } else { 0 };
             room += if steps.merge { aligned(size_of::<Head>() as u64) + pairs } else { 0 };
             room += if steps.shadows { aligned(half.len) } else { 0 };
         }

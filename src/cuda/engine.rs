@@ -131,6 +131,31 @@ impl<B> CudaEngine<B> {
     }
 }
 
+impl<B: OrderedKey> CudaEngine<B> {
+    /// Does something with a copy of the host's batch.
+    fn upload<T>(
+        &self,
+        updates: &Updates<'_, B>,
+        job: impl FnOnce(&absorb::Updates) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let _entered = self.cuda.gpu().enter()?;
+        let stream = &self.cuda.stream;
+        stream.refuse_capture()?;
+        let keys = Buffer::upload(&updates.keys, stream)?;
+        let values = Buffer::upload(updates.values, stream)?;
+        let deletes = Buffer::upload(&updates.deletes, stream)?;
+        job(&absorb::Updates {
+            keys: keys.address(),
+            values: values.address(),
+            inserts: updates.keys.len() as u64,
+            delete_keys: deletes.address(),
+            deletes: updates.deletes.len() as u64,
+            numbers: 0,
+            order: updates.order,
+        })
+    }
+}
+
 impl<B> Clone for CudaEngine<B> {
     fn clone(&self) -> Self {
         CudaEngine::new(self.cuda.clone())
@@ -152,26 +177,11 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         carried: &[Run],
         older: &[Run],
     ) -> Result<Option<Run>, Error> {
-        let _entered = self.cuda.gpu().enter()?;
-        let stream = &self.cuda.stream;
-        stream.refuse_capture()?;
-        let keys = Buffer::upload(&updates.keys, stream)?;
-        let values = Buffer::upload(updates.values, stream)?;
-        let deletes = Buffer::upload(&updates.deletes, stream)?;
-        let updates = absorb::Updates {
-            keys: keys.address(),
-            values: values.address(),
-            inserts: updates.keys.len() as u64,
-            delete_keys: deletes.address(),
-            deletes: updates.deletes.len() as u64,
-            order: updates.order,
-        };
-        absorb::absorb(&self.cuda, &updates, carried, older)
+        self.upload(updates, |updates| absorb::absorb(&self.cuda, updates, carried, older))
     }
 
     fn append(&self, log: &mut Log, updates: &Updates<'_, B>) -> Result<(), Error> {
-        let _entered = self.cuda.gpu().enter()?;
-        log.append(&self.cuda, updates)
+        self.upload(updates, |updates| log.append(&self.cuda, updates))
     }
 
     fn absorb_log(&self, log: &Log, carried: &[Run], older: &[Run]) -> Result<Option<Run>, Error> {

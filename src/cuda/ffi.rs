@@ -103,6 +103,7 @@ pub(crate) enum Kind {
     Run,
     Inserts,
     Deletes,
+    Mixed,
 }
 
 /// Something to merge; see `kernels/merge.cu`.
@@ -113,6 +114,7 @@ pub(crate) struct Source {
     pub values: Address,
     pub marks: Address,
     pub shadows: Address,
+    pub numbers: Address,
     pub len: Address,
     pub kind: Kind,
 }
@@ -182,6 +184,20 @@ unsafe extern "C" {
         len: u64,
         zeros: Address,
         out: *const Output,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_append(
+        key_width: c_int,
+        value_width: c_int,
+        keys: Address,
+        values: Address,
+        len: u64,
+        to_keys: Address,
+        to_values: Address,
+        numbers: Address,
+        first: u64,
+        deletes: c_int,
         stream: CUstream,
     ) -> c_int;
 

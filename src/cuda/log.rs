@@ -1,95 +1,119 @@
 //! Batches that wait on the GPU to be taken in, as they came.
 
-use bytemuck::Pod;
-
 use super::absorb::Updates;
 use super::engine::Cuda;
-use super::ffi::Address;
+use super::ffi::{self, Address, check};
 use super::memory::Buffer;
-use crate::batch::{self, Order};
+use crate::batch::Order;
 use crate::device;
 use crate::error::Error;
 
-/// All inserts that wait, and all deletes.
+/// All updates that wait, one behind the other: of each batch first the inserts, then the deletes, so
+/// that for one key the last always wins.
 #[derive(Default)]
 pub(crate) struct Log {
     keys: Stack,
+    /// In step with the keys, unless there are only deletes; of deletes, anything.
     values: Stack,
+    /// In step with the keys, if there are both inserts and deletes: which is which.
+    numbers: Stack,
     inserts: u64,
-    delete_keys: Stack,
     deletes: u64,
 }
 
 impl device::Log for Log {
-    fn inserts(&self) -> usize {
-        self.inserts as usize
+    fn len(&self) -> usize {
+        (self.inserts + self.deletes) as usize
     }
 
-    fn deletes(&self) -> usize {
-        self.deletes as usize
+    fn accepts(&self, _inserts: usize, _deletes: usize) -> bool {
+        true
     }
 }
 
+/// Some updates of one kind.
+struct Part {
+    keys: Address,
+    values: Address,
+    len: u64,
+    deletes: bool,
+}
+
 impl Log {
-    /// Puts a batch of the host's behind those that wait.
-    pub fn append<B: Pod>(
-        &mut self,
-        cuda: &Cuda,
-        updates: &batch::Updates<'_, B>,
-    ) -> Result<(), Error> {
-        self.grow(
-            cuda,
-            updates.keys.len() as u64,
-            updates.deletes.len() as u64,
-            |log, inserts, deletes| {
-                log.keys.write(inserts * cuda.key_width as u64, &updates.keys)?;
-                log.values.write(inserts * cuda.value_width as u64, updates.values)?;
-                log.delete_keys.write(deletes * cuda.key_width as u64, &updates.deletes)
-            },
-        )
+    /// Whether the updates of a batch can be numbered.
+    pub fn can_take(updates: &Updates) -> bool {
+        updates.len() < 1 << 31
     }
 
-    /// Puts a batch that is on the GPU behind those that wait.
-    pub fn append_resident(&mut self, cuda: &Cuda, updates: &Updates) -> Result<(), Error> {
-        let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
-        self.grow(cuda, updates.inserts, updates.deletes, |log, inserts, deletes| {
-            let key_bytes = updates.inserts * key_width;
-            log.keys.copy(inserts * key_width, updates.keys, key_bytes)?;
-            let value_bytes = updates.inserts * value_width;
-            log.values.copy(inserts * value_width, updates.values, value_bytes)?;
-            let delete_bytes = updates.deletes * key_width;
-            log.delete_keys.copy(deletes * key_width, updates.delete_keys, delete_bytes)
-        })
-    }
-
-    /// Makes room for more, and counts it once `fill` has put it there, behind so many inserts and
-    /// deletes.
-    fn grow(
-        &mut self,
-        cuda: &Cuda,
-        inserts: u64,
-        deletes: u64,
-        fill: impl FnOnce(&Self, u64, u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    /// Puts a batch behind those that wait.
+    pub fn append(&mut self, cuda: &Cuda, updates: &Updates) -> Result<(), Error> {
         cuda.stream.refuse_capture()?;
-        let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
-        self.keys.reserve(cuda, self.inserts * key_width, inserts * key_width)?;
-        self.values.reserve(cuda, self.inserts * value_width, inserts * value_width)?;
-        self.delete_keys.reserve(cuda, self.deletes * key_width, deletes * key_width)?;
-        fill(self, self.inserts, self.deletes)?;
-        self.inserts += inserts;
-        self.deletes += deletes;
+        let _entered = cuda.gpu().enter()?;
+        let len = self.inserts + self.deletes;
+        let (inserts, deletes) = (self.inserts + updates.inserts, self.deletes + updates.deletes);
+        let mut reserve = |stack: fn(&mut Self) -> &mut Stack, used: bool, wanted: bool, width| {
+            let used = if used { len * width } else { 0 };
+            let wanted = if wanted { (inserts + deletes) * width } else { 0 };
+            stack(self).reserve(cuda, used, wanted)
+        };
+        let was_mixed = inserts > updates.inserts && deletes > updates.deletes;
+        let is_mixed = inserts > 0 && deletes > 0;
+        let had_values = inserts > updates.inserts;
+        reserve(|log| &mut log.keys, true, true, cuda.key_width as u64)?;
+        reserve(|log| &mut log.values, had_values, inserts > 0, cuda.value_width as u64)?;
+        reserve(|log| &mut log.numbers, was_mixed, is_mixed, size_of::<u32>() as u64)?;
+        if is_mixed && !was_mixed {
+            // Those that were there are of one kind, and get their numbers now.
+            let there = Part { keys: 0, values: 0, len, deletes: self.deletes > 0 };
+            self.put(cuda, 0, &there)?;
+        }
+        let Updates { keys, values, .. } = *updates;
+        self.put(cuda, len, &Part { keys, values, len: updates.inserts, deletes: false })?;
+        let keys = updates.delete_keys;
+        let doomed = Part { keys, values: 0, len: updates.deletes, deletes: true };
+        self.put(cuda, len + updates.inserts, &doomed)?;
+        (self.inserts, self.deletes) = (inserts, deletes);
         Ok(())
+    }
+
+    /// Puts updates where room was made for them.
+    fn put(&self, cuda: &Cuda, first: u64, part: &Part) -> Result<(), Error> {
+        if part.len == 0 {
+            return Ok(());
+        }
+        let at = |stack: &Stack, width: u64| match stack.address() {
+            0 => 0,
+            address => address + first * width,
+        };
+        // SAFETY: there are so many keys and values, or none, and room for as many behind the first;
+        // all are used in the order of this stream.
+        check("keeping a batch", unsafe {
+            ffi::gpulsm_append(
+                cuda.key_width,
+                cuda.value_width,
+                part.keys,
+                part.values,
+                part.len,
+                at(&self.keys, cuda.key_width as u64),
+                at(&self.values, cuda.value_width as u64),
+                at(&self.numbers, size_of::<u32>() as u64),
+                first,
+                i32::from(part.deletes),
+                cuda.stream.raw(),
+            )
+        })
     }
 
     /// All of it as one batch.
     pub fn updates(&self) -> Updates {
+        let is_mixed = self.inserts > 0 && self.deletes > 0;
         Updates {
             keys: self.keys.address(),
             values: self.values.address(),
             inserts: self.inserts,
-            delete_keys: self.delete_keys.address(),
+            delete_keys: self.keys.address(),
             deletes: self.deletes,
+            numbers: if is_mixed { self.numbers.address() } else { 0 },
             order: Order::Any,
         }
     }
@@ -104,25 +128,15 @@ impl Stack {
         self.0.as_ref().map_or(0, Buffer::address)
     }
 
-    /// Makes room for so many bytes more than the first `used`.
-    fn reserve(&mut self, cuda: &Cuda, used: u64, more: u64) -> Result<(), Error> {
+    /// Makes room for so many bytes; the first `used` stay.
+    fn reserve(&mut self, cuda: &Cuda, used: u64, wanted: u64) -> Result<(), Error> {
         let room = self.0.as_ref().map_or(0, Buffer::bytes);
-        if used + more > room {
-            let bytes = (used + more).max(2 * room);
+        if wanted > room {
+            let bytes = wanted.max(2 * room);
             let larger = Buffer::counted(bytes, &cuda.family.budget, &cuda.stream)?;
             larger.copy(0, self.address(), used)?;
             self.0 = Some(larger);
         }
         Ok(())
-    }
-
-    /// Copies the host's data to where room was made for it.
-    fn write<T: Pod>(&self, offset: u64, data: &[T]) -> Result<(), Error> {
-        self.0.as_ref().map_or(Ok(()), |buffer| buffer.write(offset, data))
-    }
-
-    /// Copies the GPU's data to where room was made for it.
-    fn copy(&self, offset: u64, from: Address, bytes: u64) -> Result<(), Error> {
-        self.0.as_ref().map_or(Ok(()), |buffer| buffer.copy(offset, from, bytes))
     }
 }

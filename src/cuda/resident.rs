@@ -83,7 +83,7 @@ impl<B: OrderedKey> Incoming<CudaEngine<B>> for Updates {
     }
 
     fn append(&self, engine: &CudaEngine<B>, log: &mut Log) -> Result<(), Error> {
-        log.append_resident(&engine.cuda, self)
+        log.append(&engine.cuda, self)
     }
 }
 
@@ -370,6 +370,7 @@ impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
             inserts,
             delete_keys: deletes.address,
             deletes: delete_count,
+            numbers: 0,
             order: Order::Any,
         })?;
         lent.end()

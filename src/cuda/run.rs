@@ -173,7 +173,7 @@ impl Run {
     /// The run as something to merge.
     pub(crate) fn source(&self) -> Source {
         let RunView { keys, values, marks, head, .. } = self.view();
-        Source { keys, values, marks, shadows: 0, len: head, kind: ffi::Kind::Run }
+        Source { keys, values, marks, len: head, kind: ffi::Kind::Run, ..Source::default() }
     }
 
     /// At most so many entries, as far as the host knows now.
