@@ -152,9 +152,9 @@ constexpr uint64_t ELSEWHERE = ~0ull;
 /// Writes the kept entries of a tile, whose keys lie sorted in shared memory. `value_of(place)` is the
 /// value of the entry at a place of the tile. Without marks every entry is new.
 ///
-/// If the tile's entries lie in the output already, from position `from` on, they only move down, and
-/// only if any before them is dropped. No tile writes before all before it have read theirs.
-template <bool MARKS, int PER_THREAD, class Key, class Value, class ValueOf>
+/// If the tile's entries lie in the output already (which they may only with `MAYBE_HERE`), from position
+/// `from` on, they only move down, and only if any before them is dropped. No tile writes before all before it have read theirs.
+template <bool MARKS, bool MAYBE_HERE, int PER_THREAD, class Key, class Value, class ValueOf>
 __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate, Chain& chain, uint64_t from,
                      const Output<Key, Value>& out, ValueOf value_of) {
     // How many are kept, warp by warp, and which comes last. Each lane sees to one time around.
@@ -180,11 +180,11 @@ __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate
     }
     __syncthreads();
 
-    // Values are asked for before the tiles before this one are waited for.
+    // Values that others may write over are read before the tiles before this one are waited for.
     Value values[PER_THREAD];
+    if constexpr (MAYBE_HERE && sizeof(Value) > 1) {
 #pragma unroll
-    for (int i = 0; i < PER_THREAD; i++) {
-        if constexpr (sizeof(Value) > 1) {
+        for (int i = 0; i < PER_THREAD; i++) {
             if (fate.keep >> i & 1) values[i] = value_of(i * THREADS + threadIdx.x);
         }
     }
@@ -228,7 +228,9 @@ __device__ void emit(Tally<PER_THREAD>& tally, const Key* keys, const Fate& fate
         if (kept) {
             Key key = keys[i * THREADS + threadIdx.x];
             out_keys[place] = key;
-            if constexpr (sizeof(Value) > 1) out_values[place] = values[i];
+            if constexpr (sizeof(Value) > 1) {
+                out_values[place] = MAYBE_HERE ? values[i] : value_of(i * THREADS + threadIdx.x);
+            }
             write_fences(out, base + place, key);
         }
         if constexpr (MARKS) {

@@ -23,26 +23,27 @@ struct Item {
     __device__ bool shadow() const { return bits >> 15; }
 };
 
-/// A tile of a merge: keys and items before and after each round of merging, and whose they are.
+/// A part of a source, as if it began at number 0 of the tile.
+template <class Key, class Value>
+struct Part {
+    const Key* keys;
+    const Value* values;
+    uint64_t ahead;  // by how much positions are greater than numbers
+    bool is_plain;   // Every entry is live and shadows nothing.
+};
+
+/// A tile of a merge: keys and items, which are merged where they lie, values by number, and whose they
+/// are.
 template <int PER_THREAD, class Key, class Value>
 struct MergeTile {
     static_assert(TILE<PER_THREAD> < 1 << 14, "an item has room for its number");
+    static constexpr unsigned PAST = PER_THREAD + 1;  // Past the end of a stretch anything may be read.
     Tally<PER_THREAD> tally;
-    Key keys[2][TILE<PER_THREAD>];
-    Item items[2][TILE<PER_THREAD>];
-    uint8_t source[TILE<PER_THREAD>];
-    Source<Key, Value> sources[MAX_SOURCES];  // here, because neighbours ask for different ones
-    uint32_t offset[MAX_SOURCES + 1];         // where each source's part begins here…
-    uint64_t ahead[MAX_SOURCES];              // …and by how much more there
-    const Value* values[MAX_SOURCES];         // of the entry that would be number 0 here
-    const uint32_t* numbers;                  // of a mixed batch's updates, which are the first source's
-
-    __device__ Value value(Item item) const {
-        if (!item.live()) return zero<Value>();
-        unsigned from = source[item.number()];
-        if (from == 0 && numbers != nullptr) return value_at(values[0], numbers[item.number()]);
-        return value_at(values[from], item.number());
-    }
+    Key keys[TILE<PER_THREAD> + PAST];
+    Item items[TILE<PER_THREAD> + PAST];
+    Value values[TILE<PER_THREAD>];
+    Part<Key, Value> parts[MAX_SOURCES];
+    uint32_t offset[MAX_SOURCES + 1];  // where each part begins
 };
 
 /// How many of the first `diagonal` of two merged stretches are the first one's; of equal keys the
@@ -61,31 +62,51 @@ __device__ __forceinline__ uint32_t merge_path(const Key* a, uint32_t a_len, con
 }
 
 /// Merges neighbours two by two: stretches of `width` sources are sorted before, of twice as many
-/// after. Each thread writes what comes to its own few places.
+/// after. The last one without a neighbour stays as it is. Threads are shared out pair by pair, for a
+/// few places each; the plan of the merge leaves enough of them.
 template <int PER_THREAD, class Key, class Value>
-__device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int from, int count, int width) {
-    const Key* keys = tile.keys[from];
-    const Item* items = tile.items[from];
-    uint32_t place = threadIdx.x * PER_THREAD, end = min(place + PER_THREAD, tile.offset[count]);
-    for (int pair = 0; place < end; pair += 2 * width) {
-        uint32_t start = tile.offset[pair], middle = tile.offset[min(pair + width, count)];
-        uint32_t stop = tile.offset[min(pair + 2 * width, count)];
-        if (place >= stop) continue;
-        uint32_t firsts = merge_path(keys + start, middle - start, keys + middle, stop - middle, place - start);
-        uint32_t a = start + firsts, b = middle + (place - start - firsts);
-        constexpr uint32_t LAST = TILE<PER_THREAD> - 1;  // Past the end of a stretch anything may be read.
-        Key key_a = keys[min(a, LAST)], key_b = keys[min(b, LAST)];
-        for (uint32_t until = min(end, stop); place < until; place++) {
+__device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int count, int width) {
+    unsigned thread = threadIdx.x, threads = 0;
+    uint32_t start, middle, stop;
+    for (int pair = 0; pair + width < count; pair += 2 * width) {
+        start = tile.offset[pair];
+        middle = tile.offset[pair + width];
+        stop = tile.offset[min(pair + 2 * width, count)];
+        threads = (stop - start + PER_THREAD - 1) / PER_THREAD;
+        if (thread < threads) break;
+        thread -= threads;
+    }
+    uint32_t place = 0, many = 0;
+    Key keys[PER_THREAD];
+    Item items[PER_THREAD];
+    if (thread < threads) {
+        uint32_t diagonal = thread * PER_THREAD;
+        uint32_t firsts = merge_path(tile.keys + start, middle - start, tile.keys + middle, stop - middle, diagonal);
+        uint32_t a = start + firsts, b = middle + (diagonal - firsts);
+        place = start + diagonal;
+        many = min(stop - place, static_cast<uint32_t>(PER_THREAD));
+        Key key_a = tile.keys[a], key_b = tile.keys[b];
+#pragma unroll
+        for (int i = 0; i < PER_THREAD; i++) {
             bool first = b >= stop || (a < middle && key_a <= key_b);
-            tile.keys[1 - from][place] = first ? key_a : key_b;
-            tile.items[1 - from][place] = items[first ? a : b];
+            keys[i] = first ? key_a : key_b;
+            items[i] = tile.items[first ? a : b];
             a += first;
             b += !first;
-            Key next = keys[min(first ? a : b, LAST)];
+            Key next = tile.keys[first ? a : b];
             key_a = first ? next : key_a;
             key_b = first ? key_b : next;
         }
     }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        if (i < many) {
+            tile.keys[place + i] = keys[i];
+            tile.items[place + i] = items[i];
+        }
+    }
+    __syncthreads();
 }
 
 /// Merges a tile. Without marks nothing is older: only live entries are kept.
@@ -100,26 +121,28 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
     // The part of every source, newest first.
     if (threadIdx.x < count) {
         const uint64_t* cut = cuts + index * count + threadIdx.x;
-        tile.sources[threadIdx.x] = sources.at[threadIdx.x];
-        tile.ahead[threadIdx.x] = cut[0];
+        tile.parts[threadIdx.x].ahead = cut[0];
         tile.offset[threadIdx.x + 1] = static_cast<uint32_t>(cut[count] - cut[0]);
     }
+    if (threadIdx.x == 0) tile.offset[0] = 0;
     __syncthreads();
     if (threadIdx.x == 0) {
-        tile.offset[0] = 0;
-        for (int source = 0; source < count; source++) {
-            tile.ahead[source] -= tile.offset[source];
-            tile.offset[source + 1] += tile.offset[source];
-            bool in_step = sizeof(Value) > 1 && tile.sources[source].kind != Kind::Mixed;
-            tile.values[source] = tile.sources[source].values + (in_step ? tile.ahead[source] : 0);
-        }
-        bool is_mixed = tile.sources[0].kind == Kind::Mixed;
-        tile.numbers = is_mixed ? tile.sources[0].numbers + tile.ahead[0] : nullptr;
+        for (int source = 1; source < count; source++) tile.offset[source + 1] += tile.offset[source];
     }
     __syncthreads();
-    // All keys and marks are asked for before the first is put anywhere.
+    if (threadIdx.x < count) {
+        const Source<Key, Value>& source = sources.at[threadIdx.x];
+        Part<Key, Value>& part = tile.parts[threadIdx.x];
+        part.ahead -= tile.offset[threadIdx.x];
+        part.keys = source.keys + part.ahead;
+        part.values = source.values + (sizeof(Value) > 1 ? part.ahead : 0);
+        part.is_plain = source.is_plain();
+    }
+    __syncthreads();
+    // All that there is to read is asked for before the first of it is put anywhere.
     uint32_t here = tile.offset[count];
     Key mine[PER_THREAD];
+    Value values[PER_THREAD];
     Item items_of_mine[PER_THREAD];
     int source = 0;
 #pragma unroll
@@ -127,30 +150,33 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
         uint32_t number = i * THREADS + threadIdx.x;
         if (number >= here) continue;
         while (tile.offset[source + 1] <= number) source++;
-        tile.source[number] = static_cast<uint8_t>(source);
-        const Source<Key, Value>& from = tile.sources[source];
-        uint64_t position = tile.ahead[source] + number;
-        mine[i] = from.keys[position];
-        items_of_mine[i] = Item::of(number, from.live(position), MARKS && from.shadow(position));
+        const Part<Key, Value>& part = tile.parts[source];
+        mine[i] = part.keys[number];
+        if (part.is_plain) {
+            values[i] = value_at(part.values, number);
+            items_of_mine[i] = Item::of(number, true, false);
+        } else {
+            const Source<Key, Value>& from = sources.at[source];
+            uint64_t position = part.ahead + number;
+            bool live = from.live(position);
+            values[i] = live ? from.value(position) : zero<Value>();
+            items_of_mine[i] = Item::of(number, live, MARKS && from.shadow(position));
+        }
     }
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         uint32_t number = i * THREADS + threadIdx.x;
         if (number >= here) continue;
-        tile.keys[0][number] = mine[i];
-        tile.items[0][number] = items_of_mine[i];
+        tile.keys[number] = mine[i];
+        tile.values[number] = values[i];
+        tile.items[number] = items_of_mine[i];
     }
     __syncthreads();
 
     // Merged: newer entries of the same key come first.
-    int now = 0;
-    for (int width = 1; width < count; width *= 2) {
-        merge_pairs(tile, now, count, width);
-        now = 1 - now;
-        __syncthreads();
-    }
-    const Key* keys = tile.keys[now];
-    const Item* items = tile.items[now];
+    for (int width = 1; width < count; width *= 2) merge_pairs(tile, count, width);
+    const Key* keys = tile.keys;
+    const Item* items = tile.items;
 
     // The newest entry of a key says whether it is live, the oldest whether it shadows anything.
     Fate fate;
@@ -166,13 +192,13 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
         }
         if (live || shadow) fate.set(i, live, shadow);
     }
-    emit<MARKS>(tile.tally, keys, fate, chain, ELSEWHERE, out,
-                [&](unsigned place) { return tile.value(items[place]); });
+    emit<MARKS, false>(tile.tally, keys, fate, chain, ELSEWHERE, out,
+                       [&](unsigned place) { return tile.values[items[place].number()]; });
 }
 
 /// Entries for each thread, where there are many: as many as a thread, and shared memory, can hold.
 constexpr int merge_items(int key_width, int value_width) {
-    return key_width == 4 && value_width <= 8 ? MORE_ITEMS : ITEMS;
+    return key_width == 4 && value_width <= 8 ? MORE_ITEMS : key_width + value_width <= 20 ? ITEMS : LESS_ITEMS;
 }
 
 /// How a merge of so many entries is shared out.
@@ -180,8 +206,10 @@ struct Plan {
     bool few;
     uint64_t step, tiles;
 
-    Plan(int key_width, int value_width, uint64_t bound) : few(bound <= FEW_ENTRIES) {
-        step = THREADS * (few ? FEW_ITEMS : merge_items(key_width, value_width)) - SLACK;
+    Plan(int key_width, int value_width, int sources, uint64_t bound) : few(bound <= FEW_ENTRIES) {
+        int items = few ? FEW_ITEMS : merge_items(key_width, value_width);
+        int pairs = (sources + 1) / 2;  // The last thread of each may have less to do than others.
+        step = THREADS * items - SLACK - pairs * items;
         tiles = (bound + step - 1) / step;
     }
 };
@@ -191,13 +219,13 @@ struct Plan {
 using namespace gpulsm;
 
 /// Bytes of zeros that `gpulsm_merge` wants.
-extern "C" uint64_t gpulsm_merge_scratch(int key_width, int value_width, uint64_t bound) {
-    return Chain::bytes_for(Plan(key_width, value_width, bound).tiles);
+extern "C" uint64_t gpulsm_merge_scratch(int key_width, int value_width, int sources, uint64_t bound) {
+    return Chain::bytes_for(Plan(key_width, value_width, sources, bound).tiles);
 }
 
 /// Bytes that `gpulsm_merge` wants for its cuts.
 extern "C" uint64_t gpulsm_merge_cuts(int key_width, int value_width, int sources, uint64_t bound) {
-    return (Plan(key_width, value_width, bound).tiles + 1) * sources * sizeof(uint64_t);
+    return (Plan(key_width, value_width, sources, bound).tiles + 1) * sources * sizeof(uint64_t);
 }
 
 /// Merges sources of at least one and at most `bound` entries; those that end up dead and shadow nothing
@@ -206,7 +234,7 @@ extern "C" uint64_t gpulsm_merge_cuts(int key_width, int value_width, int source
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
                            const uint64_t* updates, const View<char, char>* older, void* zeros, uint64_t* cuts, const Output<char, char>* out,
                            cudaStream_t stream) {
-    Plan plan(key_width, value_width, bound);
+    Plan plan(key_width, value_width, sources->count, bound);
     unsigned tiles = static_cast<unsigned>(plan.tiles);
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;

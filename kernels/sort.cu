@@ -75,7 +75,7 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
     }
     uint64_t from = keys == out.keys ? first : ELSEWHERE;
     auto value_of = [&](unsigned place) { return value_at(values, first + place); };
-    emit<false>(tally, tile, fate, chain, from, out, value_of);
+    emit<false, true>(tally, tile, fate, chain, from, out, value_of);
 }
 
 /// Entries for each thread, where there are many: as many as a thread can hold.

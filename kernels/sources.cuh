@@ -1,7 +1,7 @@
 // What is merged: runs, and a batch, whole or in two halves.
 #pragma once
 
-#include "../include/gpulsm/marks.cuh"
+#include "../include/gpulsm/queries.cuh"
 
 namespace gpulsm {
 
@@ -23,6 +23,15 @@ struct Source {
     const uint32_t* numbers;  // a mixed batch's, of its updates
     const uint64_t* len;
     Kind kind;
+
+    /// Whether every entry is live, and shadows nothing that is older.
+    __device__ bool is_plain() const {
+        return kind == Kind::Run ? marks == nullptr : kind == Kind::Inserts && shadows == nullptr;
+    }
+
+    __device__ Value value(uint64_t position) const {
+        return value_at(values, kind == Kind::Mixed ? numbers[position] & ~DELETES : position);
+    }
 
     __device__ bool live(uint64_t position) const {
         if (kind == Kind::Run) return is_live(marks, position);

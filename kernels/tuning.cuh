@@ -9,8 +9,9 @@ constexpr int WARPS = THREADS / 32;
 
 /// Entries of a tile, for each thread. Odd, so that threads which walk through neighbouring stretches
 /// of shared memory do so on different banks. Few entries are spread over more blocks; of narrow ones
-/// a thread sees to more.
+/// a thread sees to more, of the widest to fewer.
 constexpr int ITEMS = 7;
+constexpr int LESS_ITEMS = 5;
 constexpr int MORE_ITEMS = 11;
 constexpr int MOST_ITEMS = 15;
 constexpr int FEW_ITEMS = 3;

@@ -353,7 +353,7 @@ fn merge_scratch(cuda: &Cuda, sources: i32, bound: u64) -> (u64, u64) {
     let Cuda { key_width, value_width, .. } = *cuda;
     // SAFETY: no pointers.
     unsafe {
-        let zeros = ffi::gpulsm_merge_scratch(key_width, value_width, bound);
+        let zeros = ffi::gpulsm_merge_scratch(key_width, value_width, sources, bound);
         (zeros, ffi::gpulsm_merge_cuts(key_width, value_width, sources, bound))
     }
 }

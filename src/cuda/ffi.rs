@@ -220,7 +220,12 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
-    pub(crate) fn gpulsm_merge_scratch(key_width: c_int, value_width: c_int, bound: u64) -> u64;
+    pub(crate) fn gpulsm_merge_scratch(
+        key_width: c_int,
+        value_width: c_int,
+        sources: c_int,
+        bound: u64,
+    ) -> u64;
     pub(crate) fn gpulsm_merge_cuts(
         key_width: c_int,
         value_width: c_int,
