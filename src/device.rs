@@ -154,6 +154,11 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
     /// What the run holds and takes.
     fn run_stats(&self, run: &Self::Run) -> Result<RunStats, Error>;
 
+    /// The same run in no more memory than it needs, if it has much more and the host knows it now.
+    fn compacted(&self, _run: &Self::Run) -> Option<Self::Run> {
+        None
+    }
+
     /// Bytes that all runs of this engine's clones take together.
     fn bytes_shared(&self) -> u64;
 

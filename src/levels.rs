@@ -107,6 +107,18 @@ impl<R> Levels<R> {
         self.places.splice(..carry.runs, place);
     }
 
+    /// Puts others in the place of runs that `other` has another for; whether there was any.
+    pub fn replace(&mut self, other: impl Fn(&R) -> Option<R>) -> bool {
+        let mut any = false;
+        for run in &mut self.runs {
+            if let Some(other) = other(run) {
+                *run = other;
+                any = true;
+            }
+        }
+        any
+    }
+
     /// Takes out the runs that `keep` refuses.
     pub fn retain(&mut self, keep: impl Fn(&R) -> bool) {
         for at in (0..self.runs.len()).rev() {
@@ -188,6 +200,17 @@ mod tests {
         assert_eq!((&levels.runs[..], &levels.places[..]), (&[4, 16][..], &[0, 2][..]));
         levels.retain(|_| true);
         assert_eq!(levels.runs, [4, 16]);
+    }
+
+    #[test]
+    fn runs_are_replaced_where_they_are() {
+        let mut levels = levels(4);
+        for _ in 0..3 {
+            take_in(&mut levels, 4);
+        }
+        assert!(levels.replace(|&run| (run == 8).then_some(7)));
+        assert_eq!((&levels.runs[..], &levels.places[..]), (&[4, 7][..], &[0, 1][..]));
+        assert!(!levels.replace(|_| None));
     }
 
     #[test]

@@ -159,7 +159,22 @@ impl<E: Engine> Store<E> {
     /// Every level, with nothing left that waits: what to ask.
     pub fn settled(&self) -> Result<Arc<Levels<E::Run>>, Error> {
         self.asked.store(true, Ordering::Relaxed);
-        self.settle()
+        let levels = self.settle()?;
+        Ok(self.compacted(levels))
+    }
+
+    /// The levels with every run in no more memory than it needs.
+    fn compacted(&self, levels: Arc<Levels<E::Run>>) -> Arc<Levels<E::Run>> {
+        let mut compacted = Levels::clone(&levels);
+        if !compacted.replace(|run| self.engine.compacted(run)) {
+            return levels;
+        }
+        let compacted = Arc::new(compacted);
+        let mut held = self.held();
+        if Arc::ptr_eq(&held.levels, &levels) {
+            held.levels = compacted.clone();
+        }
+        compacted
     }
 
     /// Takes in what waits. Answers stay the same, also after an error.
@@ -198,7 +213,7 @@ impl<E: Engine> Store<E> {
     fn tidied(&self, count: Count) -> Arc<Levels<E::Run>> {
         let Held { levels, uncounted, .. } = self.held().clone();
         if self.policy == CleanupPolicy::Manual {
-            return levels;
+            return self.compacted(levels);
         }
         // Counting may have to wait for the device, so nobody does after every batch. It takes no longer
         // than taking in what came since did.
@@ -209,7 +224,7 @@ impl<E: Engine> Store<E> {
             self.held().uncounted = 0;
         }
         if !self.is_too_stale(&levels, must).unwrap_or(false) {
-            return levels;
+            return self.compacted(levels);
         }
         // What came is in: for want of memory its stale entries stay a while longer.
         let Ok(clean) = self.cleaned(&levels) else {

@@ -235,6 +235,15 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         run.stats()
     }
 
+    fn compacted(&self, run: &Run) -> Option<Run> {
+        let is_safe = run.is_wasteful(&self.cuda) && !run.is_foreign_to(&self.cuda.stream);
+        // Without memory for it, all stays as it is.
+        if is_safe && self.cuda.stream.is_capturing() == Ok(false) {
+            return run.compacted(&self.cuda).ok();
+        }
+        None
+    }
+
     fn bytes_shared(&self) -> u64 {
         self.cuda.family.budget.used()
     }

@@ -78,6 +78,14 @@ impl FiguresAt {
         Some(unsafe { (&raw const (*self.0).head).read_volatile() })
     }
 
+    /// Writes them where no kernel will.
+    pub fn set(self, head: ffi::Head) {
+        // SAFETY: the memory is never freed, and no kernel writes these figures.
+        unsafe { (&raw mut (*self.0).head).write_volatile(head) };
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
+        self.set_ready(1);
+    }
+
     fn set_ready(self, ready: u64) {
         // SAFETY: the memory is never freed, and no kernel that writes it is under way.
         unsafe { (&raw mut (*self.0).ready).write_volatile(ready) };

@@ -13,6 +13,10 @@ use crate::error::Error;
 /// Parts of a run begin at multiples of this, so that vector loads are aligned.
 const ALIGNMENT: u64 = 256;
 
+/// A run that needs less than its memory by so many bytes, and by such a part of it, is put into less.
+const WASTE: u64 = 1 << 16;
+const WASTED_PART: u64 = 8;
+
 /// A run. Clones share their memory.
 #[derive(Clone)]
 pub struct Run(Arc<Parts>);
@@ -250,6 +254,46 @@ impl Run {
     /// Whether the stream is another than the one that wrote the run.
     pub(crate) fn is_foreign_to(&self, stream: &Stream) -> bool {
         self.0.home != *stream
+    }
+
+    /// What the run needs, if the host knows it by now.
+    fn needed(&self, cuda: &Cuda) -> Option<(Head, Marks, Layout)> {
+        let head = self.figures().get()?;
+        let marks = if self.0.found.get().is_some() { Marks::Within } else { self.0.marks };
+        let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
+        let layout = Layout::new(head.len, key_width, value_width, marks == Marks::Within);
+        Some((head, marks, layout))
+    }
+
+    /// Whether the run has far more memory than it needs, as far as the host knows now.
+    pub(crate) fn is_wasteful(&self, cuda: &Cuda) -> bool {
+        let taken = self.0.layout.end + self.0.found.get().map_or(0, |found| found.marks.bytes());
+        self.needed(cuda).is_some_and(|(head, _, layout)| {
+            head.len > 0 && layout.end + WASTE.max(taken / WASTED_PART) <= taken
+        })
+    }
+
+    /// A copy of the run, which is wasteful, in as much memory as it needs.
+    pub(crate) fn compacted(&self, cuda: &Cuda) -> Result<Run, Error> {
+        let (head, marks, _) = self.needed(cuda).expect("it is known to be wasteful");
+        let _entered = cuda.gpu().enter()?;
+        let compact = Unwritten::new(cuda, head.len, marks)?;
+        compact.figures.set(head);
+        let (from, to) = (self.view(), compact.layout);
+        let nodes = head.len.div_ceil(NODE);
+        let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
+        let marks_bytes = compact.layout.sectors().min(sectors_for(head.len));
+        for (offset, from, bytes) in [
+            (0, from.head, size_of::<Head>() as u64),
+            (to.keys, from.keys, nodes * NODE * key_width),
+            (to.inner, from.inner, nodes.next_multiple_of(NODE) * key_width),
+            (to.outer, from.outer, nodes.div_ceil(NODE) * key_width),
+            (to.values, from.values, head.len * value_width),
+            (to.marks, from.marks, marks_bytes * size_of::<ffi::Sector>() as u64),
+        ] {
+            compact.buffer.copy(offset, from, bytes)?;
+        }
+        compact.written(cuda, self.least_sum())
     }
 
     pub(crate) fn stats(&self) -> Result<RunStats, Error> {

@@ -352,6 +352,57 @@ fn snapshots_are_read_on_other_streams_during_a_thousand_updates() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
+fn what_a_captured_query_needs_is_found_out_outside_of_the_graph() {
+    let stream = Stream::new(device()).unwrap();
+    let mut d = Dictionary::<u32, u32>::builder().stream(&stream).batch_size(1000).build().unwrap();
+    let keys: Vec<u32> = (0..3000).collect();
+    d.insert(&keys, &keys).unwrap();
+    assert_eq!(d.len(), Ok(3000));
+    // Nobody has counted since, so it is still open which of these were there.
+    d.insert(&keys[2500..], &keys[..500]).unwrap();
+    assert_eq!(d.get(2500), Ok(Some(0)));
+    let (lo, hi) = ([2000u32, 0], [2999u32, u32::MAX]);
+    let ends = [lo, hi].map(|ends| DeviceVec::from_slice(&stream, &ends).unwrap());
+    let mut counts = DeviceVec::<u64>::zeroed(&stream, 2).unwrap();
+    stream.synchronize().unwrap();
+    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+    // SAFETY: the stream is alive, and what is captured outlives the graph.
+    with_context(|| unsafe { result::stream::begin_capture(stream.as_raw().cast(), mode) })
+        .unwrap();
+    let from = d.resident().unwrap();
+    from.count((&ends[0]).into(), (&ends[1]).into(), (&mut counts).into()).unwrap();
+    // SAFETY: as above.
+    unsafe {
+        let graph = with_context(|| result::stream::end_capture(stream.as_raw().cast())).unwrap();
+        let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+        let graph = with_context(|| result::graph::instantiate(graph, flags)).unwrap();
+        with_context(|| result::graph::launch(graph, stream.as_raw().cast())).unwrap();
+    }
+    assert_eq!(counts.to_vec().unwrap(), [1000, 3000]);
+    d.validate().unwrap();
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn runs_take_no_more_than_they_need() {
+    let mut d =
+        Dictionary::<u32, u32>::builder().device(device()).batch_size(1 << 14).build().unwrap();
+    let keys: Vec<u32> = (0..1 << 17).collect();
+    for round in 0..3 {
+        for some in keys.chunks(1 << 14) {
+            d.insert(some, &vec![round; some.len()]).unwrap();
+            d.settle().unwrap();
+        }
+    }
+    d.synchronize().unwrap();
+    let stats = d.stats().unwrap();
+    assert!(stats.bytes.total() < 10 * stats.entries, "{stats:?}");
+    assert_eq!((d.len(), d.get(77)), (Ok(1 << 17), Ok(Some(2))));
+    d.validate().unwrap();
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
 fn queries_can_be_captured_into_a_graph() {
     let stream = Stream::new(device()).unwrap();
     let mut d =

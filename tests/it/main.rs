@@ -10,6 +10,7 @@ mod filters;
 mod model;
 mod parity;
 mod regressions;
+mod waiting;
 
 /// Runs the same test on every device of this build: `each_device! { fn name(device) { … } }`.
 #[macro_export]

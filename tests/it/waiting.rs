@@ -1,0 +1,160 @@
+//! Batches that come with nothing asked between them, and wait for each other.
+
+use gpulsm::model::Model;
+use gpulsm::script::Random;
+use gpulsm::{Batch, CleanupPolicy, Dictionary, Error};
+use rayon::prelude::*;
+
+use crate::each_device;
+
+fn same(dictionary: &Dictionary<u32, u64>, model: &Model<u32, u64>) {
+    let (keys, values) = dictionary.to_vecs().unwrap();
+    assert!(keys.into_iter().zip(values).eq(model.iter()));
+    dictionary.validate().unwrap();
+}
+
+/// A batch of inserts and deletes of a few hundred keys.
+fn some_batch(random: &mut Random, most: u64) -> (Vec<(u32, u64)>, Vec<u32>) {
+    let (inserts, deletes) = (random.number() % most, random.number() % most);
+    let key = |random: &mut Random| (random.number() % 700) as u32;
+    let pairs = (0..inserts).map(|_| (key(random), random.number())).collect();
+    (pairs, (0..deletes).map(|_| key(random)).collect())
+}
+
+each_device! {
+    fn later_batches_win_however_many_wait(device) {
+        let mut random = Random::new(7);
+        for (batch_size, most, policy) in [
+            (64, 3, CleanupPolicy::Automatic),
+            (64, 40, CleanupPolicy::Automatic),
+            (1000, 40, CleanupPolicy::Manual),
+            (8, 900, CleanupPolicy::Manual),
+        ] {
+            let mut d = Dictionary::builder()
+                .device(device)
+                .batch_size(batch_size)
+                .cleanup(policy)
+                .build()
+                .unwrap();
+            let mut model = Model::default();
+            for round in 0..400 {
+                let (pairs, deletes) = some_batch(&mut random, most);
+                let (keys, values): (Vec<u32>, Vec<u64>) = pairs.iter().copied().unzip();
+                // By turns all in one batch, and in two.
+                if round % 3 == 0 {
+                    d.update(Batch::inserting(&keys, &values).deleting(&deletes)).unwrap();
+                    model.update(&pairs, &deletes);
+                } else {
+                    d.delete(&deletes).unwrap();
+                    d.insert(&keys, &values).unwrap();
+                    model.update(&[], &deletes);
+                    model.update(&pairs, &[]);
+                }
+                if round % 97 == 96 {
+                    same(&d, &model);
+                }
+            }
+            same(&d, &model);
+        }
+    }
+
+    fn what_waits_belongs_to_snapshots_and_clones_too(device) {
+        let mut d = Dictionary::<u32, u64>::builder().device(device).batch_size(16).build().unwrap();
+        for key in 0..10 {
+            d.set(key, 1).unwrap();
+        }
+        let (snapshot, mut clone) = (d.snapshot(), d.clone());
+        for key in 5..15 {
+            d.set(key, 2).unwrap();
+            clone.remove(key).unwrap();
+        }
+        assert_eq!(snapshot.to_vecs().unwrap(), ((0..10).collect(), vec![1; 10]));
+        assert_eq!(clone.to_vecs().unwrap(), ((0..5).collect(), vec![1; 5]));
+        assert_eq!((d.len(), d.get(5), d.get(4)), (Ok(15), Ok(Some(2)), Ok(Some(1))));
+        d.set(99, 3).unwrap();
+        d.set(98, 3).unwrap();
+        d.clear();
+        assert_eq!(d.len(), Ok(0));
+    }
+
+    fn a_query_that_finds_no_memory_for_what_waits_loses_nothing(device) {
+        let mut struck = 0;
+        for n in 0..40 {
+            let mut d = Dictionary::<u32, u64>::builder().device(device).batch_size(64).build().unwrap();
+            for key in 0..20 {
+                d.set(key, u64::from(key)).unwrap();
+            }
+            d.fail_allocation_after(n);
+            let answers = d.lookup(&[3, 19, 20]);
+            d.fail_allocation_after(u64::MAX);
+            if let Err(error) = answers {
+                assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+                struck += 1;
+            }
+            assert_eq!(d.lookup(&[3, 19, 20]).unwrap(), [Some(3), Some(19), None]);
+            // A clone that could not take in what waits does so by itself.
+            d.set(30, 1).unwrap();
+            d.set(31, 1).unwrap();
+            d.fail_allocation_after(n);
+            let mut clone = d.clone();
+            d.fail_allocation_after(u64::MAX);
+            clone.set(32, 1).unwrap();
+            d.set(33, 1).unwrap();
+            assert_eq!((clone.len(), d.len()), (Ok(23), Ok(23)));
+            assert_eq!((clone.get(32), d.get(32), d.get(33)), (Ok(Some(1)), Ok(None), Ok(Some(1))));
+            clone.validate().unwrap();
+            d.validate().unwrap();
+        }
+        assert!(struck > 0, "no query met the fault");
+    }
+
+    fn many_may_ask_at_once_for_what_waits(device) {
+        for round in 0..20 {
+            let mut d = Dictionary::<u32, u64>::builder().device(device).batch_size(64).build().unwrap();
+            for part in 0..50u32 {
+                let keys: Vec<u32> = (part * 100..part * 100 + 100).collect();
+                d.insert(&keys, &vec![round; 100]).unwrap();
+            }
+            // From the very threads that take it in.
+            let answers: Vec<bool> = (0..64u32)
+                .into_par_iter()
+                .map(|part| d.lookup(&[part * 70]).unwrap() == [Some(round)])
+                .collect();
+            assert!(answers.into_iter().all(|right| right));
+        }
+    }
+
+    fn waiting_keeps_to_the_limit(device) {
+        let limit = 4_000_000;
+        let mut d = Dictionary::<u32, u64>::builder()
+            .device(device)
+            .batch_size(1 << 14)
+            .memory_limit(limit)
+            .build()
+            .unwrap();
+        let mut taken = 0;
+        for part in 0.. {
+            let keys: Vec<u32> = (part * 1000..part * 1000 + 1000).collect();
+            if d.insert(&keys, &vec![1; 1000]).is_err() {
+                break;
+            }
+            taken += 1000;
+        }
+        // It is full, and still answers.
+        assert_eq!(d.len(), Ok(taken));
+        assert!(taken >= 80_000, "{taken}");
+        assert!(d.stats().unwrap().bytes_shared <= limit);
+        d.validate().unwrap();
+    }
+
+    fn single_updates_are_cheap_while_nothing_is_asked(device) {
+        let mut d = Dictionary::<u32, u64>::builder().device(device).build().unwrap();
+        let start = std::time::Instant::now();
+        for key in 0..20_000 {
+            d.set(key % 5000, u64::from(key)).unwrap();
+        }
+        assert_eq!(d.len(), Ok(5000));
+        assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+        assert_eq!(d.get(4999), Ok(Some(19_999)));
+    }
+}
