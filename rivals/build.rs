@@ -1,4 +1,4 @@
-//! With the feature `cuda`: compiles `kernels/baselines.cu` with the compiler that gpulsm found.
+//! With the feature `cuda`: compiles `kernels/fill.cu` with the compiler that gpulsm found.
 
 use std::env;
 use std::path::PathBuf;
@@ -10,17 +10,17 @@ fn main() {
         return;
     }
     let variable = |name| env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
-    let library = PathBuf::from(variable("OUT_DIR")).join("libbaselines.a");
+    let library = PathBuf::from(variable("OUT_DIR")).join("libfill.a");
     let status = Command::new(variable("DEP_GPULSM_KERNELS_NVCC"))
         .args(variable("DEP_GPULSM_KERNELS_FLAGS").split(';'))
-        .args(["-lib", "kernels/baselines.cu", "-o"])
+        .args(["-lib", "kernels/fill.cu", "-o"])
         .arg(&library)
         .status()
         .expect("nvcc runs");
-    assert!(status.success(), "nvcc compiles kernels/baselines.cu");
+    assert!(status.success(), "nvcc compiles kernels/fill.cu");
     println!(
         "cargo::rustc-link-search=native={}",
         library.parent().expect("it lies in a folder").display()
     );
-    println!("cargo::rustc-link-lib=static=baselines");
+    println!("cargo::rustc-link-lib=static=fill");
 }

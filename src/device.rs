@@ -110,6 +110,10 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
     /// Batches on this device that wait to be taken in, as they came.
     type Log: Log;
 
+    /// The most updates that may wait to be taken in together: from there on, more at a time is hardly
+    /// faster.
+    const MOST_WAITING: usize;
+
     /// How many entries the run has at most, as far as the host knows now.
     fn bound(&self, run: &Self::Run) -> usize;
 

@@ -26,14 +26,11 @@ pub enum CleanupPolicy {
     Manual,
 }
 
-/// The most updates that may wait to be taken in together.
-const MOST_WAITING: usize = 1 << 22;
-
-/// Always so many batches' worth may wait, and as many updates as are in this many batches of the
-/// usual size.
+/// So many batches' worth of updates may always wait to be taken in together…
 const BATCHES_WAITING: usize = 4;
 
-/// More may wait if they are at most this part of all entries.
+/// …and more if they are at most this part of all entries; but no more than
+/// [`Engine::MOST_WAITING`] ever.
 const PART_WAITING: u64 = 4;
 
 /// An engine, its runs, and the batches that wait to become part of them. A clone shares the runs.
@@ -293,7 +290,7 @@ impl<E: Engine> Store<E> {
     fn most_waiting(&mut self) -> usize {
         let entries = self.entries(&self.held().levels.clone());
         let usual = self.batch_size.saturating_mul(BATCHES_WAITING);
-        usual.max((entries / PART_WAITING) as usize).min(MOST_WAITING)
+        usual.max((entries / PART_WAITING) as usize).min(E::MOST_WAITING)
     }
 
     /// How many entries there are, live or stale, as far as the host knows.

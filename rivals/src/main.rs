@@ -3,7 +3,7 @@
 //!     cargo run --release --manifest-path rivals/Cargo.toml -- sorts
 //!     cargo run --release --manifest-path rivals/Cargo.toml -- searches
 //!     cargo run --release --manifest-path rivals/Cargo.toml -- maps
-//!     cargo run --release --manifest-path rivals/Cargo.toml --features cuda -- gpu
+//!     cargo run --release --manifest-path rivals/Cargo.toml --features cuda -- gpu          (2^31 pairs: needs 100 GB)
 
 #[cfg(feature = "cuda")]
 mod gpu;

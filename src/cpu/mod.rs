@@ -72,6 +72,8 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     type Run = Run<B, V>;
     type Log = Log<B>;
 
+    const MOST_WAITING: usize = 1 << 22;
+
     fn bound(&self, run: &Self::Run) -> usize {
         run.len()
     }

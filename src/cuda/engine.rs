@@ -167,6 +167,8 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     type Run = Run;
     type Log = Log;
 
+    const MOST_WAITING: usize = 1 << 24;
+
     fn bound(&self, run: &Run) -> usize {
         run.bound() as usize
     }
