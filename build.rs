@@ -21,8 +21,10 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 const OLDEST: u32 = 80;
 
 /// Files in `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 10] =
-    ["sort", "merge", "select", "count", "range", "lookup", "shadows", "marks", "keys", "log"];
+const KERNELS: [&str; 11] = [
+    "sort", "merge", "tiles", "select", "count", "range", "lookup", "shadows", "marks", "keys",
+    "log",
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -229,10 +229,10 @@ extern "C" uint64_t gpulsm_merge_cuts(int key_width, int value_width, int source
 }
 
 /// Merges sources of at least one and at most `bound` entries; those that end up dead and shadow nothing
-/// are dropped. The halves of a batch, at most `updates` keys each, come first; if there are older runs,
-/// which of their keys shadow an entry there is found out too.
+/// are dropped. Of up to two stretches of keys, which are sources too, it is found out before which are
+/// live in the older runs.
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
-                           const uint64_t* updates, const View<char, char>* older, void* zeros, uint64_t* cuts, const Output<char, char>* out,
+                           const Shadows<char>* asked, const View<char, char>* older, void* zeros, uint64_t* cuts, const Output<char, char>* out,
                            cudaStream_t stream) {
     Plan plan(key_width, value_width, sources->count, bound);
     unsigned tiles = static_cast<unsigned>(plan.tiles);
@@ -241,7 +241,8 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
         using Value = typename decltype(value)::type;
         Tiles cut = {plan.step, plan.tiles, cuts, reinterpret_cast<uint4*>(out->marks),
                      out->sectors * sizeof(Sector) / sizeof(uint4)};
-        int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), cut, updates,
+        int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), cut,
+                            reinterpret_cast<const Shadows<Key>*>(asked),
                             typed<Key, Nothing>(*older), stream);
         if (error != cudaSuccess) return error;
         constexpr int MANY = merge_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));

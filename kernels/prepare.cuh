@@ -19,7 +19,7 @@ struct Tiles {
     unsigned blocks() const { return blocks_for(count + 1, WARPS); }
 };
 
-/// The halves of the batch: the first source, or the first two.
+/// The halves of a batch, or all of it.
 template <class Key>
 struct Halves {
     Shadows<Key> at[2];
@@ -43,17 +43,13 @@ prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, Tiles tile
     cut(sources, tile * tiles.step, windows[threadIdx.x / 32], tiles.cuts + tile * sources.count);
 }
 
-/// Prepares a merge. `updates` says how many keys the halves have at most: 0 where there is no such half.
+/// Prepares a merge; of the batch's keys it is asked which are shadows, where there are any to ask.
 template <class Key>
-int prepare(const Sources<Key, Nothing>& sources, const Tiles& tiles, const uint64_t updates[2],
+int prepare(const Sources<Key, Nothing>& sources, const Tiles& tiles, const Shadows<Key> asked[2],
             const View<Key, Nothing>& older, cudaStream_t stream) {
-    return with_lanes(updates[0] + updates[1], older.count, [&](auto lanes) -> int {
-        Halves<Key> halves = {};
-        for (int half = 0; half < 2 && older.count > 0; half++) {
-            const Source<Key, Nothing>& source = sources.at[half];
-            halves.at[half] = {source.keys, source.len, source.shadows};
-            halves.blocks[half] = blocks_for(updates[half] * lanes, THREADS);
-        }
+    return with_lanes(asked[0].bound + asked[1].bound, older.count, [&](auto lanes) -> int {
+        Halves<Key> halves = {{asked[0], asked[1]}, {}};
+        for (int half = 0; half < 2; half++) halves.blocks[half] = blocks_for(asked[half].bound * lanes, THREADS);
         unsigned blocks = tiles.blocks() + halves.blocks[0] + halves.blocks[1];
         prepare_kernel<lanes><<<blocks, THREADS, 0, stream>>>(sources, tiles, tiles.blocks(), halves, older);
         return cudaGetLastError();

@@ -21,7 +21,7 @@ GPULSM_EXPORT gpulsm_shadows(int key_width, const void* keys, const uint64_t* le
         using Key = typename decltype(key)::type;
         return with_lanes(bound, older->count, [&](auto lanes) -> int {
             shadows_kernel<lanes><<<blocks_for(bound * lanes, THREADS), THREADS, 0, stream>>>(
-                Shadows<Key>{static_cast<const Key*>(keys), len, bytes}, typed<Key, Nothing>(*older));
+                Shadows<Key>{static_cast<const Key*>(keys), len, bound, bytes}, typed<Key, Nothing>(*older));
             return cudaGetLastError();
         });
     });

@@ -6,11 +6,13 @@
 
 namespace gpulsm {
 
-/// Keys of a batch, sorted and unique, and a byte for each: 1 if it is live in the older runs.
+/// Keys of a batch, sorted and unique (or in tiles of which each is), and a byte for each: 1 if it is
+/// live in the older runs.
 template <class Key>
 struct Shadows {
     const Key* keys;
-    const uint64_t* len;
+    const uint64_t* len;  // null: as many as there can be
+    uint64_t bound;
     uint8_t* bytes;
 };
 
@@ -20,7 +22,8 @@ struct Shadows {
 /// runs can be asked in any order, by as many threads as there are.
 template <int LANES, class Key>
 __device__ void find_shadows(const Shadows<Key>& batch, const View<Key, Nothing>& older, unsigned block) {
-    uint64_t thread = block * static_cast<uint64_t>(THREADS) + threadIdx.x, many = *batch.len;
+    uint64_t thread = block * static_cast<uint64_t>(THREADS) + threadIdx.x;
+    uint64_t many = batch.len == nullptr ? batch.bound : *batch.len;
     uint64_t index = thread / LANES;
     bool here = index < many;
     Key key = here ? batch.keys[index] : 0;

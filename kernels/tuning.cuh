@@ -17,6 +17,9 @@ constexpr int MOST_ITEMS = 15;
 constexpr int FEW_ITEMS = 3;
 constexpr int FEW_ENTRIES = 1 << 18;
 
+/// Updates for each thread that sorts a tile of a short batch.
+constexpr int SORT_ITEMS = 8;
+
 /// Keys for each thread that looks for doubles.
 constexpr int FENCE_ITEMS = 8;
 

@@ -4,13 +4,18 @@
 use std::sync::PoisonError;
 
 use super::engine::Cuda;
-use super::ffi::{self, Address, Head, Kind, Output, Source, Sources, View, check};
+use super::ffi::{
+    self, Address, Asked, Head, Kind, MAX_SOURCES, Output, Source, Sources, View, check,
+};
 use super::log::Log;
 use super::memory::Buffer;
 use super::resolve::resolve;
 use super::run::{Marks, Run, Unwritten};
 use crate::batch::Order;
 use crate::error::Error;
+
+/// Batches up to this length are sorted in tiles.
+const SHORT: u64 = 1 << 16;
 
 /// A batch whose keys and values are on the GPU.
 #[derive(Clone, Copy, Debug)]
@@ -63,15 +68,22 @@ pub(crate) fn absorb(
         return Ok(None);
     }
     let least_sum = carried.iter().map(Run::least_sum).sum::<i64>() - updates.deletes.cast_signed();
-    let steps = Steps {
-        sort: updates.order == Order::Any,
-        shadows: marks == Marks::Within,
-        merge: !carried.is_empty() || updates.deletes > 0,
-    };
     let mut batch = Half::of(cuda, updates);
+    let is_short = match &batch[..] {
+        [half] => half.is_short() && half.tiles() as usize + carried.len() <= MAX_SOURCES,
+        _ => false,
+    };
+    let sort = updates.order == Order::Any;
+    let tiles = sort && is_short;
+    let steps = Steps {
+        sort,
+        tiles,
+        shadows: marks == Marks::Within,
+        merge: !carried.is_empty() || updates.deletes > 0 || tiles,
+    };
     let mut work = Work::new(cuda, &steps, &batch, carried.len(), entries)?;
     let run = Unwritten::new(cuda, bound, marks)?;
-    for half in batch.iter_mut().filter(|half| steps.sort && half.len > 1) {
+    for half in batch.iter_mut().filter(|half| steps.sort && !steps.tiles && half.len > 1) {
         // Inserts alone, and nothing carried: none will be dropped but doubles, so they are sorted
         // straight into the run, and ordered there.
         let to = match steps.merge {
@@ -114,8 +126,11 @@ fn bound(cuda: &Cuda, updates: &Updates, carried: &[Run], older: &[Run]) -> Resu
 }
 
 /// Which steps a batch must go through.
+#[derive(Clone, Copy)]
 struct Steps {
     sort: bool,
+    /// The batch is sorted in tiles only, which are then merged like runs.
+    tiles: bool,
     shadows: bool,
     merge: bool,
 }
@@ -168,6 +183,65 @@ impl Half {
 
     fn value_bytes(&self) -> u64 {
         self.len * self.value_width as u64
+    }
+
+    /// Whether it is so short that a sort of all of it would take longer than sorting tiles of it, and
+    /// merging them with what is carried.
+    fn is_short(&self) -> bool {
+        (2..=SHORT).contains(&self.len)
+    }
+
+    /// How many tiles it is sorted in, if it is short.
+    fn tiles(&self) -> u64 {
+        self.len.div_ceil(tile_len())
+    }
+
+    /// Sorts it in tiles, without all but the last of equal keys in each: things to merge, newest first.
+    fn sort_tiles(
+        &self,
+        cuda: &Cuda,
+        work: &mut Work,
+        shadows: Address,
+    ) -> Result<Vec<Source>, Error> {
+        let keys = work.room(self.key_bytes());
+        let values = work.room(self.value_bytes());
+        let lens = work.room(self.tiles() * size_of::<u64>() as u64);
+        // SAFETY: inputs and outputs have `len` elements of the widths given, and there is a number for
+        // each tile; all are used in the order of this stream.
+        check("sorting a short batch", unsafe {
+            ffi::gpulsm_sort_tiles(
+                self.key_width,
+                self.value_width,
+                self.keys,
+                self.values,
+                self.len,
+                keys,
+                values,
+                lens,
+                cuda.stream.raw(),
+            )
+        })?;
+        let at = |address: Address, tile: u64, width: i32| match address {
+            0 => 0,
+            _ => address + tile * tile_len() * width as u64,
+        };
+        let tile = |tile: u64| {
+            let sorted_with = at(values, tile, self.value_width);
+            let (values, numbers) = match self.kind {
+                Kind::Mixed => (self.values_by_number, sorted_with),
+                _ => (sorted_with, 0),
+            };
+            Source {
+                keys: at(keys, tile, self.key_width),
+                values,
+                numbers,
+                shadows: at(shadows, tile, 1),
+                len: lens + tile * size_of::<u64>() as u64,
+                kind: self.kind,
+                marks: 0,
+            }
+        };
+        Ok((0..self.tiles()).rev().map(tile).collect())
     }
 
     /// Sorts it, equal keys in the order of the input, to these keys and values.
@@ -233,7 +307,7 @@ impl Half {
     }
 
     /// The same in working space: something to merge, with room to say which keys are shadows.
-    fn order(&self, cuda: &Cuda, work: &mut Work, shadows: bool) -> Result<Source, Error> {
+    fn order(&self, cuda: &Cuda, work: &mut Work, shadows: Address) -> Result<Source, Error> {
         let (keys, values) = match self.is_ours {
             true => (self.keys, self.values),
             false => (work.room(self.key_bytes()), work.room(self.value_bytes())),
@@ -242,7 +316,6 @@ impl Half {
         let out = Output { head, keys, values, ..Output::default() };
         self.order_into(cuda, work, &out)?;
         let Output { keys, values, head, .. } = out;
-        let shadows = if shadows { work.room(self.len) } else { 0 };
         let (values, numbers) = match self.kind {
             Kind::Mixed => (self.values_by_number, values),
             _ => (values, 0),
@@ -253,6 +326,7 @@ impl Half {
 
 /// Working space of all steps but the sort's own, in one buffer; what must be zero is zeroed in one go.
 struct Work {
+    steps: Steps,
     buffer: Buffer,
     zeros: std::ops::Range<u64>,
     room: std::ops::Range<u64>,
@@ -267,21 +341,24 @@ impl Work {
         entries: u64,
     ) -> Result<Self, Error> {
         let (mut zeros, mut room) = (0, 0);
+        let mut sources = carried;
         for half in batch {
+            let parts = if steps.tiles { half.tiles() } else { 1 };
+            sources += parts as usize;
             let pairs = aligned(half.key_bytes()) + aligned(half.value_bytes());
-            zeros += aligned(half.order_scratch());
-            room += if steps.merge { aligned(size_of::<Head>() as u64) + pairs } else { 0 };
+            let lengths = aligned(parts * size_of::<Head>() as u64);
+            zeros += if steps.tiles { 0 } else { aligned(half.order_scratch()) };
+            room += if steps.merge { lengths + pairs } else { 0 };
             room += if steps.shadows { aligned(half.len) } else { 0 };
         }
         if steps.merge {
-            let sources = (batch.len() + carried) as i32;
-            let (merge_zeros, cuts) = merge_scratch(cuda, sources, entries);
+            let (merge_zeros, cuts) = merge_scratch(cuda, sources as i32, entries);
             zeros += aligned(merge_zeros);
             room += aligned(cuts);
         }
         let buffer = Buffer::counted(zeros + room, &cuda.family.budget, &cuda.stream)?;
         buffer.zero(0, zeros)?;
-        Ok(Work { buffer, zeros: 0..zeros, room: zeros..zeros + room })
+        Ok(Work { steps: *steps, buffer, zeros: 0..zeros, room: zeros..zeros + room })
     }
 
     /// So many bytes of zeros.
@@ -303,6 +380,12 @@ fn take(buffer: &Buffer, left: &mut std::ops::Range<u64>, bytes: u64) -> Address
     address
 }
 
+/// How many updates a tile of a short batch has.
+fn tile_len() -> u64 {
+    // SAFETY: no pointers.
+    unsafe { ffi::gpulsm_sorted_tile() }
+}
+
 /// Where the next part of a buffer can begin.
 fn aligned(bytes: u64) -> u64 {
     bytes.next_multiple_of(256)
@@ -320,16 +403,29 @@ fn merge(
     bound: u64,
     out: &Output,
 ) -> Result<(), Error> {
-    let mut sources = Vec::with_capacity(batch.len() + carried.len());
-    let mut updates = [0; 2];
-    for (half, updates) in batch.iter().zip(&mut updates) {
-        sources.push(half.order(cuda, work, older.count > 0)?);
-        *updates = half.len;
+    let steps = work.steps;
+    let mut sources = Vec::with_capacity(MAX_SOURCES);
+    let mut asked = [Asked::default(); 2];
+    for (half, asked) in batch.iter().zip(&mut asked) {
+        let shadows = if steps.shadows { work.room(half.len) } else { 0 };
+        let (keys, len) = if steps.tiles {
+            let tiles = half.sort_tiles(cuda, work, shadows)?;
+            let oldest = tiles.last().expect("a batch has a tile").keys;
+            sources.extend(tiles);
+            (oldest, 0)
+        } else {
+            let ordered = half.order(cuda, work, shadows)?;
+            sources.push(ordered);
+            (ordered.keys, ordered.len)
+        };
+        if steps.shadows {
+            *asked = Asked { keys, len, bound: half.len, shadows };
+        }
     }
     sources.extend(carried.iter().map(Run::source));
     let sources = Sources::new(&sources);
     let (zeros, cuts) = merge_scratch(cuda, sources.count, bound);
-    // SAFETY: the sources have at most `bound` entries, the first ones at most `updates`; they and the
+    // SAFETY: the sources have at most `bound` entries, and those asked about are among them; they and the
     // older runs are alive, and written before what this stream does now; the output has room for what
     // can come of them; there are as many zeros, and as much room for cuts, as are asked for.
     check("merging runs", unsafe {
@@ -338,7 +434,7 @@ fn merge(
             cuda.value_width,
             &sources,
             bound,
-            &updates,
+            &asked,
             older,
             work.zeros(zeros),
             work.room(cuts),

@@ -119,6 +119,16 @@ pub(crate) struct Source {
     pub kind: Kind,
 }
 
+/// Keys of which it is asked whether they are live in older runs; see `kernels/shadows.cuh`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Asked {
+    pub keys: Address,
+    pub len: Address,
+    pub bound: u64,
+    pub shadows: Address,
+}
+
 /// Newest first.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -187,6 +197,19 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
+    pub(crate) fn gpulsm_sorted_tile() -> u64;
+    pub(crate) fn gpulsm_sort_tiles(
+        key_width: c_int,
+        value_width: c_int,
+        keys: Address,
+        values: Address,
+        len: u64,
+        out_keys: Address,
+        out_values: Address,
+        lens: Address,
+        stream: CUstream,
+    ) -> c_int;
+
     pub(crate) fn gpulsm_append(
         key_width: c_int,
         value_width: c_int,
@@ -237,7 +260,7 @@ unsafe extern "C" {
         value_width: c_int,
         sources: *const Sources,
         bound: u64,
-        updates: *const [u64; 2],
+        asked: *const [Asked; 2],
         older: *const View,
         zeros: Address,
         cuts: Address,
