@@ -16,7 +16,10 @@ struct Tiles {
     uint4* marks;
     uint64_t marks_len;
 
-    unsigned blocks() const { return blocks_for(count + 1, WARPS); }
+    /// How many threads search for a cut, all over the same: a block's, if there are few cuts.
+    int group() const { return count < FEW_CUTS ? THREADS : 32; }
+
+    unsigned blocks() const { return blocks_for(count + 1, THREADS / group()); }
 };
 
 /// The halves of a batch, or all of it.
@@ -26,7 +29,7 @@ struct Halves {
     unsigned blocks[2];
 };
 
-template <int LANES, class Key>
+template <int LANES, int GROUP, class Key>
 __global__ void __launch_bounds__(THREADS)
 prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, Tiles tiles, unsigned cutting,
                const __grid_constant__ Halves<Key> halves, const __grid_constant__ View<Key, Nothing> older) {
@@ -37,10 +40,10 @@ prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, Tiles tile
     }
     uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, all = cutting * THREADS;
     for (uint64_t i = first; i < tiles.marks_len; i += all) tiles.marks[i] = make_uint4(0, 0, 0, 0);
-    __shared__ Windows windows[WARPS];
-    uint64_t tile = first / 32;
+    __shared__ Windows windows[THREADS / GROUP];
+    uint64_t tile = first / GROUP;
     if (tile > tiles.count) return;
-    cut(sources, tile * tiles.step, windows[threadIdx.x / 32], tiles.cuts + tile * sources.count);
+    cut<GROUP>(sources, tile * tiles.step, windows[threadIdx.x / GROUP], tiles.cuts + tile * sources.count);
 }
 
 /// Prepares a merge; of the batch's keys it is asked which are shadows, where there are any to ask.
@@ -51,7 +54,8 @@ int prepare(const Sources<Key, Nothing>& sources, const Tiles& tiles, const Shad
         Halves<Key> halves = {{asked[0], asked[1]}, {}};
         for (int half = 0; half < 2; half++) halves.blocks[half] = blocks_for(asked[half].bound * lanes, THREADS);
         unsigned blocks = tiles.blocks() + halves.blocks[0] + halves.blocks[1];
-        prepare_kernel<lanes><<<blocks, THREADS, 0, stream>>>(sources, tiles, tiles.blocks(), halves, older);
+        auto kernel = tiles.group() == 32 ? prepare_kernel<lanes, 32, Key> : prepare_kernel<lanes, THREADS, Key>;
+        kernel<<<blocks, THREADS, 0, stream>>>(sources, tiles, tiles.blocks(), halves, older);
         return cudaGetLastError();
     });
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../include/gpulsm/queries.cuh"
-#include "tuning.cuh"
+#include "lanes.cuh"
 
 namespace gpulsm {
 
@@ -55,22 +55,8 @@ __device__ void find_shadows(const Shadows<Key>& batch, const View<Key, Nothing>
             worth += is_live(run.marks, position) - is_shadow(run.marks, position);
         }
     }
-    for (int step = LANES / 2; step > 0; step /= 2) worth += __shfl_xor_sync(~0u, worth, step);
+    worth = add_up_lanes<LANES>(worth);
     if (here && thread % LANES == 0) batch.bytes[index] = static_cast<uint8_t>(worth);
-}
-
-/// Calls `body` with how many threads a key gets, as a constant: as many as there are older runs, as
-/// long as all can run at once.
-template <class Body>
-int with_lanes(uint64_t keys, uint64_t runs, Body body) {
-    uint64_t lanes = 1;
-    while (lanes < runs && lanes < 8 && keys * lanes < SHADOW_THREADS) lanes *= 2;
-    switch (lanes) {
-        case 1: return body(std::integral_constant<int, 1>());
-        case 2: return body(std::integral_constant<int, 2>());
-        case 4: return body(std::integral_constant<int, 4>());
-        default: return body(std::integral_constant<int, 8>());
-    }
 }
 
 }  // namespace gpulsm

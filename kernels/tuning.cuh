@@ -27,11 +27,14 @@ constexpr int FENCE_ITEMS = 8;
 /// not be exact then, and are found sooner. At least as many as there can be sources.
 constexpr int SLACK = 128;
 
+/// Up to so many tiles, a block searches for each cut; of more, a warp.
+constexpr int FEW_CUTS = 1024;
+
 /// Threads that search one source of a merge for a cut.
 constexpr int CUT_LANES = 8;
 
-/// While fewer threads than this look for shadows, each key gets more of them.
-constexpr int SHADOW_THREADS = 1 << 18;
+/// While fewer threads than this look for keys in several runs, each key gets more of them.
+constexpr int LANE_THREADS = 1 << 18;
 
 /// Answers to ranges are written in pieces of this many pairs: by a few threads each over one run,
 /// by one thread each over several.

@@ -78,16 +78,19 @@ __device__ __forceinline__ uint64_t rank_up_to(const View<Key, Value>& view, typ
     return key == HIGHEST<Key> ? len(view) : rank(view, static_cast<Key>(key + 1));
 }
 
+/// The sum of (live - shadow) over a run's entries with lo <= key <= hi.
+template <class Key, class Value>
+__device__ __forceinline__ int64_t sum_between(const Run<Key, Value>& run, Key lo, Key hi) {
+    if (lo > hi) return 0;
+    uint64_t start = lower_bound(run, lo), end = upper_bound(run, hi);
+    return start < end ? sum_before(run.marks, end) - sum_before(run.marks, start) : 0;
+}
+
 /// How many keys k there are with lo <= k <= hi: two searches per run, whatever the width.
 template <class Key, class Value>
 __device__ __forceinline__ uint64_t count(const View<Key, Value>& view, typename Same<Key>::Type lo, typename Same<Key>::Type hi) {
-    if (lo > hi) return 0;
     int64_t sum = 0;
-    for (int index = 0; index < view.count; index++) {
-        const Run<Key, Value>& run = view.runs[index];
-        uint64_t start = lower_bound(run, lo), end = upper_bound(run, hi);
-        if (start < end) sum += sum_before(run.marks, end) - sum_before(run.marks, start);
-    }
+    for (int run = 0; run < view.count; run++) sum += sum_between(view.runs[run], lo, hi);
     return sum;
 }
 
