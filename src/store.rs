@@ -70,7 +70,7 @@ impl<E: Engine> Held<E> {
 impl<E: Engine> Clone for Store<E> {
     fn clone(&self) -> Self {
         // One takes in for all what waits. If it can't, each will have to try again.
-        self.settle().ok();
+        self.settled().ok();
         Store {
             engine: self.engine.clone(),
             policy: self.policy,

@@ -14,8 +14,12 @@ use super::run::{Marks, Run, Unwritten};
 use crate::batch::Order;
 use crate::error::Error;
 
-/// Batches up to this length are sorted in tiles.
+/// Batches up to this length are sorted in tiles…
 const SHORT: u64 = 1 << 16;
+
+/// …if no more entries than this are merged: every one of them is compared more often, the more tiles
+/// there are.
+const FEW_MERGED: u64 = 1 << 20;
 
 /// A batch whose keys and values are on the GPU.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +77,7 @@ pub(crate) fn absorb(
         [half] => half.is_short() && half.tiles() as usize + carried.len() <= MAX_SOURCES,
         _ => false,
     };
+    let is_short = is_short && entries <= FEW_MERGED;
     let sort = updates.order == Order::Any;
     let tiles = sort && is_short;
     let steps = Steps {
