@@ -1,13 +1,15 @@
 //! Streams of calls: all in one clock, and nobody waits in between. What waits in the dictionary at the
 //! end is taken in inside the clock too.
 
+use std::ops::Range;
+
 use gpulsm::Dictionary;
 
 use super::lab::{Case, Lab, same};
 use super::numbers::{Number, Numbers};
 use super::row;
 use super::scale::Scale;
-use super::site::{Ends, Outcome, Site};
+use super::site::{Ends, Outcome, Pairs, Site};
 use super::updates::{Growing, batch};
 use crate::results::Point;
 
@@ -77,19 +79,7 @@ fn inserted<S: Site<K, V>, K: Number, V: Number>(
     lab: &Lab<S, K, V>,
     stream: &Stream,
 ) -> Outcome<Vec<f64>> {
-    let len = 1 << stream.n;
-    let pairs = lab.pairs(len)?;
-    let (samples, _) = lab.repeat_anew(
-        || lab.site.dictionary(stream.size()),
-        |dictionary| {
-            for r in 1..=len / stream.size() {
-                lab.site.insert(dictionary, &pairs, batch(r, stream.size()))?;
-            }
-            Ok(dictionary.settle()?)
-        },
-        |dictionary| Growing::<S, K, V>::check(dictionary, lab, len),
-    )?;
-    Ok(samples)
+    growing(lab, stream, S::insert)
 }
 
 /// Batches of inserts, each taken in before the next comes.
@@ -97,13 +87,24 @@ fn each_alone<S: Site<K, V>, K: Number, V: Number>(
     lab: &Lab<S, K, V>,
     stream: &Stream,
 ) -> Outcome<Vec<f64>> {
+    growing(lab, stream, S::take_in)
+}
+
+/// Puts in batches, one by one, until there are 2^n pairs.
+fn growing<S: Site<K, V>, K: Number, V: Number>(
+    lab: &Lab<S, K, V>,
+    stream: &Stream,
+    put: impl Fn(&S, &mut Dictionary<K, V>, &Pairs<S, K, V>, Range<usize>) -> Outcome<()>,
+) -> Outcome<Vec<f64>> {
     let len = 1 << stream.n;
     let pairs = lab.pairs(len)?;
     let (samples, _) = lab.repeat_anew(
         || lab.site.dictionary(stream.size()),
         |dictionary| {
-            let mut batches = 1..=len / stream.size();
-            batches.try_for_each(|r| lab.site.take_in(dictionary, &pairs, batch(r, stream.size())))
+            for r in 1..=len / stream.size() {
+                put(&lab.site, dictionary, &pairs, batch(r, stream.size()))?;
+            }
+            Ok(dictionary.settle()?)
         },
         |dictionary| Growing::<S, K, V>::check(dictionary, lab, len),
     )?;
