@@ -1,4 +1,4 @@
-// Marks of a batch that went straight into a run: its entries are all live, and stay where they are.
+// Marks of a run that lacks them: its entries are all live, and stay where they are.
 #include "dispatch.cuh"
 #include "emit.cuh"
 

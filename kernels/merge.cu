@@ -66,20 +66,22 @@ __device__ __forceinline__ uint32_t merge_path(const Key* a, uint32_t a_len, con
 /// few places each; the plan of the merge leaves enough of them.
 template <int PER_THREAD, class Key, class Value>
 __device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int count, int width) {
-    unsigned thread = threadIdx.x, threads = 0;
+    unsigned thread = threadIdx.x;
     uint32_t start, middle, stop;
+    bool is_busy = false;
     for (int pair = 0; pair + width < count; pair += 2 * width) {
         start = tile.offset[pair];
         middle = tile.offset[pair + width];
         stop = tile.offset[min(pair + 2 * width, count)];
-        threads = (stop - start + PER_THREAD - 1) / PER_THREAD;
-        if (thread < threads) break;
+        unsigned threads = (stop - start + PER_THREAD - 1) / PER_THREAD;
+        is_busy = thread < threads;
+        if (is_busy) break;
         thread -= threads;
     }
     uint32_t place = 0, many = 0;
     Key keys[PER_THREAD];
     Item items[PER_THREAD];
-    if (thread < threads) {
+    if (is_busy) {
         uint32_t diagonal = thread * PER_THREAD;
         uint32_t firsts = merge_path(tile.keys + start, middle - start, tile.keys + middle, stop - middle, diagonal);
         uint32_t a = start + firsts, b = middle + (diagonal - firsts);

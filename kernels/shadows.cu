@@ -1,4 +1,4 @@
-// The shadows of a batch that nothing is merged with.
+// The shadows of a run that lacks its marks.
 #include "shadows.cuh"
 #include "dispatch.cuh"
 

@@ -5,7 +5,7 @@
 
 namespace gpulsm {
 
-/// Runs, and the two halves of a batch.
+/// Runs, and the two halves of a batch; or fewer runs, and the tiles of a short batch.
 constexpr int MAX_SOURCES = MAX_RUNS + 2;
 
 /// Added to the number that an update has in its batch, if it is a delete.
@@ -18,8 +18,8 @@ template <class Key, class Value>
 struct Source {
     const Key* keys;
     const Value* values;      // in step with keys; a mixed batch's in the order of numbers
-    const Sector* marks;      // a run's; null where every entry is new
-    uint8_t* shadows;         // a batch's, a byte each; null where nothing is older
+    const Sector* marks;      // a run's; null where every entry is new, or nobody asks for shadows
+    uint8_t* shadows;         // a batch's, a byte each; null where nobody asks for them
     const uint32_t* numbers;  // a mixed batch's, of its updates
     const uint64_t* len;
     Kind kind;

@@ -27,7 +27,7 @@ constexpr int FENCE_ITEMS = 8;
 /// not be exact then, and are found sooner. At least as many as there can be sources.
 constexpr int SLACK = 128;
 
-/// Up to so many tiles, a block searches for each cut; of more, a warp.
+/// Of fewer tiles than this, a block searches for each cut; of more, a warp.
 constexpr int FEW_CUTS = 1024;
 
 /// Threads that search one source of a merge for a cut.

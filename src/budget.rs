@@ -39,9 +39,14 @@ impl Budget {
         self.limit.is_none_or(|limit| self.used() <= limit / 2)
     }
 
-    /// Whether most is free: what waits can still be taken in.
-    pub fn is_vacant(&self) -> bool {
-        self.limit.is_none_or(|limit| self.used() <= limit / 4)
+    /// Whether so many bytes of updates can wait, and be taken in later: that takes several times as
+    /// much for a while, beside all that is merged with them.
+    pub fn is_vacant_for(&self, bytes: u64) -> bool {
+        let vacant = |limit: u64| {
+            let used = self.used();
+            used <= limit / 4 && bytes.saturating_mul(8) <= limit - used
+        };
+        self.limit.is_none_or(vacant)
     }
 
     /// Counts `bytes` as used, or says how much was wanted and how much is free.

@@ -117,8 +117,8 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
     /// How many entries the run has at most, as far as the host knows now.
     fn bound(&self, run: &Self::Run) -> usize;
 
-    /// Sorts the batch, finds which of its keys the older runs hold, and merges it with the
-    /// carried runs into one run. `carried` and then `older` are all runs there are, newest first;
+    /// Sorts the batch, finds which of its keys the older runs hold (or leaves that for when it is
+    /// needed), and merges it with the carried runs into one run. `carried` and then `older` are all runs there are, newest first;
     /// with nothing older, the output is the oldest run and holds no tombstone.
     ///
     /// With no updates and every run carried, this is a cleanup. `None` where nothing is left.
@@ -140,8 +140,8 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error>;
 
-    /// Whether there is memory for batches to wait in, and to take them in later.
-    fn is_roomy(&self) -> bool;
+    /// Whether there is memory for so many updates to wait in, and to take them in later.
+    fn is_roomy_for(&self, waiting: usize) -> bool;
 
     /// How many keys are live in all.
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error>;

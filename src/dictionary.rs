@@ -134,7 +134,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     }
 
     /// The dictionary as it is now, frozen: it can be read from other threads while this one goes
-    /// on taking updates. Costs next to nothing.
+    /// on taking updates. Costs next to nothing, once what waits is taken in.
     pub fn snapshot(&self) -> Snapshot<K, V> {
         self.now.clone()
     }

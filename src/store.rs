@@ -45,6 +45,9 @@ pub(crate) struct Store<E: Engine> {
     held: Mutex<Held<E>>,
     /// Whether anything was asked since the last batch.
     asked: AtomicBool,
+    /// Levels that somebody has the addresses of for as long as this lives.
+    #[cfg(feature = "cuda")]
+    pinned: Mutex<Vec<Arc<Levels<E::Run>>>>,
 }
 
 struct Held<E: Engine> {
@@ -77,6 +80,8 @@ impl<E: Engine> Clone for Store<E> {
             batch_size: self.batch_size,
             held: Mutex::new(self.held().clone()),
             asked: AtomicBool::new(true),
+            #[cfg(feature = "cuda")]
+            pinned: Mutex::default(),
         }
     }
 }
@@ -141,8 +146,24 @@ impl<E: Engine> Incoming<E> for Updates<'_, E::Key> {
 
 impl<E: Engine> Store<E> {
     pub fn new(engine: E, batch_size: usize, policy: CleanupPolicy) -> Self {
-        let held = Mutex::new(Held::new(Levels::new(batch_size)));
-        Store { engine, policy, batch_size, held, asked: AtomicBool::new(true) }
+        Store {
+            engine,
+            policy,
+            batch_size,
+            held: Mutex::new(Held::new(Levels::new(batch_size))),
+            asked: AtomicBool::new(true),
+            #[cfg(feature = "cuda")]
+            pinned: Mutex::default(),
+        }
+    }
+
+    /// Keeps these levels for as long as this lives.
+    #[cfg(feature = "cuda")]
+    pub fn pin(&self, levels: Arc<Levels<E::Run>>) {
+        let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        if !pinned.iter().any(|other| Arc::ptr_eq(other, &levels)) {
+            pinned.push(levels);
+        }
     }
 
     fn held(&self) -> MutexGuard<'_, Held<E>> {
@@ -156,22 +177,15 @@ impl<E: Engine> Store<E> {
     /// Every level, with nothing left that waits: what to ask.
     pub fn settled(&self) -> Result<Arc<Levels<E::Run>>, Error> {
         self.asked.store(true, Ordering::Relaxed);
-        let levels = self.settle()?;
-        Ok(self.compacted(levels))
+        self.settle()
     }
 
-    /// The levels with every run in no more memory than it needs.
-    fn compacted(&self, levels: Arc<Levels<E::Run>>) -> Arc<Levels<E::Run>> {
-        let mut compacted = Levels::clone(&levels);
-        if !compacted.replace(|run| self.engine.compacted(run)) {
-            return levels;
+    /// Puts every run into no more memory than it needs.
+    fn compact(&mut self) {
+        let mut levels = Levels::clone(&self.held_mut().levels);
+        if levels.replace(|run| self.engine.compacted(run)) {
+            self.held_mut().levels = Arc::new(levels);
         }
-        let compacted = Arc::new(compacted);
-        let mut held = self.held();
-        if Arc::ptr_eq(&held.levels, &levels) {
-            held.levels = compacted.clone();
-        }
-        compacted
     }
 
     /// Takes in what waits. Answers stay the same, also after an error.
@@ -184,16 +198,16 @@ impl<E: Engine> Store<E> {
         // all take in the same; the first is kept.)
         let mut settled = Levels::clone(&levels);
         drop(levels);
-        let waiting = log.len();
-        self.install(&mut settled, waiting, |carried, older| {
+        let installed = self.install(&mut settled, log.len(), |carried, older| {
             self.engine.absorb_log(&log, carried, older)
-        })?;
+        });
         let mut held = self.held();
         if held.log.as_ref().is_some_and(|waiting| Arc::ptr_eq(waiting, &log)) {
+            installed?;
             *held = Held {
                 levels: Arc::new(settled),
                 log: None,
-                uncounted: held.uncounted.saturating_add(waiting),
+                uncounted: held.uncounted.saturating_add(log.len()),
             };
         }
         drop(held);
@@ -210,25 +224,29 @@ impl<E: Engine> Store<E> {
     fn tidied(&self, count: Count) -> Arc<Levels<E::Run>> {
         let Held { levels, uncounted, .. } = self.held().clone();
         if self.policy == CleanupPolicy::Manual {
-            return self.compacted(levels);
+            return levels;
         }
         // Counting may have to wait for the device, so nobody does after every batch. It takes no longer
         // than taking in what came since did.
         let usual = self.batch_size.saturating_mul(BATCHES_WAITING) as u64;
         let is_due = uncounted as u64 >= usual.max(self.entries(&levels) / 2);
         let must = count == Count::Now || is_due;
-        if must {
-            self.held().uncounted = 0;
-        }
-        if !self.is_too_stale(&levels, must).unwrap_or(false) {
-            return self.compacted(levels);
-        }
+        let clean = match self.is_too_stale(&levels, must) {
+            Ok(true) => self.cleaned(&levels).map(Some),
+            Ok(false) => Ok(None),
+            Err(error) => Err(error),
+        };
         // What came is in: for want of memory its stale entries stay a while longer.
-        let Ok(clean) = self.cleaned(&levels) else {
+        let Ok(clean) = clean else {
             return levels;
         };
         let mut held = self.held();
-        if Arc::ptr_eq(&held.levels, &levels) {
+        if must {
+            held.uncounted = 0;
+        }
+        if let Some(clean) = clean
+            && Arc::ptr_eq(&held.levels, &levels)
+        {
             held.levels = Arc::new(clean);
         }
         held.levels.clone()
@@ -243,6 +261,7 @@ impl<E: Engine> Store<E> {
         if batch.len() == 0 {
             return Ok(());
         }
+        self.compact();
         let asked = std::mem::replace(self.asked.get_mut(), false);
         if self.let_wait(batch, asked)? {
             return Ok(());
@@ -263,15 +282,16 @@ impl<E: Engine> Store<E> {
     fn let_wait(&mut self, batch: &impl Incoming<E>, asked: bool) -> Result<bool, Error> {
         let most = self.most_waiting();
         let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if (asked && held.log.is_none())
+        let waiting = held.log.as_ref().map_or(0, |log| log.len());
+        if (asked && waiting == 0)
             || batch.len() > most / 2
             || batch.order() == Order::Sorted
-            || !self.engine.is_roomy()
+            || !self.engine.is_roomy_for(waiting + batch.len())
         {
             return Ok(false);
         }
         let fits = held.log.as_ref().is_none_or(|log| {
-            log.len() + batch.len() <= most && log.accepts(batch.inserts(), batch.deletes())
+            waiting + batch.len() <= most && log.accepts(batch.inserts(), batch.deletes())
         });
         // What a clone waits with too must stay as it is.
         if !fits || held.log.as_mut().is_some_and(|log| Arc::get_mut(log).is_none()) {

@@ -100,8 +100,9 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         absorb::absorb(&self.cpu, &log.updates(), carried, older)
     }
 
-    fn is_roomy(&self) -> bool {
-        self.cpu.memory.budget().is_vacant()
+    fn is_roomy_for(&self, waiting: usize) -> bool {
+        let bytes = waiting * (size_of::<B>() + size_of::<V>());
+        self.cpu.memory.budget().is_vacant_for(bytes as u64)
     }
 
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error> {

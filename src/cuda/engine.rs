@@ -190,8 +190,10 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         absorb::absorb(&self.cuda, &log.updates(), carried, older)
     }
 
-    fn is_roomy(&self) -> bool {
-        self.cuda.family.budget.is_vacant()
+    fn is_roomy_for(&self, waiting: usize) -> bool {
+        let Cuda { key_width, value_width, .. } = self.cuda;
+        let bytes = waiting as u64 * (key_width + value_width) as u64;
+        self.cuda.family.budget.is_vacant_for(bytes)
     }
 
     fn len(&self, runs: &[Run]) -> Result<u64, Error> {
@@ -238,12 +240,10 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn compacted(&self, run: &Run) -> Option<Run> {
-        let is_safe = run.is_wasteful(&self.cuda) && !run.is_foreign_to(&self.cuda.stream);
-        // Without memory for it, all stays as it is.
-        if is_safe && self.cuda.stream.is_capturing() == Ok(false) {
-            return run.compacted(&self.cuda).ok();
+        if run.is_foreign_to(&self.cuda.stream) || self.cuda.stream.is_capturing() != Ok(false) {
+            return None;
         }
-        None
+        run.compacted(&self.cuda).ok().flatten() // Without memory for it, all stays as it is.
     }
 
     fn bytes_shared(&self) -> u64 {

@@ -37,6 +37,8 @@ struct Part {
     values: Address,
     len: u64,
     deletes: bool,
+    /// Whether it becomes part of a log that has both kinds.
+    is_mixed: bool,
 }
 
 impl Log {
@@ -64,14 +66,14 @@ impl Log {
         reserve(|log| &mut log.numbers, was_mixed, is_mixed, size_of::<u32>() as u64)?;
         if is_mixed && !was_mixed {
             // Those that were there are of one kind, and get their numbers now.
-            let there = Part { keys: 0, values: 0, len, deletes: self.deletes > 0 };
+            let there = Part { keys: 0, values: 0, len, deletes: self.deletes > 0, is_mixed };
             self.put(cuda, 0, &there)?;
         }
-        let Updates { keys, values, .. } = *updates;
-        self.put(cuda, len, &Part { keys, values, len: updates.inserts, deletes: false })?;
+        let Updates { keys, values, inserts: came, .. } = *updates;
+        self.put(cuda, len, &Part { keys, values, len: came, deletes: false, is_mixed })?;
         let keys = updates.delete_keys;
-        let doomed = Part { keys, values: 0, len: updates.deletes, deletes: true };
-        self.put(cuda, len + updates.inserts, &doomed)?;
+        let doomed = Part { keys, values: 0, len: updates.deletes, deletes: true, is_mixed };
+        self.put(cuda, len + came, &doomed)?;
         (self.inserts, self.deletes) = (inserts, deletes);
         Ok(())
     }
@@ -96,7 +98,7 @@ impl Log {
                 part.len,
                 at(&self.keys, cuda.key_width as u64),
                 at(&self.values, cuda.value_width as u64),
-                at(&self.numbers, size_of::<u32>() as u64),
+                if part.is_mixed { at(&self.numbers, size_of::<u32>() as u64) } else { 0 },
                 first,
                 i32::from(part.deletes),
                 cuda.stream.raw(),

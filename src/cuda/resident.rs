@@ -31,6 +31,9 @@ pub trait CudaStore<B: OrderedKey> {
     /// Every level, with nothing left that waits.
     fn settled(&self) -> Result<Arc<Levels<Run>>, Error>;
 
+    /// Keeps these runs for as long as the store lives: a graph has their addresses.
+    fn pin(&self, levels: Arc<Levels<Run>>);
+
     /// Takes in one batch that is on the GPU, whole or not at all.
     fn take_in_resident(&mut self, updates: &Updates) -> Result<(), Error>;
 
@@ -47,14 +50,18 @@ impl<B: OrderedKey> CudaStore<B> for Store<CudaEngine<B>> {
         self.settled()
     }
 
+    fn pin(&self, levels: Arc<Levels<Run>>) {
+        self.pin(levels);
+    }
+
     fn take_in_resident(&mut self, updates: &Updates) -> Result<(), Error> {
         self.take_in(updates)
     }
 
     fn on_stream(&self, stream: &Stream) -> Result<Box<dyn AnyStore<B>>, Error> {
         // What waits, and what is still to be found out, does so on this stream.
-        resolve::resolve(&self.engine.cuda, self.settled()?.runs())?;
         let mut store = self.clone();
+        resolve::resolve(&self.engine.cuda, store.settled()?.runs())?;
         store.engine.cuda.stream = stream.clone();
         Ok(Box::new(store))
     }
@@ -90,8 +97,9 @@ impl<B: OrderedKey> Incoming<CudaEngine<B>> for Updates {
 /// Queries on data in the GPU's memory, made by [`Snapshot::resident`](crate::Snapshot::resident).
 ///
 /// Calls are put on the dictionary's stream and return at once. The first elements of an output are
-/// written if it is longer than needed. They can be captured into a CUDA graph; the snapshot they
-/// were asked of must then live for as long as the graph is used.
+/// written if it is longer than needed. They can be captured into a CUDA graph, if no batch waits to be
+/// taken in ([`settle`](crate::Snapshot::settle) before); the snapshot they were asked of must then live for
+/// as long as the graph is used.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), gpulsm::Error> {
@@ -290,7 +298,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         resolve::resolve(self.store.cuda(), levels.runs())?;
         let reading = self.store.cuda().read(levels.runs().iter())?;
         let raw = Box::new(ffi::View::new(levels.runs().iter().map(Run::view)));
-        Ok(View { raw, _reading: reading, types: PhantomData })
+        Ok(View { raw, _reading: reading, _levels: levels, types: PhantomData })
     }
 
     fn ask(
@@ -308,6 +316,9 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let reading = cuda.read(levels.runs().iter())?;
         query(cuda, &ffi::View::new(levels.runs().iter().map(Run::view)))?;
         reading.end()?;
+        if cuda.stream.is_capturing()? {
+            self.store.pin(levels);
+        }
         lent.end()
     }
 }
@@ -390,6 +401,7 @@ impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
 pub struct View<'a, K, V> {
     raw: Box<ffi::View>,
     _reading: Reading<'a>,
+    _levels: Arc<Levels<Run>>,
     types: PhantomData<(K, V)>,
 }
 

@@ -31,16 +31,16 @@ pub(crate) fn resolve(cuda: &Cuda, runs: &[Run]) -> Result<(), Error> {
 /// Marks a run whose entries are all live.
 fn find(cuda: &Cuda, run: &Run, older: &[Run]) -> Result<Found, Error> {
     let _entered = cuda.gpu().enter()?;
-    let reading = cuda.read(older.iter())?;
+    let reading = cuda.read(std::iter::once(run).chain(older))?;
     let (bound, view) = (run.bound(), run.view());
     let sectors = sectors_for(bound);
     let marks_bytes = sectors * size_of::<ffi::Sector>() as u64;
     let marks = Buffer::counted(marks_bytes, &cuda.family.budget, &cuda.stream)?;
-    let figures = cuda.gpu().take_figures()?;
     // SAFETY: no pointers.
     let zeros = unsafe { ffi::gpulsm_mark_scratch(bound) };
     let work = Buffer::counted(zeros + bound, &cuda.family.budget, &cuda.stream)?;
     work.zero(0, zeros)?;
+    let figures = cuda.gpu().take_figures()?;
     let bytes = work.address() + zeros;
     let older = View::new(older.iter().map(Run::view));
     // SAFETY: the run has at most `bound` keys, and there is a byte for each; the older runs are alive,

@@ -256,32 +256,25 @@ impl Run {
         self.0.home != *stream
     }
 
-    /// What the run needs, if the host knows it by now.
-    fn needed(&self, cuda: &Cuda) -> Option<(Head, Marks, Layout)> {
-        let head = self.figures().get()?;
-        let marks = if self.0.found.get().is_some() { Marks::Within } else { self.0.marks };
+    /// A copy of the run in as much memory as it needs, if it has far more, as far as the host knows now.
+    pub(crate) fn compacted(&self, cuda: &Cuda) -> Result<Option<Run>, Error> {
+        // Others may be finding out its marks: they are looked for once.
+        let found = self.0.found.get();
+        let Some(head) = found.map_or(&self.0.figures, |found| &found.figures).get() else {
+            return Ok(None);
+        };
+        let marks = if found.is_some() { Marks::Within } else { self.0.marks };
         let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
-        let layout = Layout::new(head.len, key_width, value_width, marks == Marks::Within);
-        Some((head, marks, layout))
-    }
-
-    /// Whether the run has far more memory than it needs, as far as the host knows now.
-    pub(crate) fn is_wasteful(&self, cuda: &Cuda) -> bool {
-        let taken = self.0.layout.end + self.0.found.get().map_or(0, |found| found.marks.bytes());
-        self.needed(cuda).is_some_and(|(head, _, layout)| {
-            head.len > 0 && layout.end + WASTE.max(taken / WASTED_PART) <= taken
-        })
-    }
-
-    /// A copy of the run, which is wasteful, in as much memory as it needs.
-    pub(crate) fn compacted(&self, cuda: &Cuda) -> Result<Run, Error> {
-        let (head, marks, _) = self.needed(cuda).expect("it is known to be wasteful");
+        let needed = Layout::new(head.len, key_width, value_width, marks == Marks::Within);
+        let taken = self.0.layout.end + found.map_or(0, |found| found.marks.bytes());
+        if head.len == 0 || needed.end + WASTE.max(taken / WASTED_PART) > taken {
+            return Ok(None);
+        }
         let _entered = cuda.gpu().enter()?;
         let compact = Unwritten::new(cuda, head.len, marks)?;
         compact.figures.set(head);
         let (from, to) = (self.view(), compact.layout);
         let nodes = head.len.div_ceil(NODE);
-        let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
         let marks_bytes = compact.layout.sectors().min(sectors_for(head.len));
         for (offset, from, bytes) in [
             (0, from.head, size_of::<Head>() as u64),
@@ -293,7 +286,7 @@ impl Run {
         ] {
             compact.buffer.copy(offset, from, bytes)?;
         }
-        compact.written(cuda, self.least_sum())
+        compact.written(cuda, self.0.least_sum).map(Some)
     }
 
     pub(crate) fn stats(&self) -> Result<RunStats, Error> {

@@ -384,6 +384,46 @@ fn what_a_captured_query_needs_is_found_out_outside_of_the_graph() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
+fn a_graph_keeps_the_runs_that_it_reads() {
+    let stream = Stream::new(device()).unwrap();
+    let mut d =
+        Dictionary::<u32, u32>::builder().stream(&stream).batch_size(1 << 16).build().unwrap();
+    let keys: Vec<u32> = (0..1 << 18).collect();
+    for round in 0..3 {
+        d.insert(&keys, &vec![round; keys.len()]).unwrap();
+    }
+    d.settle().unwrap();
+    let asked = DeviceVec::from_slice(&stream, &keys).unwrap();
+    let mut values = DeviceVec::<u32>::zeroed(&stream, keys.len()).unwrap();
+    let mut found = DeviceVec::<u8>::zeroed(&stream, keys.len()).unwrap();
+    stream.synchronize().unwrap();
+    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+    // SAFETY: the stream is alive, and what is captured outlives the graph.
+    with_context(|| unsafe { result::stream::begin_capture(stream.as_raw().cast(), mode) })
+        .unwrap();
+    let from = d.resident().unwrap();
+    from.lookup((&asked).into(), (&mut values).into(), (&mut found).into()).unwrap();
+    // SAFETY: as above.
+    let graph =
+        with_context(|| unsafe { result::stream::end_capture(stream.as_raw().cast()) }).unwrap();
+    // Whoever asks for this may have it cleaned up; and the memory be used again.
+    assert_eq!(d.stats().unwrap().live, 1 << 18);
+    d.synchronize().unwrap();
+    let others: Vec<_> =
+        (0..4).map(|_| DeviceVec::<u32>::zeroed(&stream, 1 << 20).unwrap()).collect();
+    // SAFETY: as above.
+    unsafe {
+        let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+        let graph = with_context(|| result::graph::instantiate(graph, flags)).unwrap();
+        with_context(|| result::graph::launch(graph, stream.as_raw().cast())).unwrap();
+    }
+    assert!(values.to_vec().unwrap().iter().all(|&value| value == 2));
+    assert!(found.to_vec().unwrap().iter().all(|&found| found == 1));
+    drop(others);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
 fn runs_take_no_more_than_they_need() {
     let mut d =
         Dictionary::<u32, u32>::builder().device(device()).batch_size(1 << 14).build().unwrap();

@@ -147,6 +147,23 @@ each_device! {
         d.validate().unwrap();
     }
 
+    fn what_may_wait_can_be_taken_in(device) {
+        // Limits around what a batch needs when it comes to an almost empty dictionary.
+        for limit in (1..=24).map(|quarter| quarter * 500_000) {
+            let mut d = Dictionary::<u32, u64>::builder()
+                .device(device)
+                .memory_limit(limit)
+                .build()
+                .unwrap();
+            d.set(7, 7).unwrap();
+            let keys: Vec<u32> = (0..100_000).collect();
+            let outcome = d.insert(&keys, &vec![1; keys.len()]);
+            assert_eq!(d.len(), Ok(if outcome.is_ok() { 100_000 } else { 1 }), "{limit} bytes");
+            assert_eq!(d.get(7), Ok(Some(if outcome.is_ok() { 1 } else { 7 })));
+            assert!(outcome.is_ok() || limit < 10_000_000);
+        }
+    }
+
     fn single_updates_are_cheap_while_nothing_is_asked(device) {
         let mut d = Dictionary::<u32, u64>::builder().device(device).build().unwrap();
         let start = std::time::Instant::now();
