@@ -116,6 +116,10 @@ impl Made {
         let b = n - 8;
         let times = (1..=256).map(|r| self.point(r as f64, 1 << b, inserted(b, r))).collect();
         self.add(("insert-time", "gpulsm"), &Self::sizes(b, n), "r", times);
+        for (series, share) in [("gpulsm", 1.0), ("counted", 0.2), ("half-deletes", 0.7)] {
+            let point = self.point(0.0, 1 << n, (1u64 << n) as f64 / 8e9 / share);
+            self.add(("stream", series), &Self::sizes(b, n), "", vec![point]);
+        }
     }
 
     fn growth(&mut self, n: u32) {

@@ -35,6 +35,7 @@ fn a_full_run_has_every_section_and_the_papers_figures() {
     for (place, id) in [
         "insert",
         "insert-time",
+        "stream",
         "effective",
         "partial",
         "build",
