@@ -307,8 +307,8 @@ impl<E: Engine> Store<E> {
     }
 
     /// How many updates may wait.
-    fn most_waiting(&mut self) -> usize {
-        let entries = self.entries(&self.held().levels.clone());
+    fn most_waiting(&self) -> usize {
+        let entries = self.entries(&self.held().levels);
         let usual = self.batch_size.saturating_mul(BATCHES_WAITING);
         usual.max((entries / PART_WAITING) as usize).min(E::MOST_WAITING)
     }

@@ -73,13 +73,13 @@ pub(crate) fn absorb(
     }
     let least_sum = carried.iter().map(Run::least_sum).sum::<i64>() - updates.deletes.cast_signed();
     let mut batch = Half::of(cuda, updates);
-    let is_short = match &batch[..] {
-        [half] => half.is_short() && half.tiles() as usize + carried.len() <= MAX_SOURCES,
+    let sort = updates.order == Order::Any;
+    let tiles = match &batch[..] {
+        [half] if sort && half.is_short() && entries <= FEW_MERGED => {
+            half.tiles() as usize + carried.len() <= MAX_SOURCES
+        }
         _ => false,
     };
-    let is_short = is_short && entries <= FEW_MERGED;
-    let sort = updates.order == Order::Any;
-    let tiles = sort && is_short;
     let steps = Steps {
         sort,
         tiles,
