@@ -21,9 +21,9 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 const OLDEST: u32 = 80;
 
 /// Files in `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 11] = [
+const KERNELS: [&str; 12] = [
     "sort", "merge", "tiles", "select", "count", "range", "lookup", "shadows", "marks", "keys",
-    "log",
+    "log", "filter",
 ];
 
 fn main() {

@@ -43,10 +43,13 @@ public:
         for (int64_t nearest = static_cast<int64_t>(tile()) - 1; nearest >= 0; nearest -= 32) {
             Totals part = {0, 0, 0, 0};
             int64_t other = nearest - lane;
-            unsigned ends = __ballot_sync(~0u, other >= 0 && wait_for(other, part) == UP_TO);
-            if (ends != 0 && lane > __ffs(ends) - 1) part = {0, 0, 0, 0};
-            before = sum_of_warp(part) + before;
-            if (ends != 0) break;
+            unsigned state = other >= 0 ? wait_for(other, part) : NONE;
+            unsigned ends = __ballot_sync(~0u, state == UP_TO);
+            int end = ends == 0 ? 32 : __ffs(ends) - 1;
+            before = sum_of_tiles(part, state == OWN && lane < end) + before;
+            if (ends == 0) continue;
+            before = of_lane(part, end) + before;
+            break;
         }
         if (lane == 0) publish(tile(), before + mine, UP_TO);
         return before;
@@ -93,16 +96,19 @@ private:
         return state;
     }
 
-    /// The parts of all lanes together; those of lower lanes come after those of higher ones.
-    static __device__ Totals sum_of_warp(Totals part) {
-        unsigned some = __ballot_sync(~0u, part.kept > 0);
-        uint64_t last = __shfl_sync(~0u, part.last, some == 0 ? 0 : __ffs(some) - 1);
-        for (int step = 16; step > 0; step /= 2) {
-            part.kept += __shfl_xor_sync(~0u, part.kept, step);
-            part.sum += __shfl_xor_sync(~0u, part.sum, step);
-            part.tombstones += __shfl_xor_sync(~0u, part.tombstones, step);
-        }
-        return {part.kept, part.sum, part.tombstones, last};
+    /// What the tiles add up to whose lanes take part; those of lower lanes come after those of higher ones.
+    /// No tile has so many entries that 32 of them would not fit into 32 bits.
+    static __device__ Totals sum_of_tiles(const Totals& part, bool takes_part) {
+        unsigned some = __ballot_sync(~0u, takes_part && part.kept > 0);
+        return {__reduce_add_sync(~0u, takes_part ? static_cast<unsigned>(part.kept) : 0),
+                __reduce_add_sync(~0u, takes_part ? static_cast<int>(part.sum) : 0),
+                __reduce_add_sync(~0u, takes_part ? static_cast<unsigned>(part.tombstones) : 0),
+                __shfl_sync(~0u, part.last, some == 0 ? 0 : __ffs(some) - 1)};
+    }
+
+    static __device__ Totals of_lane(const Totals& part, int lane) {
+        return {__shfl_sync(~0u, part.kept, lane), __shfl_sync(~0u, part.sum, lane),
+                __shfl_sync(~0u, part.tombstones, lane), __shfl_sync(~0u, part.last, lane)};
     }
 
     uint64_t tiles_;

@@ -9,10 +9,16 @@ namespace gpulsm {
 static_assert(SLACK >= MAX_SOURCES, "a key's entries must fit into the slack of a tile");
 
 /// Where the cut of a tile may be, in every source: nowhere before `start`, and nowhere behind `end`.
+template <class Key>
 struct Windows {
+    const Key* keys[MAX_SOURCES];
     uint64_t start[MAX_SOURCES], end[MAX_SOURCES];
     // Where the pivot is, or would be, and where what comes after it begins.
     uint64_t place[MAX_SOURCES], past[MAX_SOURCES];
+    Key proposal[MAX_SOURCES];
+    Key pivot;
+
+    __device__ uint64_t width(int source) const { return end[source] - start[source]; }
 };
 
 /// Sums over sources. For whole warps; every lane gets the answer.
@@ -22,41 +28,33 @@ __device__ __forceinline__ uint64_t add_up(const uint64_t* numbers, int count) {
     return add_up_lanes<32>(sum);
 }
 
-/// The source with the widest window. For whole warps; every lane gets the answer.
-__device__ __forceinline__ int widest_of(const Windows& windows, int count) {
-    uint64_t width = 0;
-    int widest = 0;
-    for (int source = threadIdx.x % 32; source < count; source += 32) {
-        uint64_t own = windows.end[source] - windows.start[source];
-        if (own > width) width = own, widest = source;
-    }
-    for (int step = 16; step > 0; step /= 2) {
-        uint64_t other_width = __shfl_xor_sync(~0u, width, step);
-        int other = __shfl_xor_sync(~0u, widest, step);
-        bool take = other_width > width || (other_width == width && other < widest);
-        if (take) width = other_width, widest = other;
-    }
-    return widest;
-}
-
 /// The first position from `start` to `end` whose key is not less than `pivot`. `lanes` neighbours, a
 /// power of two, look at a key each at a time: a search for the latency of its few steps, not for its
-/// work. All lanes of the warp must call it; those of one search bring the same.
+/// work. It is likely within `spread` of `guess`. All lanes of the warp must call it; those of one search
+/// bring the same.
 template <class Key>
-__device__ uint64_t search_by_lanes(const Key* keys, uint64_t start, uint64_t end, Key pivot, unsigned lanes) {
+__device__ uint64_t search_by_lanes(const Key* keys, uint64_t start, uint64_t end, uint64_t guess, uint64_t spread,
+                                    Key pivot, unsigned lanes) {
     unsigned lane = threadIdx.x % lanes, shift = threadIdx.x % 32 - lane;
-    auto less_than_pivot = [&](bool less) {
-        return __popc(__ballot_sync(~0u, less) >> shift & (~0u >> (32 - lanes)));
-    };
+    auto of_lanes = [&](bool less) { return __ballot_sync(~0u, less) >> shift & (~0u >> (32 - lanes)); };
+    if (lanes > 1) {
+        bool far = end - start > FAR;
+        uint64_t low = max(start, guess - min(guess, spread)), high = min(end, guess + spread);
+        bool asks = far && (lane == 0 ? low > start : lane == 1 && high < end);
+        unsigned less = of_lanes(asks && keys[lane == 0 ? low - 1 : high] < pivot);
+        if (far && low > start) (less & 1 ? start : end) = less & 1 ? low : low - 1;
+        if (far && high < end) (less & 2 ? start : end) = less & 2 ? high + 1 : high;
+    }
+    float part = 1.0f / (lanes + 1);
     while (__any_sync(~0u, end - start > lanes)) {
         bool done = end - start <= lanes;
-        uint64_t piece = (end - start + lanes) / (lanes + 1), last = start + (lane + 1) * piece - 1;
-        unsigned before = less_than_pivot(!done && last < end && keys[last] < pivot);
+        uint64_t piece = static_cast<uint64_t>((end - start) * part) + 1, last = start + (lane + 1) * piece - 1;
+        unsigned before = __popc(of_lanes(!done && last < end && keys[last] < pivot));
         if (done) continue;
         start += before * piece;
         end = before == lanes ? end : min(end, start + piece - 1);
     }
-    return start + less_than_pivot(start + lane < end && keys[start + lane] < pivot);
+    return start + __popc(of_lanes(start + lane < end && keys[start + lane] < pivot));
 }
 
 /// Waits for a group of threads: a warp, or the block.
@@ -66,14 +64,43 @@ __device__ __forceinline__ void wait_for_group() {
     else __syncthreads();
 }
 
+/// A key that about `share` of all entries in the windows are less than: every source proposes its own
+/// such key, and the one in the middle is taken, sources with wide windows counting for more.
+template <int GROUP, class Key>
+__device__ Key choose_pivot(Windows<Key>& windows, int count, float share, uint64_t entries) {
+    int member = threadIdx.x % GROUP;
+    for (int source = member; source < count; source += GROUP) {
+        uint64_t width = windows.width(source);
+        if (width == 0) continue;
+        uint64_t ahead = min(static_cast<uint64_t>(width * share), width - 1);
+        windows.proposal[source] = windows.keys[source][windows.start[source] + ahead];
+    }
+    wait_for_group<GROUP>();
+    for (int source = member; source < count; source += GROUP) {
+        uint64_t width = windows.width(source), before = 0;
+        if (width == 0) continue;
+        Key own = windows.proposal[source];
+        for (int other = 0; other < count; other++) {
+            uint64_t weight = windows.width(other);
+            Key key = windows.proposal[other];
+            if (weight > 0 && (key < own || (key == own && other < source))) before += weight;
+        }
+        if (before <= entries / 2 && entries / 2 < before + width) windows.pivot = own;
+    }
+    wait_for_group<GROUP>();
+    return windows.pivot;
+}
+
 /// Finds where a tile begins in every source: at a key such that at most `goal` entries are less, and
 /// at most `SLACK` fewer. For a warp, or a whole block, whose threads all come to the same.
 template <int GROUP, class Key>
-__device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows& windows, uint64_t* cuts) {
+__device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows<Key>& windows, uint64_t* cuts) {
     int count = sources.count, member = threadIdx.x % GROUP;
-    for (int source = member; source < count; source += GROUP) {
-        windows.start[source] = 0;
-        windows.end[source] = *sources.at[source].len;
+    for (int number = member; number < count; number += GROUP) {
+        Source<Key, Nothing> source = sources[number];
+        windows.keys[number] = source.keys;
+        windows.start[number] = 0;
+        windows.end[number] = *source.len;
     }
     wait_for_group<GROUP>();
     uint64_t below = 0, above = add_up(windows.end, count);  // entries before the windows, and up to their ends
@@ -83,20 +110,21 @@ __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows
     while (lanes > 1 && lanes * count > GROUP) lanes /= 2;
     const uint64_t* cut = goal == above ? windows.end : windows.start;
     for (uint32_t round = 0; goal < above && goal - below > SLACK; round++) {
-        // A pivot from the widest window: where the goal would be if all were spread evenly; after a
-        // while every other time the middle, so that uneven ones cost no more than twice the halving.
-        int widest = widest_of(windows, count);
-        uint64_t width = windows.end[widest] - windows.start[widest];
-        double share = (goal - below - SLACK / 2.0) / static_cast<double>(above - below);
+        // Where the goal would be if all were spread evenly; after a while every other time the middle, so
+        // that uneven ones cost no more than twice the halving.
         bool halve = round > 3 && round % 2 == 0;
-        uint64_t ahead = halve ? width / 2 : min(static_cast<uint64_t>(width * share), width - 1);
-        Key pivot = sources.at[widest].keys[windows.start[widest] + ahead];
+        float share = halve ? 0.5f : __fdividef(goal - below - SLACK / 2, above - below);
+        Key pivot = choose_pivot<GROUP>(windows, count, share, above - below);
         for (int first = 0; first < count; first += GROUP / lanes) {
             int source = first + member / lanes;
             bool mine = source < count;
-            const Key* keys = mine ? sources.at[source].keys : nullptr;
-            uint64_t end = mine ? windows.end[source] : 0;
-            uint64_t place = search_by_lanes(keys, mine ? windows.start[source] : 0, end, pivot, lanes);
+            const Key* keys = mine ? windows.keys[source] : nullptr;
+            uint64_t start = mine ? windows.start[source] : 0, end = mine ? windows.end[source] : 0;
+            float ahead = (end - start) * share;
+            float variance = max(ahead * (1 - share), 4.0f);
+            uint64_t spread = static_cast<uint64_t>(4 * variance * rsqrtf(variance));
+            uint64_t place =
+                search_by_lanes(keys, start, end, start + static_cast<uint64_t>(ahead), spread, pivot, lanes);
             if (mine && member % lanes == 0) {
                 windows.place[source] = place;
                 windows.past[source] = place + (place < end && keys[place] == pivot);

@@ -15,17 +15,18 @@ __device__ __forceinline__ Number add_up_lanes(Number own) {
     return own;
 }
 
-/// Calls `body` with how many threads a key gets, as a constant: as many as there are older runs, as
+/// Calls `body` with how many threads a key gets, as a constant: as many as there are searches for it, as
 /// long as all can run at once.
 template <class Body>
-int with_lanes(uint64_t keys, uint64_t runs, Body body) {
+int with_lanes(uint64_t keys, uint64_t searches, Body body) {
     uint64_t lanes = 1;
-    while (lanes < runs && lanes < 8 && keys * lanes < LANE_THREADS) lanes *= 2;
+    while (lanes < searches && lanes < 16 && keys * lanes < LANE_THREADS) lanes *= 2;
     switch (lanes) {
         case 1: return body(std::integral_constant<int, 1>());
         case 2: return body(std::integral_constant<int, 2>());
         case 4: return body(std::integral_constant<int, 4>());
-        default: return body(std::integral_constant<int, 8>());
+        case 8: return body(std::integral_constant<int, 8>());
+        default: return body(std::integral_constant<int, 16>());
     }
 }
 

@@ -1,5 +1,7 @@
 // Merging sorted sources into one run in one pass: for one key the newest entry stays, with the
 // oldest one's shadow.
+#include <cub/block/block_scan.cuh>
+
 #include "dispatch.cuh"
 #include "emit.cuh"
 #include "prepare.cuh"
@@ -9,6 +11,9 @@ namespace gpulsm {
 /// How many entries a tile may have; it is cut to have `SLACK` fewer.
 template <int PER_THREAD>
 constexpr unsigned TILE = THREADS * PER_THREAD;
+
+/// Blocks of a multiprocessor, so that no register spills.
+constexpr int merge_blocks(bool marks, int width) { return width <= 8 ? (marks ? 4 : 5) : width <= 16 ? 3 : 2; }
 
 /// An entry of a tile: its number, in the order of the sources, and its marks.
 struct Item {
@@ -30,20 +35,46 @@ struct Part {
     const Value* values;
     uint64_t ahead;  // by how much positions are greater than numbers
     bool is_plain;   // Every entry is live and shadows nothing.
+    Source<Key, Value> source;
 };
+
+/// What there is to keep of a stretch, and of all before: entries, those that are live, and those that
+/// shadow an older one; 20 bits each. Without marks all that are kept are live, and shadow nothing.
+template <bool MARKS>
+using Counts = std::conditional_t<MARKS, uint64_t, uint32_t>;
+
+template <bool MARKS>
+__device__ __forceinline__ Totals totals_of(Counts<MARKS> counts) {
+    if constexpr (MARKS) return unpack_counts(counts);
+    else return {counts, static_cast<int64_t>(counts), 0, 0};
+}
 
 /// A tile of a merge: keys and items, which are merged where they lie, values by number, and whose they
 /// are.
-template <int PER_THREAD, class Key, class Value>
+template <bool MARKS, int PER_THREAD, class Key, class Value>
 struct MergeTile {
     static_assert(TILE<PER_THREAD> < 1 << 14, "an item has room for its number");
     static constexpr unsigned PAST = PER_THREAD + 1;  // Past the end of a stretch anything may be read.
-    Tally<PER_THREAD> tally;
     Key keys[TILE<PER_THREAD> + PAST];
     Item items[TILE<PER_THREAD> + PAST];
     Value values[TILE<PER_THREAD>];
     Part<Key, Value> parts[MAX_SOURCES];
     uint32_t offset[MAX_SOURCES + 1];  // where each part begins
+    typename cub::BlockScan<Counts<MARKS>, THREADS>::TempStorage scan;
+    Totals before;  // of the tiles before this one
+
+    /// The source, of so many, that an entry is of; not before `source`.
+    __device__ int source_of(uint32_t number, int source, int count) const {
+        if (count <= 4) {
+            while (offset[source + 1] <= number) source++;
+            return source;
+        }
+        while (count - source > 1) {
+            int middle = (source + count) / 2;
+            (offset[middle] <= number ? source : count) = middle;
+        }
+        return source;
+    }
 };
 
 /// How many of the first `diagonal` of two merged stretches are the first one's; of equal keys the
@@ -61,32 +92,22 @@ __device__ __forceinline__ uint32_t merge_path(const Key* a, uint32_t a_len, con
     return low;
 }
 
-/// Merges neighbours two by two: stretches of `width` sources are sorted before, of twice as many
-/// after. The last one without a neighbour stays as it is. Threads are shared out pair by pair, for a
-/// few places each; the plan of the merge leaves enough of them.
-template <int PER_THREAD, class Key, class Value>
-__device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int count, int width) {
-    unsigned thread = threadIdx.x;
-    uint32_t start, middle, stop;
-    bool is_busy = false;
-    for (int pair = 0; pair + width < count; pair += 2 * width) {
-        start = tile.offset[pair];
-        middle = tile.offset[pair + width];
-        stop = tile.offset[min(pair + 2 * width, count)];
-        unsigned threads = (stop - start + PER_THREAD - 1) / PER_THREAD;
-        is_busy = thread < threads;
-        if (is_busy) break;
-        thread -= threads;
+/// Two sorted stretches of a tile, one behind the other, and how far each has been merged.
+struct Pair {
+    uint32_t a, middle, b, stop;
+
+    /// The two from `start` to `middle` and from there to `stop`, their first `diagonal` entries merged.
+    template <class Key>
+    __device__ Pair(const Key* keys, uint32_t start, uint32_t middle, uint32_t stop, uint32_t diagonal)
+        : middle(middle), stop(stop) {
+        uint32_t firsts = merge_path(keys + start, middle - start, keys + middle, stop - middle, diagonal);
+        a = start + firsts;
+        b = middle + (diagonal - firsts);
     }
-    uint32_t place = 0, many = 0;
-    Key keys[PER_THREAD];
-    Item items[PER_THREAD];
-    if (is_busy) {
-        uint32_t diagonal = thread * PER_THREAD;
-        uint32_t firsts = merge_path(tile.keys + start, middle - start, tile.keys + middle, stop - middle, diagonal);
-        uint32_t a = start + firsts, b = middle + (diagonal - firsts);
-        place = start + diagonal;
-        many = min(stop - place, static_cast<uint32_t>(PER_THREAD));
+
+    /// Merges the next few. Past the end of both, anything.
+    template <int PER_THREAD, class Key, class Tile>
+    __device__ __forceinline__ void next(const Tile& tile, Key (&keys)[PER_THREAD], Item (&items)[PER_THREAD]) {
         Key key_a = tile.keys[a], key_b = tile.keys[b];
 #pragma unroll
         for (int i = 0; i < PER_THREAD; i++) {
@@ -100,6 +121,33 @@ __device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int count, 
             key_b = first ? key_b : next;
         }
     }
+};
+
+/// Merges neighbours two by two: stretches of `width` sources are sorted before, of twice as many
+/// after. The last one without a neighbour stays as it is. Each thread merges a few places of one pair: the
+/// first of a pair is number `offset / PER_THREAD + pair`, which leaves enough for the pairs before, and
+/// the plan of the merge leaves enough for all.
+template <bool MARKS, int PER_THREAD, class Key, class Value>
+__device__ void merge_pairs(MergeTile<MARKS, PER_THREAD, Key, Value>& tile, int count, int width) {
+    int pair = 0;
+    for (int end = (count - 1) / width / 2 + 1; end - pair > 1;) {
+        int middle = (pair + end) / 2;
+        (tile.offset[middle * 2 * width] / PER_THREAD + middle <= threadIdx.x ? pair : end) = middle;
+    }
+    int first = pair * 2 * width;
+    uint32_t start = tile.offset[first];
+    unsigned thread = threadIdx.x - (start / PER_THREAD + pair);
+    uint32_t middle = tile.offset[min(first + width, count)], stop = tile.offset[min(first + 2 * width, count)];
+    bool is_busy = first + width < count && start + thread * PER_THREAD < stop;
+    uint32_t place = 0, many = 0;
+    Key keys[PER_THREAD];
+    Item items[PER_THREAD];
+    if (is_busy) {
+        uint32_t diagonal = thread * PER_THREAD;
+        place = start + diagonal;
+        many = min(stop - place, static_cast<uint32_t>(PER_THREAD));
+        Pair(tile.keys, start, middle, stop, diagonal).next(tile, keys, items);
+    }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
@@ -111,91 +159,220 @@ __device__ void merge_pairs(MergeTile<PER_THREAD, Key, Value>& tile, int count, 
     __syncthreads();
 }
 
+/// Entries of a tile that one thread has, in key order, and which of them are kept; a bit each.
+template <int PER_THREAD, class Key>
+struct Stretch {
+    Key keys[PER_THREAD];
+    Item items[PER_THREAD];
+    unsigned lives = 0, shadows = 0;  // What is neither is not kept.
+
+    __device__ unsigned keep() const { return lives | shadows; }
+
+    /// Merges the last two stretches of a tile, of which the second begins at `middle`: this thread's
+    /// part. The newest entry of a key says whether it is live, the oldest whether it shadows anything;
+    /// one of them is kept, if either is so.
+    template <bool MARKS, class Value>
+    __device__ Stretch(const MergeTile<MARKS, PER_THREAD, Key, Value>& tile, uint32_t middle, uint32_t here) {
+        uint32_t diagonal = threadIdx.x * PER_THREAD;
+        if (diagonal >= here) return;
+        uint32_t many = min(here - diagonal, static_cast<uint32_t>(PER_THREAD));
+        Pair pair(tile.keys, 0, middle, here, diagonal);
+        // The key before, if there is one.
+        Key before = max(pair.a > 0 ? tile.keys[pair.a - 1] : 0, pair.b > middle ? tile.keys[pair.b - 1] : 0);
+        pair.next(tile, keys, items);
+        // Older entries of the last key may be the next thread's.
+        bool shadow = false;
+        if (MARKS && many == PER_THREAD) {
+            Key last = keys[PER_THREAD - 1];
+            shadow = items[PER_THREAD - 1].shadow();
+            for (; pair.a < middle && tile.keys[pair.a] == last; pair.a++) shadow = tile.items[pair.a].shadow();
+            for (; pair.b < here && tile.keys[pair.b] == last; pair.b++) shadow = tile.items[pair.b].shadow();
+        }
+#pragma unroll
+        for (int i = PER_THREAD - 1; i >= 0; i--) {
+            if (i >= many) continue;
+            if (MARKS && i + 1 < PER_THREAD && (i + 1 == many || keys[min(i + 1, PER_THREAD - 1)] != keys[i])) {
+                shadow = items[i].shadow();
+            }
+            bool is_newest = i > 0 ? keys[max(i - 1, 0)] != keys[i] : diagonal == 0 || before != keys[i];
+            bool live = items[i].live();
+            if (!is_newest) continue;
+            lives |= static_cast<unsigned>(live) << i;
+            shadows |= static_cast<unsigned>(shadow) << i;
+            if constexpr (MARKS) items[i] = Item::of(items[i].number(), live, shadow);
+        }
+    }
+
+    /// The sum of the marks of the first so many that are kept.
+    __device__ int64_t sum_of_first(uint64_t many) const {
+        unsigned rest = keep();
+        for (; many > 0; many--) rest &= rest - 1;
+        unsigned first = keep() & ~rest;
+        return __popc(lives & first) - __popc(shadows & first);
+    }
+};
+
+/// Sets the marks of the first so many items, which are the entries from position `base` on. A warp makes
+/// a word of each plane at a time; only words at the ends are shared with other tiles.
+__device__ __forceinline__ void write_marks(const Item* items, uint32_t kept, uint64_t base, Sector* marks) {
+    unsigned lane = threadIdx.x % 32;
+    for (uint64_t word = base / 32 + threadIdx.x / 32; word * 32 < base + kept; word += WARPS) {
+        int64_t from = static_cast<int64_t>(word * 32 + lane) - static_cast<int64_t>(base);
+        bool is_here = from >= 0 && from < kept;
+        Item item = is_here ? items[from] : Item{0};
+        unsigned here = __ballot_sync(~0u, is_here);
+        unsigned lives = __ballot_sync(~0u, item.live()), shadows = __ballot_sync(~0u, item.shadow());
+        if (lane > 1) continue;
+        Sector& sector = marks[static_cast<uint32_t>(word) / SECTOR_WORDS];
+        uint32_t* to = (lane == 0 ? sector.live : sector.shadow) + static_cast<uint32_t>(word) % SECTOR_WORDS;
+        unsigned bits = lane == 0 ? lives : shadows;
+        if (here == ~0u) *to = bits;
+        else atomicOr(to, bits);
+    }
+}
+
 /// Merges a tile. Without marks nothing is older: only live entries are kept.
 template <bool MARKS, int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(THREADS, sizeof(Key) + sizeof(Value) <= 8 ? 4 : sizeof(Value) <= 8 ? 3 : 2)
+__global__ void __launch_bounds__(THREADS, merge_blocks(MARKS, sizeof(Key) + sizeof(Value)))
 merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain chain,
              Output<Key, Value> out) {
-    __shared__ MergeTile<PER_THREAD, Key, Value> tile;
+    __shared__ MergeTile<MARKS, PER_THREAD, Key, Value> tile;
     uint64_t index = Chain::tile();
     int count = sources.count;
 
     // The part of every source, newest first.
     if (threadIdx.x < count) {
         const uint64_t* cut = cuts + index * count + threadIdx.x;
-        tile.parts[threadIdx.x].ahead = cut[0];
+        Part<Key, Value>& part = tile.parts[threadIdx.x];
+        part.source = sources[threadIdx.x];
+        part.ahead = cut[0];
         tile.offset[threadIdx.x + 1] = static_cast<uint32_t>(cut[count] - cut[0]);
     }
     if (threadIdx.x == 0) tile.offset[0] = 0;
     __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int source = 1; source < count; source++) tile.offset[source + 1] += tile.offset[source];
+    if (threadIdx.x < 32) {
+        uint32_t before = 0;
+        for (int start = 1; start <= count; start += 32) {
+            int source = start + threadIdx.x;
+            uint32_t sum = source <= count ? tile.offset[source] : 0;
+            for (unsigned step = 1; step < 32; step *= 2) {
+                uint32_t other = __shfl_up_sync(~0u, sum, step);
+                if (threadIdx.x >= step) sum += other;
+            }
+            if (source <= count) tile.offset[source] = before + sum;
+            before += __shfl_sync(~0u, sum, 31);
+        }
     }
     __syncthreads();
     if (threadIdx.x < count) {
-        const Source<Key, Value>& source = sources.at[threadIdx.x];
         Part<Key, Value>& part = tile.parts[threadIdx.x];
         part.ahead -= tile.offset[threadIdx.x];
-        part.keys = source.keys + part.ahead;
-        part.values = source.values + (sizeof(Value) > 1 ? part.ahead : 0);
-        part.is_plain = source.is_plain();
+        part.keys = part.source.keys + part.ahead;
+        part.values = part.source.values + (sizeof(Value) > 1 ? part.ahead : 0);
+        part.is_plain = part.source.is_plain();
     }
     __syncthreads();
-    // All that there is to read is asked for before the first of it is put anywhere.
     uint32_t here = tile.offset[count];
-    Key mine[PER_THREAD];
-    Value values[PER_THREAD];
-    Item items_of_mine[PER_THREAD];
-    int source = 0;
+    {
+        // All that there is to read is asked for before the first of it is put anywhere.
+        Key keys[PER_THREAD];
+        Value values[PER_THREAD];
+        unsigned lives = ~0u, shadows = 0;
+        int source = 0;
 #pragma unroll
-    for (int i = 0; i < PER_THREAD; i++) {
-        uint32_t number = i * THREADS + threadIdx.x;
-        if (number >= here) continue;
-        while (tile.offset[source + 1] <= number) source++;
-        const Part<Key, Value>& part = tile.parts[source];
-        mine[i] = part.keys[number];
-        if (part.is_plain) {
-            values[i] = value_at(part.values, number);
-            items_of_mine[i] = Item::of(number, true, false);
-        } else {
-            const Source<Key, Value>& from = sources.at[source];
+        for (int i = 0; i < PER_THREAD; i++) {
+            uint32_t number = i * THREADS + threadIdx.x;
+            if (number >= here) continue;
+            source = tile.source_of(number, source, count);
+            const Part<Key, Value>& part = tile.parts[source];
+            keys[i] = part.keys[number];
+            if (part.is_plain) {
+                values[i] = value_at(part.values, number);
+                continue;
+            }
             uint64_t position = part.ahead + number;
-            bool live = from.live(position);
-            values[i] = live ? from.value(position) : zero<Value>();
-            items_of_mine[i] = Item::of(number, live, MARKS && from.shadow(position));
+            bool live = part.source.live(position);
+            values[i] = live ? part.source.value(position) : zero<Value>();
+            if (!live) lives &= ~(1u << i);
+            if (MARKS && part.source.shadow(position)) shadows |= 1u << i;
         }
-    }
 #pragma unroll
-    for (int i = 0; i < PER_THREAD; i++) {
-        uint32_t number = i * THREADS + threadIdx.x;
-        if (number >= here) continue;
-        tile.keys[number] = mine[i];
-        tile.values[number] = values[i];
-        tile.items[number] = items_of_mine[i];
+        for (int i = 0; i < PER_THREAD; i++) {
+            uint32_t number = i * THREADS + threadIdx.x;
+            if (number >= here) continue;
+            tile.keys[number] = keys[i];
+            tile.values[number] = values[i];
+            tile.items[number] = Item::of(number, lives >> i & 1, shadows >> i & 1);
+        }
     }
     __syncthreads();
 
-    // Merged: newer entries of the same key come first.
-    for (int width = 1; width < count; width *= 2) merge_pairs(tile, count, width);
-    const Key* keys = tile.keys;
-    const Item* items = tile.items;
+    // Merged: newer entries of the same key come first. In the last round entries are kept, or not.
+    int width = 1;
+    for (; 2 * width < count; width *= 2) merge_pairs(tile, count, width);
+    Stretch<PER_THREAD, Key> mine(tile, tile.offset[min(width, count)], tile.offset[count]);
+    Counts<MARKS> counts, before, all;
+    if constexpr (MARKS) counts = pack_counts(mine.keep(), mine.lives, mine.shadows);
+    else counts = __popc(mine.keep());
+    cub::BlockScan<Counts<MARKS>, THREADS>(tile.scan).ExclusiveSum(counts, before, all);
 
-    // The newest entry of a key says whether it is live, the oldest whether it shadows anything.
-    Fate fate;
+    // Those that are kept, packed together: every thread has read by now what it merged.
+    uint32_t place = static_cast<uint32_t>(totals_of<MARKS>(before).kept);
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
-        uint32_t place = i * THREADS + threadIdx.x;
-        if (place >= here || (place > 0 && keys[place - 1] == keys[place])) continue;
-        bool live = items[place].live(), shadow = false;
-        if constexpr (MARKS) {
-            uint32_t last = place;
-            while (last + 1 < here && keys[last + 1] == keys[place]) last++;
-            shadow = items[last].shadow();
-        }
-        if (live || shadow) fate.set(i, live, shadow);
+        if (!(mine.keep() >> i & 1)) continue;
+        tile.keys[place] = mine.keys[i];
+        tile.items[place] = mine.items[i];
+        place++;
     }
-    emit<MARKS, false>(tile.tally, keys, fate, chain, ELSEWHERE, out,
-                       [&](unsigned place) { return tile.values[items[place].number()]; });
+    __syncthreads();
+
+    // While the first warp waits to hear how many are kept before, the others fetch what they will write.
+    uint32_t kept = static_cast<uint32_t>(totals_of<MARKS>(all).kept);
+    if (threadIdx.x < 32) {
+        Totals own = totals_of<MARKS>(all);
+        own.last = tile.keys[kept == 0 ? 0 : kept - 1];
+        Totals earlier = chain.look_back(own);
+        if (threadIdx.x == 0) tile.before = earlier;
+        if (chain.is_last()) finish(earlier + own, out);
+    }
+    Key keys[PER_THREAD];
+    Value values[PER_THREAD];
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        uint32_t from = i * THREADS + threadIdx.x;
+        if (from >= kept) continue;
+        keys[i] = tile.keys[from];
+        values[i] = tile.values[tile.items[from].number()];
+    }
+    __syncthreads();
+
+    // Written in order, neighbours by neighbours.
+    uint64_t base = tile.before.kept, position = base + threadIdx.x;
+    Key* out_keys = out.keys + position;
+    Value* out_values = out.values + (sizeof(Value) > 1 ? position : 0);
+    static_assert(THREADS % (NODE * NODE) == 0, "a thread writes all fences or none");
+    bool ends_node = out.inner != nullptr && position % NODE == NODE - 1;
+    bool ends_nodes = ends_node && position % (NODE * NODE) == NODE * NODE - 1;
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned to = i * THREADS;
+        if (to + threadIdx.x < kept) {
+            out_keys[to] = keys[i];
+            if constexpr (sizeof(Value) > 1) out_values[to] = values[i];
+            if (ends_node) out.inner[(position + to) / NODE] = keys[i];
+            if (ends_nodes) out.outer[(position + to) / (NODE * NODE)] = keys[i];
+        }
+    }
+    if constexpr (MARKS) {
+        write_marks(tile.items, kept, base, out.marks);
+        // Who has the first entry of a sector of marks knows the sum that the sector starts from.
+        Totals ahead = tile.before + unpack_counts(before);
+        uint64_t start = sector_of(ahead.kept) * static_cast<uint64_t>(SECTOR);
+        if (start < ahead.kept) start += SECTOR;
+        uint64_t skipped = start - ahead.kept;
+        if (skipped < __popc(mine.keep())) out.marks[sector_of(start)].sum = ahead.sum + mine.sum_of_first(skipped);
+    }
 }
 
 /// Entries for each thread, where there are many: as many as a thread, and shared memory, can hold.
@@ -220,29 +397,27 @@ struct Plan {
 
 using namespace gpulsm;
 
-/// Bytes of zeros that `gpulsm_merge` wants.
+/// Bytes that `gpulsm_merge` wants to work in: for its chain, and for its cuts.
 extern "C" uint64_t gpulsm_merge_scratch(int key_width, int value_width, int sources, uint64_t bound) {
-    return Chain::bytes_for(Plan(key_width, value_width, sources, bound).tiles);
-}
-
-/// Bytes that `gpulsm_merge` wants for its cuts.
-extern "C" uint64_t gpulsm_merge_cuts(int key_width, int value_width, int sources, uint64_t bound) {
-    return (Plan(key_width, value_width, sources, bound).tiles + 1) * sources * sizeof(uint64_t);
+    uint64_t tiles = Plan(key_width, value_width, sources, bound).tiles;
+    return Chain::bytes_for(tiles) + (tiles + 1) * sources * sizeof(uint64_t);
 }
 
 /// Merges sources of at least one and at most `bound` entries; those that end up dead and shadow nothing
 /// are dropped. Of up to two stretches of keys, which are sources too, it is found out before which are
 /// live in the older runs.
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
-                           const Shadows<char>* asked, const View<char, char>* older, void* zeros, uint64_t* cuts, const Output<char, char>* out,
-                           cudaStream_t stream) {
+                           const Shadows<char>* asked, const View<char, char>* older, char* scratch,
+                           const Output<char, char>* out, cudaStream_t stream) {
     Plan plan(key_width, value_width, sources->count, bound);
     unsigned tiles = static_cast<unsigned>(plan.tiles);
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        Tiles cut = {plan.step, plan.tiles, cuts, reinterpret_cast<uint4*>(out->marks),
-                     out->sectors * sizeof(Sector) / sizeof(uint4)};
+        uint64_t chain_bytes = Chain::bytes_for(plan.tiles);
+        auto* cuts = reinterpret_cast<uint64_t*>(scratch + chain_bytes);
+        Tiles cut = {plan.step, plan.tiles, cuts,
+                     {Zeros(out->marks, out->sectors * sizeof(Sector)), Zeros(scratch, chain_bytes)}};
         int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), cut,
                             reinterpret_cast<const Shadows<Key>*>(asked),
                             typed<Key, Nothing>(*older), stream);
@@ -252,7 +427,7 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
         auto merge = marks ? plan.few ? merge_kernel<true, FEW_ITEMS, Key, Value> : merge_kernel<true, MANY, Key, Value>
                      : plan.few ? merge_kernel<false, FEW_ITEMS, Key, Value>
                                 : merge_kernel<false, MANY, Key, Value>;
-        merge<<<tiles, THREADS, 0, stream>>>(reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain(zeros, tiles),
+        merge<<<tiles, THREADS, 0, stream>>>(reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain(scratch, tiles),
                                              reinterpret_cast<const Output<Key, Value>&>(*out));
         return cudaGetLastError();
     });

@@ -8,13 +8,20 @@
 
 namespace gpulsm {
 
+/// What must be zero before a merge, in whole 16 bytes.
+struct Zeros {
+    uint4* first;
+    uint64_t len;
+
+    Zeros(void* first, uint64_t bytes) : first(static_cast<uint4*>(first)), len(bytes / sizeof(uint4)) {}
+};
+
 /// What to cut: tile number i begins where about `i * step` entries come before.
 struct Tiles {
     uint64_t step, count;
     uint64_t* cuts;  // for every source, of one tile after the other, and where the last one ends
-    // The merge sets marks bit by bit: they must be clear before, and here is someone with time.
-    uint4* marks;
-    uint64_t marks_len;
+    // The marks, which the merge sets bit by bit, and its chain: here is someone with time.
+    Zeros zeros[2];
 
     /// How many threads search for a cut, all over the same: a block's, if there are few cuts.
     int group() const { return count < FEW_CUTS ? THREADS : 32; }
@@ -30,7 +37,7 @@ struct Halves {
 };
 
 template <int LANES, int GROUP, class Key>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 4)
 prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, Tiles tiles, unsigned cutting,
                const __grid_constant__ Halves<Key> halves, const __grid_constant__ View<Key, Nothing> older) {
     if (blockIdx.x >= cutting) {
@@ -39,8 +46,10 @@ prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, Tiles tile
         return;
     }
     uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, all = cutting * THREADS;
-    for (uint64_t i = first; i < tiles.marks_len; i += all) tiles.marks[i] = make_uint4(0, 0, 0, 0);
-    __shared__ Windows windows[THREADS / GROUP];
+    for (const Zeros& zeros : tiles.zeros) {
+        for (uint64_t i = first; i < zeros.len; i += all) zeros.first[i] = make_uint4(0, 0, 0, 0);
+    }
+    __shared__ Windows<Key> windows[THREADS / GROUP];
     uint64_t tile = first / GROUP;
     if (tile > tiles.count) return;
     cut<GROUP>(sources, tile * tiles.step, windows[threadIdx.x / GROUP], tiles.cuts + tile * sources.count);

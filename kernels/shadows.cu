@@ -5,7 +5,7 @@
 namespace gpulsm {
 
 template <int LANES, class Key>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 4)
 shadows_kernel(Shadows<Key> batch, const __grid_constant__ View<Key, Nothing> older) {
     find_shadows<LANES>(batch, older, blockIdx.x);
 }

@@ -49,7 +49,7 @@ __device__ void find_shadows(const Shadows<Key>& batch, const View<Key, Nothing>
             uint32_t outer = from + lower_bound(run.outer + from, to - from, key);
             position = outer == outer_fences(entries) ? entries : lower_bound_below(run, key, outer);
         } else {
-            position = lower_bound(run, key);
+            position = lower_bound_wide(run, key);
         }
         if (position < entries && __ldg(run.keys + position) == key) {
             worth += is_live(run.marks, position) - is_shadow(run.marks, position);

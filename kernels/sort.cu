@@ -37,6 +37,9 @@ fence_kernel(const Key* keys, uint64_t len, Key* inner, Key* outer, unsigned* ha
 
 /// Keeps the last of equal keys of a sorted batch. If it was looked before whether there are any, and
 /// there are none, only the end is left to see to.
+///
+/// The batch may lie in the output already: then entries only move down, and only if any before them is
+/// dropped, and no tile writes before all before it have read theirs.
 template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, sizeof(Value) > 8 ? 3 : 4)
 order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_doubles, Chain chain,
@@ -46,10 +49,13 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
         return;
     }
     constexpr unsigned TILE = THREADS * PER_THREAD;
+    static_assert(PER_THREAD <= 32, "a lane sees to a time around");
     __shared__ Tally<PER_THREAD> tally;
     __shared__ Key tile[TILE + 1];
+    __shared__ unsigned last_place;
     uint64_t first = static_cast<uint64_t>(Chain::tile()) * TILE;
     unsigned here = static_cast<unsigned>(min(static_cast<uint64_t>(TILE), len - first));
+    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
     // The keys of the tile, and the one after; all are asked for before the first is put anywhere.
     unsigned seen = static_cast<unsigned>(min(static_cast<uint64_t>(TILE + 1), len - first));
@@ -65,17 +71,53 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
         unsigned place = i * THREADS + threadIdx.x;
         if (place < here) tile[place] = mine[i];
     }
+    if (threadIdx.x == 0) last_place = 0;
     __syncthreads();
 
-    Fate fate;
+    // Which ones are kept, and at each time around how many; which comes last. Values that others may write
+    // over are read before the tiles before this one are waited for.
+    unsigned kept = 0, of_lane = 0;  // a bit for each time around; for each lane
+    Value values_of_mine[PER_THREAD];
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         unsigned place = i * THREADS + threadIdx.x;
-        if (place < here && (place + 1 == seen || tile[place] != tile[place + 1])) fate.set(i, true, false);
+        bool keep = place < here && (place + 1 == seen || tile[place] != tile[place + 1]);
+        if (keep) values_of_mine[i] = value_at(values, first + place);
+        unsigned of_warp = __ballot_sync(~0u, keep);
+        if (lane == i) of_lane = of_warp;
+        kept |= static_cast<unsigned>(keep) << i;
     }
-    uint64_t from = keys == out.keys ? first : ELSEWHERE;
-    auto value_of = [&](unsigned place) { return value_at(values, first + place); };
-    emit<false, true>(tally, tile, fate, chain, from, out, value_of);
+    if (lane < PER_THREAD) tally.counts[lane * WARPS + warp] = pack_counts(of_lane, of_lane, 0);
+    unsigned some = __ballot_sync(~0u, of_lane != 0);
+    if (some != 0 && lane == 31 - __clz(some)) {
+        atomicMax(&last_place, lane * THREADS + warp * 32 + 31 - __clz(of_lane));
+    }
+    __syncthreads();  // All is read…
+
+    // How many are kept before: in this tile, and in those before it.
+    if (warp == 0) {
+        Totals own = unpack_counts(add_up(tally.counts));
+        own.last = tile[last_place];
+        __threadfence();  // …before others hear of it…
+        Totals before = chain.look_back(own);
+        __threadfence();  // …and of others before anything is written.
+        if (lane == 0) tally.before = before;
+        if (chain.is_last()) finish(before + own, out);
+    }
+    __syncthreads();
+
+    uint64_t base = tally.before.kept;
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned of_warp = __ballot_sync(~0u, kept >> i & 1);
+        if (!(kept >> i & 1)) continue;
+        unsigned before = static_cast<unsigned>(tally.counts[i * WARPS + warp] & 0xfffff);
+        uint64_t position = base + before + __popc(of_warp & ((1u << lane) - 1));
+        Key key = tile[i * THREADS + threadIdx.x];
+        out.keys[position] = key;
+        if constexpr (sizeof(Value) > 1) out.values[position] = values_of_mine[i];
+        write_fences(out, position, key);
+    }
 }
 
 /// Entries for each thread, where there are many: as many as a thread can hold.

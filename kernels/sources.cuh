@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../include/gpulsm/queries.cuh"
+#include "tuning.cuh"
 
 namespace gpulsm {
 
@@ -44,11 +45,27 @@ struct Source {
     }
 };
 
-/// Newest first.
+/// Newest first: the tiles of a short batch, if it is in tiles, then all others.
 template <class Key, class Value>
 struct Sources {
-    Source<Key, Value> at[MAX_SOURCES];
-    int count;
+    Source<Key, Value> at[MAX_SOURCES];  // all but the tiles
+    Source<Key, Value> tile;             // the oldest; the others lie behind it
+    int tiles;
+    int count;  // of all, tiles too
+
+    /// Tiles are many and alike. What a kernel is called with is dear to read where threads read different
+    /// places of it, so they are not spelled out there.
+    __device__ Source<Key, Value> operator[](int index) const {
+        if (index >= tiles) return at[index - tiles];
+        Source<Key, Value> source = tile;
+        uint64_t number = tiles - 1 - index, ahead = number * SORTED_TILE;
+        source.keys += ahead;
+        if (source.kind != Kind::Mixed && sizeof(Value) > 1) source.values += ahead;
+        if (source.shadows != nullptr) source.shadows += ahead;
+        if (source.numbers != nullptr) source.numbers += ahead;
+        source.len += number;
+        return source;
+    }
 };
 
 }  // namespace gpulsm

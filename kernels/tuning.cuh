@@ -12,13 +12,15 @@ constexpr int WARPS = THREADS / 32;
 /// a thread sees to more, of the widest to fewer.
 constexpr int ITEMS = 7;
 constexpr int LESS_ITEMS = 5;
-constexpr int MORE_ITEMS = 11;
+constexpr int MORE_ITEMS = 9;
 constexpr int MOST_ITEMS = 15;
 constexpr int FEW_ITEMS = 3;
 constexpr int FEW_ENTRIES = 1 << 18;
 
-/// Updates for each thread that sorts a tile of a short batch.
+/// Threads that sort a tile of a short batch, and updates for each.
+constexpr int SORT_THREADS = 256;
 constexpr int SORT_ITEMS = 8;
+constexpr int SORTED_TILE = SORT_THREADS * SORT_ITEMS;
 
 /// Keys for each thread that looks for doubles.
 constexpr int FENCE_ITEMS = 8;
@@ -33,8 +35,15 @@ constexpr int FEW_CUTS = 1024;
 /// Threads that search one source of a merge for a cut.
 constexpr int CUT_LANES = 8;
 
+/// Longer stretches than this are first searched near where the key would be if all were spread evenly.
+constexpr int FAR = 1024;
+
 /// While fewer threads than this look for keys in several runs, each key gets more of them.
 constexpr int LANE_THREADS = 1 << 18;
+
+/// Blocks of a multiprocessor that search by warps, and bytes of each for the tops of fences.
+constexpr int INDEX_BLOCKS = 4;
+constexpr int INDEX_BYTES = 1 << 15;
 
 /// Answers to ranges are written in pieces of this many pairs: by a few threads each over one run,
 /// by one thread each over several.

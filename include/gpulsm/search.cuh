@@ -44,6 +44,23 @@ __device__ __forceinline__ Index lower_bound(const Key* keys, Index len, Key key
     return len == 0 ? start : start + (__ldg(keys + start) < key);
 }
 
+/// The same in a third of the steps, for three times as many keys looked at: where few threads search, what
+/// counts is how often they wait.
+template <class Key, class Index>
+__device__ __forceinline__ Index lower_bound_wide(const Key* keys, Index len, Key key) {
+    constexpr Index WAYS = 8;
+    Index start = 0;
+    while (len >= WAYS) {
+        Index piece = len / WAYS, less = 0;
+#pragma unroll
+        for (Index way = 1; way < WAYS; way++) less += __ldg(keys + start + way * piece - 1) < key;
+        start += less * piece;
+        len = less == WAYS - 1 ? len - less * piece : piece;
+    }
+    for (Index i = 0, first = start; i < len; i++) start += __ldg(keys + first + i) < key;
+    return start;
+}
+
 template <class Key, class Value>
 __device__ __forceinline__ uint64_t length(const Run<Key, Value>& run) {
     return __ldg(&run.head->len);
@@ -69,6 +86,15 @@ __device__ __forceinline__ uint64_t lower_bound(const Run<Key, Value>& run, Key 
     uint64_t len = length(run);
     uint32_t fences = outer_fences(len);
     uint64_t outer = lower_bound(run.outer, fences, key);
+    return outer == fences ? len : lower_bound_below(run, key, outer);
+}
+
+/// The same for kernels with few threads.
+template <class Key, class Value>
+__device__ __forceinline__ uint64_t lower_bound_wide(const Run<Key, Value>& run, Key key) {
+    uint64_t len = length(run);
+    uint32_t fences = outer_fences(len);
+    uint64_t outer = lower_bound_wide(run.outer, fences, key);
     return outer == fences ? len : lower_bound_below(run, key, outer);
 }
 

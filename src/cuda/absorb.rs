@@ -2,6 +2,7 @@
 //! runs. All of it is put on the stream; nothing is waited for.
 
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use super::engine::Cuda;
 use super::ffi::{
@@ -9,7 +10,7 @@ use super::ffi::{
 };
 use super::log::Log;
 use super::memory::Buffer;
-use super::resolve::resolve;
+use super::resolve::find_all;
 use super::run::{Marks, Run, Unwritten};
 use crate::batch::Order;
 use crate::error::Error;
@@ -60,10 +61,11 @@ pub(crate) fn absorb(
         log.append(cuda, updates)?;
         return absorb(cuda, &log.updates(), carried, older);
     }
-    let marks = marks(updates, carried, older);
+    let wanted = cuda.family.wants_marks.swap(false, Ordering::Relaxed);
+    let marks = marks(updates, carried, older, wanted);
     if marks == Marks::Within {
         let runs: Vec<Run> = carried.iter().chain(older).cloned().collect();
-        resolve(cuda, &runs)?;
+        find_all(cuda, &runs)?;
     }
     // Bounds shrink when figures arrive: what is known later fits into what was known before.
     let entries = updates.len() + carried.iter().map(Run::bound).sum::<u64>();
@@ -84,7 +86,7 @@ pub(crate) fn absorb(
         sort,
         tiles,
         shadows: marks == Marks::Within,
-        merge: !carried.is_empty() || updates.deletes > 0 || tiles,
+        merge: !carried.is_empty() || updates.deletes > 0 || tiles || marks == Marks::Within,
     };
     let mut work = Work::new(cuda, &steps, &batch, carried.len(), entries)?;
     let run = Unwritten::new(cuda, bound, marks)?;
@@ -110,11 +112,12 @@ pub(crate) fn absorb(
 }
 
 /// Which marks the run gets. As long as only inserts meet inserts, it is left open which of them are
-/// shadows; with deletes, or where somebody wanted to know before, it is found out on the way.
-fn marks(updates: &Updates, carried: &[Run], older: &[Run]) -> Marks {
+/// shadows; with deletes it is found out on the way, and where somebody wants to know after every batch and
+/// two kernels more would be felt.
+fn marks(updates: &Updates, carried: &[Run], older: &[Run], wanted: bool) -> Marks {
     match (older, updates.deletes) {
         ([], _) => Marks::Needless,
-        (_, 0) if carried.iter().all(Run::lacks_marks) => Marks::Later,
+        (_, 0) if !(wanted && updates.len() <= SHORT) && carried.iter().all(Run::lacks_marks) => Marks::Later,
         _ => Marks::Within,
     }
 }
@@ -201,13 +204,14 @@ impl Half {
         self.len.div_ceil(tile_len())
     }
 
-    /// Sorts it in tiles, without all but the last of equal keys in each: things to merge, newest first.
+    /// Sorts it in tiles, without all but the last of equal keys in each: things to merge. This is the
+    /// oldest; the others lie behind it.
     fn sort_tiles(
         &self,
         cuda: &Cuda,
         work: &mut Work,
         shadows: Address,
-    ) -> Result<Vec<Source>, Error> {
+    ) -> Result<Source, Error> {
         let keys = work.room(self.key_bytes());
         let values = work.room(self.value_bytes());
         let lens = work.room(self.tiles() * size_of::<u64>() as u64);
@@ -226,27 +230,11 @@ impl Half {
                 cuda.stream.raw(),
             )
         })?;
-        let at = |address: Address, tile: u64, width: i32| match address {
-            0 => 0,
-            _ => address + tile * tile_len() * width as u64,
+        let (values, numbers) = match self.kind {
+            Kind::Mixed => (self.values_by_number, values),
+            _ => (values, 0),
         };
-        let tile = |tile: u64| {
-            let sorted_with = at(values, tile, self.value_width);
-            let (values, numbers) = match self.kind {
-                Kind::Mixed => (self.values_by_number, sorted_with),
-                _ => (sorted_with, 0),
-            };
-            Source {
-                keys: at(keys, tile, self.key_width),
-                values,
-                numbers,
-                shadows: at(shadows, tile, 1),
-                len: lens + tile * size_of::<u64>() as u64,
-                kind: self.kind,
-                marks: 0,
-            }
-        };
-        Ok((0..self.tiles()).rev().map(tile).collect())
+        Ok(Source { keys, values, numbers, shadows, len: lens, kind: self.kind, marks: 0 })
     }
 
     /// Sorts it, equal keys in the order of the input, to these keys and values.
@@ -357,9 +345,7 @@ impl Work {
             room += if steps.shadows { aligned(half.len) } else { 0 };
         }
         if steps.merge {
-            let (merge_zeros, cuts) = merge_scratch(cuda, sources as i32, entries);
-            zeros += aligned(merge_zeros);
-            room += aligned(cuts);
+            room += aligned(merge_scratch(cuda, sources as i32, entries));
         }
         let buffer = Buffer::counted(zeros + room, &cuda.family.budget, &cuda.stream)?;
         buffer.zero(0, zeros)?;
@@ -409,15 +395,14 @@ fn merge(
     out: &Output,
 ) -> Result<(), Error> {
     let steps = work.steps;
-    let mut sources = Vec::with_capacity(MAX_SOURCES);
+    let mut sources = Sources::new();
     let mut asked = [Asked::default(); 2];
     for (half, asked) in batch.iter().zip(&mut asked) {
         let shadows = if steps.shadows { work.room(half.len) } else { 0 };
         let (keys, len) = if steps.tiles {
-            let tiles = half.sort_tiles(cuda, work, shadows)?;
-            let oldest = tiles.last().expect("a batch has a tile").keys;
-            sources.extend(tiles);
-            (oldest, 0)
+            let oldest = half.sort_tiles(cuda, work, shadows)?;
+            sources.push_tiles(oldest, half.tiles());
+            (oldest.keys, 0)
         } else {
             let ordered = half.order(cuda, work, shadows)?;
             sources.push(ordered);
@@ -427,12 +412,11 @@ fn merge(
             *asked = Asked { keys, len, bound: half.len, shadows };
         }
     }
-    sources.extend(carried.iter().map(Run::source));
-    let sources = Sources::new(&sources);
-    let (zeros, cuts) = merge_scratch(cuda, sources.count, bound);
+    carried.iter().for_each(|run| sources.push(run.source()));
+    let scratch = work.room(merge_scratch(cuda, sources.count, bound));
     // SAFETY: the sources have at most `bound` entries, and those asked about are among them; they and the
     // older runs are alive, and written before what this stream does now; the output has room for what
-    // can come of them; there are as many zeros, and as much room for cuts, as are asked for.
+    // can come of them; there is as much room to work in as is asked for.
     check("merging runs", unsafe {
         ffi::gpulsm_merge(
             cuda.key_width,
@@ -441,20 +425,15 @@ fn merge(
             bound,
             &asked,
             older,
-            work.zeros(zeros),
-            work.room(cuts),
+            scratch,
             out,
             cuda.stream.raw(),
         )
     })
 }
 
-/// Bytes of zeros, and for cuts, that a merge takes.
-fn merge_scratch(cuda: &Cuda, sources: i32, bound: u64) -> (u64, u64) {
-    let Cuda { key_width, value_width, .. } = *cuda;
+/// Bytes that a merge works in.
+fn merge_scratch(cuda: &Cuda, sources: i32, bound: u64) -> u64 {
     // SAFETY: no pointers.
-    unsafe {
-        let zeros = ffi::gpulsm_merge_scratch(key_width, value_width, sources, bound);
-        (zeros, ffi::gpulsm_merge_cuts(key_width, value_width, sources, bound))
-    }
+    unsafe { ffi::gpulsm_merge_scratch(cuda.key_width, cuda.value_width, sources, bound) }
 }

@@ -1,6 +1,7 @@
 //! The CUDA engine: the host's side of `kernels/`, one verb a file.
 
 use std::marker::PhantomData;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use super::ffi::{self, View};
@@ -32,6 +33,8 @@ pub(super) struct Family {
     pub budget: Arc<Budget>,
     /// How much room the last sort wanted, and for which width of values and length: batches are often alike.
     pub sort_room: Mutex<Option<((i32, u64), usize)>>,
+    /// Whether anybody needed marks since the last batch.
+    pub wants_marks: AtomicBool,
     stream: Stream,
 }
 
@@ -50,6 +53,7 @@ impl Cuda {
         let family = Arc::new(Family {
             budget: Budget::new(limit),
             sort_room: Mutex::default(),
+            wants_marks: AtomicBool::new(false),
             stream: stream.clone(),
         });
         Cuda { stream, family, key_width: key_width as i32, value_width: value_width as i32 }
@@ -167,7 +171,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     type Run = Run;
     type Log = Log;
 
-    const MOST_WAITING: usize = 1 << 24;
+    const MOST_WAITING: usize = 1 << 25;
 
     fn bound(&self, run: &Run) -> usize {
         run.bound() as usize
@@ -219,7 +223,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         let view = View::new(runs.iter().map(Run::view));
         match query {
             Query::Lookup { keys, values, found } => {
-                lookup::answer(cuda, &view, keys, values, found)
+                lookup::answer(cuda, runs, keys, values, found)
             }
             Query::Count { lo, hi, counts } => count::answer(cuda, &view, lo, hi, counts),
             Query::Rank { keys, ranks } => count::answer_rank(cuda, &view, keys, ranks),

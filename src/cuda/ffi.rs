@@ -54,6 +54,20 @@ impl View {
     }
 }
 
+/// The filters of a view's runs, 0 where there is none; see `kernels/filter.cuh`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Filters {
+    pub words: [Address; MAX_RUNS],
+    pub len: [u32; MAX_RUNS],
+}
+
+impl Default for Filters {
+    fn default() -> Self {
+        Filters { words: [0; MAX_RUNS], len: [0; MAX_RUNS] }
+    }
+}
+
 /// What a run knows of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -129,19 +143,32 @@ pub(crate) struct Asked {
     pub shadows: Address,
 }
 
-/// Newest first.
+/// Newest first: the tiles of a short batch, if it is in tiles, then all others; see `kernels/sources.cuh`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Sources {
-    pub at: [Source; MAX_SOURCES],
+    at: [Source; MAX_SOURCES],
+    tile: Source,
+    tiles: c_int,
     pub count: c_int,
 }
 
 impl Sources {
-    pub fn new(sources: &[Source]) -> Self {
-        let mut at = [Source::default(); MAX_SOURCES];
-        at[..sources.len()].copy_from_slice(sources);
-        Sources { at, count: sources.len() as c_int }
+    pub fn new() -> Self {
+        let none = Source::default();
+        Sources { at: [none; MAX_SOURCES], tile: none, tiles: 0, count: 0 }
+    }
+
+    /// One that is older than all there are.
+    pub fn push(&mut self, source: Source) {
+        self.at[(self.count - self.tiles) as usize] = source;
+        self.count += 1;
+    }
+
+    /// So many tiles, of which this is the oldest; before anything else.
+    pub fn push_tiles(&mut self, oldest: Source, tiles: u64) {
+        assert!(self.count == 0 && tiles <= MAX_SOURCES as u64);
+        (self.tile, self.tiles, self.count) = (oldest, tiles as c_int, tiles as c_int);
     }
 }
 
@@ -249,12 +276,6 @@ unsafe extern "C" {
         sources: c_int,
         bound: u64,
     ) -> u64;
-    pub(crate) fn gpulsm_merge_cuts(
-        key_width: c_int,
-        value_width: c_int,
-        sources: c_int,
-        bound: u64,
-    ) -> u64;
     pub(crate) fn gpulsm_merge(
         key_width: c_int,
         value_width: c_int,
@@ -262,8 +283,7 @@ unsafe extern "C" {
         bound: u64,
         asked: *const [Asked; 2],
         older: *const View,
-        zeros: Address,
-        cuts: Address,
+        scratch: Address,
         out: *const Output,
         stream: CUstream,
     ) -> c_int;
@@ -272,10 +292,21 @@ unsafe extern "C" {
         key_width: c_int,
         value_width: c_int,
         view: *const View,
+        filters: *const Filters,
         keys: Address,
         len: u64,
         values: Address,
         found: Address,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_filter(
+        key_width: c_int,
+        keys: Address,
+        len: Address,
+        bound: u64,
+        words: Address,
+        words_len: u32,
         stream: CUstream,
     ) -> c_int;
 

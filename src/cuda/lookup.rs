@@ -2,14 +2,16 @@
 
 use super::engine::Cuda;
 use super::ffi::{self, Address, View, check};
+use super::filter::filters;
 use super::memory::{Buffer, download};
+use super::run::Run;
 use crate::error::Error;
 use crate::key::OrderedKey;
 
 /// On the GPU's own data; `values` is 0 where they are not wanted.
 pub(crate) fn lookup(
     cuda: &Cuda,
-    view: &View,
+    runs: &[Run],
     keys: Address,
     len: u64,
     values: Address,
@@ -19,13 +21,16 @@ pub(crate) fn lookup(
         return Ok(());
     }
     let _entered = cuda.gpu().enter()?;
-    // SAFETY: there are `len` keys, and room for as many answers; the runs of the view are alive and
+    let filters = filters(cuda, runs, len)?;
+    let view = View::new(runs.iter().map(Run::view));
+    // SAFETY: there are `len` keys, and room for as many answers; the runs and their filters are alive and
     // written before what this stream does now.
     check("looking keys up", unsafe {
         ffi::gpulsm_lookup(
             cuda.key_width,
             cuda.value_width,
-            view,
+            &view,
+            &filters,
             keys,
             len,
             values,
@@ -38,7 +43,7 @@ pub(crate) fn lookup(
 /// On the host's data.
 pub(crate) fn answer<B: OrderedKey>(
     cuda: &Cuda,
-    view: &View,
+    runs: &[Run],
     keys: &[B],
     values: Option<&mut [u8]>,
     found: &mut [bool],
@@ -49,7 +54,7 @@ pub(crate) fn answer<B: OrderedKey>(
     let out_values = Buffer::uncounted(wanted, &cuda.stream)?;
     let out_found = Buffer::uncounted(len as u64, &cuda.stream)?;
     let (to_values, to_found) = (out_values.address(), out_found.address());
-    lookup(cuda, view, keys.address(), len as u64, to_values, to_found)?;
+    lookup(cuda, runs, keys.address(), len as u64, to_values, to_found)?;
     // SAFETY: the buffers are as long as what goes into them, `found` is 0 or 1, and the stream is
     // synchronized before anything is read.
     let begun = unsafe {

@@ -18,6 +18,7 @@ mod count;
 mod engine;
 mod entries;
 mod ffi;
+mod filter;
 mod gpu;
 mod log;
 mod lookup;

@@ -146,8 +146,8 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let len = keys.len() as u64;
         let (keys, values) = (lent.keys(keys)?, lent.output("values", &values, len)?);
         let found = lent.output("found", &found, len)?;
-        self.ask(lent, Needs::Entries, |cuda, view| {
-            lookup::lookup(cuda, view, keys.address, len, values, found)
+        self.ask(lent, Needs::Entries, |cuda, runs, _| {
+            lookup::lookup(cuda, runs, keys.address, len, values, found)
         })
     }
 
@@ -160,8 +160,8 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let lent = Lent::new(self.store.cuda());
         let len = keys.len() as u64;
         let (keys, found) = (lent.keys(keys)?, lent.output("found", &found, len)?);
-        self.ask(lent, Needs::Entries, |cuda, view| {
-            lookup::lookup(cuda, view, keys.address, len, 0, found)
+        self.ask(lent, Needs::Entries, |cuda, runs, _| {
+            lookup::lookup(cuda, runs, keys.address, len, 0, found)
         })
     }
 
@@ -177,7 +177,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let ranges = lent.ranges(lo, hi)?;
         let counts = lent.output("counts", &counts, len)?;
         let ends = (ranges.0.address, ranges.1.address);
-        self.ask(lent, Needs::Marks, |cuda, view| count::count(cuda, view, ends, len, counts))
+        self.ask(lent, Needs::Marks, |cuda, _, view| count::count(cuda, view, ends, len, counts))
     }
 
     /// For each key, how many keys are less.
@@ -189,7 +189,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let lent = Lent::new(self.store.cuda());
         let len = keys.len() as u64;
         let (keys, ranks) = (lent.keys(keys)?, lent.output("ranks", &ranks, len)?);
-        self.ask(lent, Needs::Marks, |cuda, view| count::rank(cuda, view, keys.address, len, ranks))
+        self.ask(lent, Needs::Marks, |cuda, _, view| count::rank(cuda, view, keys.address, len, ranks))
     }
 
     /// Where the answer to each range begins when all are laid end to end, and where the last ends:
@@ -205,7 +205,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let ranges = lent.ranges(lo, hi)?;
         let offsets = lent.output("offsets", &offsets, len + 1)?;
         let ends = (ranges.0.address, ranges.1.address);
-        self.ask(lent, Needs::Marks, |cuda, view| range::offsets(cuda, view, ends, len, offsets))
+        self.ask(lent, Needs::Marks, |cuda, _, view| range::offsets(cuda, view, ends, len, offsets))
     }
 
     /// The same offsets and, if there is room for all of them in `keys` and `values`, the pairs of
@@ -227,7 +227,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let values = lent.output("values", &values, if V::WIDTH == 0 { 0 } else { room })?;
         let keys = lent.output("keys", &keys, room)?;
         let ends = (ranges.0.address, ranges.1.address);
-        self.ask(lent, Needs::Marks, |cuda, view| {
+        self.ask(lent, Needs::Marks, |cuda, _, view| {
             range::offsets(cuda, view, ends, len, offsets)?;
             range::fill(cuda, view, &Ranges { lo: ends.0, len, offsets, room, keys, values })?;
             decode::<K>(cuda, keys, room, 0, offsets + len * size_of::<u64>() as u64)
@@ -246,7 +246,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let len = indices.len() as u64;
         let indices = lent.input(indices)?;
         let pairs = lent.pairs(("keys", &keys), &values, &found, len)?;
-        self.ask(lent, Needs::Marks, |cuda, view| {
+        self.ask(lent, Needs::Marks, |cuda, _, view| {
             select::select(cuda, view, indices, len, &pairs)?;
             decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
         })
@@ -286,7 +286,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let len = keys.len() as u64;
         let keys = lent.keys(keys)?;
         let pairs = lent.pairs(("out_keys", &out_keys), &values, &found, len)?;
-        self.ask(lent, Needs::Marks, |cuda, view| {
+        self.ask(lent, Needs::Marks, |cuda, _, view| {
             nearest::nearest(cuda, view, side, keys.address, len, &pairs)?;
             decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
         })
@@ -305,7 +305,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         &self,
         lent: Lent<'_>,
         needs: Needs,
-        query: impl FnOnce(&Cuda, &ffi::View) -> Result<(), Error>,
+        query: impl FnOnce(&Cuda, &[Run], &ffi::View) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let cuda = self.store.cuda();
         let _entered = cuda.gpu().enter()?;
@@ -314,7 +314,8 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
             resolve::resolve(cuda, levels.runs())?;
         }
         let reading = cuda.read(levels.runs().iter())?;
-        query(cuda, &ffi::View::new(levels.runs().iter().map(Run::view)))?;
+        let runs = levels.runs();
+        query(cuda, runs, &ffi::View::new(runs.iter().map(Run::view)))?;
         reading.end()?;
         if cuda.stream.is_capturing()? {
             self.store.pin(levels);

@@ -2,6 +2,8 @@
 //!
 //! Inserts are merged without that being known. Lookups don't need it; whatever counts does.
 
+use std::sync::atomic::Ordering;
+
 use super::engine::Cuda;
 use super::ffi::{self, Output, View, check};
 use super::memory::Buffer;
@@ -9,8 +11,15 @@ use super::run::{Found, Run, sectors_for};
 use super::stream::{Event, Stream};
 use crate::error::Error;
 
-/// Finds out the marks of every run that lacks them; runs come newest first, and are all there are.
+/// Finds out the marks that a query needs; runs come newest first, and are all there are.
 pub(crate) fn resolve(cuda: &Cuda, runs: &[Run]) -> Result<(), Error> {
+    // Who wants to know after one batch will after the next.
+    cuda.family.wants_marks.store(true, Ordering::Relaxed);
+    find_all(cuda, runs)
+}
+
+/// Finds out the marks of every run that lacks them.
+pub(crate) fn find_all(cuda: &Cuda, runs: &[Run]) -> Result<(), Error> {
     // Older ones first: theirs say what is live for the newer.
     for (at, run) in runs.iter().enumerate().rev().filter(|(_, run)| run.lacks_marks()) {
         let older = &runs[at + 1..];

@@ -1,9 +1,11 @@
 //! A run on the GPU: an immutable sorted array of entries with unique keys, in one buffer.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::engine::{Cuda, Family};
 use super::ffi::{self, Address, Head, NODE, Output, RunView, SECTOR, Source};
+use super::filter::Filter;
 use super::gpu::Slot;
 use super::memory::Buffer;
 use super::stream::{Event, Stream};
@@ -27,6 +29,9 @@ struct Parts {
     marks: Marks,
     /// Marks that were found out later.
     found: OnceLock<Found>,
+    filter: OnceLock<Filter>,
+    /// How many lookups have asked it.
+    asked: AtomicU64,
     /// At most so many entries…
     bound: u64,
     /// …and at least this sum of their marks, whatever the GPU finds.
@@ -144,6 +149,8 @@ impl Unwritten {
             layout,
             marks,
             found: OnceLock::new(),
+            filter: OnceLock::new(),
+            asked: AtomicU64::new(0),
             bound,
             least_sum,
             figures,
@@ -204,6 +211,19 @@ impl Run {
     /// Gives it the marks that it lacked. Who comes second comes with the same.
     pub(crate) fn set_marks(&self, found: Found) {
         self.0.found.set(found).ok();
+    }
+
+    pub(crate) fn filter(&self) -> Option<&Filter> {
+        self.0.filter.get()
+    }
+
+    pub(crate) fn set_filter(&self, filter: Filter) {
+        self.0.filter.set(filter).ok();
+    }
+
+    /// How many lookups have asked it, with so many more.
+    pub(crate) fn asked(&self, lookups: u64) -> u64 {
+        self.0.asked.fetch_add(lookups, Ordering::Relaxed).saturating_add(lookups)
     }
 
     /// What the host knows last.
@@ -300,7 +320,7 @@ impl Run {
                 values: marks - values,
                 marks: end - marks + self.0.found.get().map_or(0, |found| found.marks.bytes()),
                 fences: values - inner + keys, // and the head
-                filters: 0,
+                filters: self.filter().map_or(0, |filter| filter.words.bytes()),
             },
         })
     }
@@ -310,7 +330,9 @@ impl Drop for Parts {
     fn drop(&mut self) {
         let readers = self.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
         let marks = self.found.get_mut().map(|found| &mut found.marks);
-        let is_at_home = marks.as_ref().is_none_or(|marks| *marks.stream() == self.home);
+        let filter = self.filter.get_mut().map(|filter| &mut filter.words);
+        let mut later: Vec<&mut Buffer> = marks.into_iter().chain(filter).collect();
+        let is_at_home = later.iter().all(|part| *part.stream() == self.home);
         if readers.is_empty() && is_at_home {
             return;
         }
@@ -322,7 +344,10 @@ impl Drop for Parts {
             Ok(last)
         });
         match last {
-            Ok(last) => self.buffer.iter_mut().chain(marks).for_each(|part| part.outlive(&last)),
+            Ok(last) => {
+                self.buffer.iter_mut().for_each(|part| part.outlive(&last));
+                later.iter_mut().for_each(|part| part.outlive(&last));
+            }
             // Where there is none to be had, the host waits.
             Err(_) => readers.iter().for_each(|(_, done)| drop(done.synchronize())),
         }

@@ -1,0 +1,30 @@
+// Making a run's filter.
+#include "filter.cuh"
+#include "dispatch.cuh"
+#include "tuning.cuh"
+
+namespace gpulsm {
+
+template <class Key>
+__global__ void __launch_bounds__(THREADS)
+filter_kernel(const Key* keys, const uint64_t* len, unsigned long long* words, uint32_t words_len) {
+    uint64_t index = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
+    if (index >= *len) return;
+    FilterPlace place(keys[index]);
+    atomicOr(words + place.word(words_len), static_cast<unsigned long long>(place.bits));
+}
+
+}  // namespace gpulsm
+
+using namespace gpulsm;
+
+/// Adds the `*len` keys of a run, at most `bound`, to a filter of zeros.
+GPULSM_EXPORT gpulsm_filter(int key_width, const void* keys, const uint64_t* len, uint64_t bound,
+                            unsigned long long* words, uint32_t words_len, cudaStream_t stream) {
+    return with_key(key_width, [&](auto key) -> int {
+        using Key = typename decltype(key)::type;
+        filter_kernel<<<blocks_for(bound, THREADS), THREADS, 0, stream>>>(static_cast<const Key*>(keys), len, words,
+                                                                           words_len);
+        return cudaGetLastError();
+    });
+}

@@ -1,0 +1,167 @@
+// Searching runs by whole warps. The top of every run's fences is in shared memory; below that, threads
+// read each other's nodes, so that what a warp asks for at once lies together. Each thread has a key, and a
+// run, of its own.
+#pragma once
+
+#include "../include/gpulsm/queries.cuh"
+#include "tuning.cuh"
+
+namespace gpulsm {
+
+/// What a node says of a key.
+struct InNode {
+    uint32_t less;  // so many of its keys are less
+    bool equal;     // One is the key itself.
+};
+
+__device__ __forceinline__ uint32_t less_of(uint4 keys, uint32_t than) {
+    return (keys.x < than) + (keys.y < than) + (keys.z < than) + (keys.w < than);
+}
+
+__device__ __forceinline__ uint32_t less_of(ulonglong2 keys, uint64_t than) {
+    return (keys.x < than) + (keys.y < than);
+}
+
+__device__ __forceinline__ bool equal_of(uint4 keys, uint32_t to) {
+    return keys.x == to || keys.y == to || keys.z == to || keys.w == to;
+}
+
+__device__ __forceinline__ bool equal_of(ulonglong2 keys, uint64_t to) { return keys.x == to || keys.y == to; }
+
+/// What each lane's node says of each lane's key. A node is read by a few lanes, 16 bytes each; with `ONCE`,
+/// past the nearest cache, since nobody will ask for it soon again. For whole warps; the answer is of no use
+/// where the node is null.
+template <bool ONCE, class Key>
+__device__ __forceinline__ InNode ask_nodes(const Key* node, Key key) {
+    using Quad = std::conditional_t<sizeof(Key) == 4, uint4, ulonglong2>;
+    constexpr int LANES = NODE * sizeof(Key) / sizeof(Quad), NODES = 32 / LANES;  // at a time
+    int lane = threadIdx.x % 32;
+    uint32_t own = 0;
+#pragma unroll
+    for (int round = 0; round < LANES; round++) {
+        int owner = round * NODES + lane / LANES;
+        auto of = reinterpret_cast<const Quad*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
+        Key asked = __shfl_sync(~0u, key, owner);
+        uint32_t says = 0;
+        if (of != nullptr) {
+            Quad keys = ONCE ? __ldcg(of + lane % LANES) : __ldg(of + lane % LANES);
+            says = less_of(keys, asked) | equal_of(keys, asked) << 8;
+        }
+#pragma unroll
+        for (int step = LANES / 2; step > 0; step /= 2) says += __shfl_xor_sync(~0u, says, step);
+        says = __shfl_sync(~0u, says, lane % NODES * LANES);
+        if (lane / NODES == round) own = says;
+    }
+    return {own & 0xff, own >> 8 != 0};
+}
+
+/// Where a key is, or would be.
+struct Place {
+    uint64_t position;  // of the first entry whose key is not less; the length if there is none
+    bool is_here;       // Its key is the key itself.
+};
+
+/// What a block knows of all runs. In shared memory.
+template <class Key, class Value>
+struct Index {
+    Run<Key, Value> runs[MAX_RUNS];
+    uint64_t len[MAX_RUNS];
+    uint32_t fences[MAX_RUNS];     // outer ones
+    uint32_t first[MAX_RUNS + 1];  // where the tops of each run begin
+    uint32_t step;                 // There is a top for so many outer fences.
+    Key* tops;
+
+    /// Reads all of it, by the whole block: `room` tops, which is at least twice as many as there are runs.
+    __device__ void load(const View<Key, Value>& view, Key* tops_to, uint32_t room) {
+        for (int run = threadIdx.x; run < view.count; run += THREADS) {
+            runs[run] = view.runs[run];
+            len[run] = length(view.runs[run]);
+            fences[run] = outer_fences(len[run]);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            tops = tops_to;
+            uint64_t all = 0;
+            for (int run = 0; run < view.count; run++) all += fences[run];
+            uint32_t places = room - static_cast<uint32_t>(view.count);
+            step = static_cast<uint32_t>((all + places - 1) / places);
+            if (step == 0) step = 1;
+            first[0] = 0;
+            for (int run = 0; run < view.count; run++) first[run + 1] = first[run] + (fences[run] + step - 1) / step;
+        }
+        __syncthreads();
+        for (int run = 0; run < view.count; run++) {
+            uint32_t count = first[run + 1] - first[run];
+            for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
+                tops[first[run] + i] = __ldg(runs[run].outer + min((i + 1) * step, fences[run]) - 1);
+            }
+        }
+        __syncthreads();
+    }
+
+    /// Where the key is in a run. For whole warps; lanes that look for nothing say so.
+    __device__ __forceinline__ Place find(int run, Key key, bool looks) const {
+        const Key* inner = nullptr;
+        uint64_t node = 0, end = 0;
+        if (looks) {
+            end = len[run];
+            uint32_t start = first[run], count = first[run + 1] - start, top = 0;
+            // As in `lower_bound`, in shared memory.
+            for (uint32_t left = count; left > 0;) {
+                uint32_t half = (left + 1) / 2;
+                top = tops[start + top + half - 1] < key ? top + half : top;
+                left -= half;
+            }
+            if (top < count) {
+                uint32_t from = top * step;
+                node = (from + lower_bound(runs[run].outer + from, min(step, fences[run] - from), key)) * uint64_t{NODE};
+                inner = runs[run].inner + node;
+            }
+        }
+        InNode fence = ask_nodes<false>(inner, key);
+        const Key* keys = inner == nullptr ? nullptr : runs[run].keys + (node + fence.less) * NODE;
+        InNode entry = ask_nodes<true>(keys, key);
+        if (keys == nullptr) return {end, false};
+        // What fills up the last node is the largest key: it may be the key, but is no entry.
+        uint64_t position = min((node + fence.less) * NODE + entry.less, end);
+        return {position, entry.equal && position < end};
+    }
+
+    /// The sum of (live - shadow) over the entries whose keys are less.
+    __device__ __forceinline__ int64_t sum_less(int run, Key key, bool looks) const {
+        uint64_t position = find(run, key, looks).position;
+        return looks ? sum_before(runs[run].marks, position) : 0;
+    }
+};
+
+/// Calls `body(at)` for every number below `len`, in whole warps: also for a few from `len` on.
+template <class Body>
+__device__ __forceinline__ void for_each_in_warps(uint64_t len, Body body) {
+    uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
+    uint64_t stride = gridDim.x * static_cast<uint64_t>(THREADS);
+    for (uint64_t at = first; at - threadIdx.x % 32 < len; at += stride) body(at);
+}
+
+/// How a kernel that searches by warps is launched: as many blocks as can run at once, each with as many
+/// tops as it has keys to search for, if there is room.
+struct IndexLaunch {
+    unsigned blocks;
+    uint32_t tops;
+    size_t bytes;
+
+    template <class Key>
+    static IndexLaunch of(uint64_t len, uint64_t runs) {
+        int device = 0, multiprocessors = 1;
+        cudaGetDevice(&device);
+        cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+        uint64_t most = static_cast<uint64_t>(multiprocessors) * INDEX_BLOCKS;
+        uint64_t blocks = (len + THREADS - 1) / THREADS;
+        if (blocks > most) blocks = most;
+        uint64_t tops = len / blocks, room = INDEX_BYTES / sizeof(Key);
+        if (tops > room) tops = room;
+        if (tops < 4 * runs) tops = 4 * runs;
+        return {static_cast<unsigned>(blocks), static_cast<uint32_t>(tops), tops * sizeof(Key)};
+    }
+};
+
+}  // namespace gpulsm
