@@ -91,6 +91,30 @@ __device__ Key choose_pivot(Windows<Key>& windows, int count, float share, uint6
     return windows.pivot;
 }
 
+/// Finds where the pivot is, or would be, in every source, and where what comes after it begins. About
+/// `share` of all entries in the windows are less.
+template <int GROUP, class Key>
+__device__ void place_pivot(Windows<Key>& windows, int count, float share, Key pivot) {
+    // As many threads for each source as there are, up to a few.
+    int lanes = CUT_LANES, member = threadIdx.x % GROUP;
+    while (lanes > 1 && lanes * count > GROUP) lanes /= 2;
+    for (int first = 0; first < count; first += GROUP / lanes) {
+        int source = first + member / lanes;
+        bool mine = source < count;
+        const Key* keys = mine ? windows.keys[source] : nullptr;
+        uint64_t start = mine ? windows.start[source] : 0, end = mine ? windows.end[source] : 0;
+        float ahead = (end - start) * share, variance = max(ahead * (1 - share), 4.0f);
+        uint64_t guess = start + static_cast<uint64_t>(ahead);
+        uint64_t spread = static_cast<uint64_t>(4 * variance * rsqrtf(variance));
+        uint64_t place = search_by_lanes(keys, start, end, guess, spread, pivot, lanes);
+        if (mine && member % lanes == 0) {
+            windows.place[source] = place;
+            windows.past[source] = place + (place < end && keys[place] == pivot);
+        }
+    }
+    wait_for_group<GROUP>();
+}
+
 /// Finds where a tile begins in every source: at a key such that at most `goal` entries are less, and
 /// at most `SLACK` fewer. For a warp, or a whole block, whose threads all come to the same.
 template <int GROUP, class Key>
@@ -105,9 +129,6 @@ __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows
     wait_for_group<GROUP>();
     uint64_t below = 0, above = add_up(windows.end, count);  // entries before the windows, and up to their ends
     goal = min(goal, above);
-    // As many threads for each source as there are, up to a few.
-    int lanes = CUT_LANES;
-    while (lanes > 1 && lanes * count > GROUP) lanes /= 2;
     const uint64_t* cut = goal == above ? windows.end : windows.start;
     for (uint32_t round = 0; goal < above && goal - below > SLACK; round++) {
         // Where the goal would be if all were spread evenly; after a while every other time the middle, so
@@ -115,22 +136,7 @@ __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows
         bool halve = round > 3 && round % 2 == 0;
         float share = halve ? 0.5f : __fdividef(goal - below - SLACK / 2, above - below);
         Key pivot = choose_pivot<GROUP>(windows, count, share, above - below);
-        for (int first = 0; first < count; first += GROUP / lanes) {
-            int source = first + member / lanes;
-            bool mine = source < count;
-            const Key* keys = mine ? windows.keys[source] : nullptr;
-            uint64_t start = mine ? windows.start[source] : 0, end = mine ? windows.end[source] : 0;
-            float ahead = (end - start) * share;
-            float variance = max(ahead * (1 - share), 4.0f);
-            uint64_t spread = static_cast<uint64_t>(4 * variance * rsqrtf(variance));
-            uint64_t place =
-                search_by_lanes(keys, start, end, start + static_cast<uint64_t>(ahead), spread, pivot, lanes);
-            if (mine && member % lanes == 0) {
-                windows.place[source] = place;
-                windows.past[source] = place + (place < end && keys[place] == pivot);
-            }
-        }
-        wait_for_group<GROUP>();
+        place_pivot<GROUP>(windows, count, share, pivot);
         uint64_t less = add_up(windows.place, count), up_to = add_up(windows.past, count);
         if (less <= goal && up_to > goal) {  // The goal is among the entries of the pivot itself.
             cut = windows.place;

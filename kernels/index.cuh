@@ -28,10 +28,9 @@ __device__ __forceinline__ bool equal_of(uint4 keys, uint32_t to) {
 
 __device__ __forceinline__ bool equal_of(ulonglong2 keys, uint64_t to) { return keys.x == to || keys.y == to; }
 
-/// What each lane's node says of each lane's key. A node is read by a few lanes, 16 bytes each; with `ONCE`,
-/// past the nearest cache, since nobody will ask for it soon again. For whole warps; the answer is of no use
-/// where the node is null.
-template <bool ONCE, class Key>
+/// What each lane's node says of each lane's key. A node is read by a few lanes, 16 bytes each. For whole
+/// warps; the answer is of no use where the node is null.
+template <class Key>
 __device__ __forceinline__ InNode ask_nodes(const Key* node, Key key) {
     using Quad = std::conditional_t<sizeof(Key) == 4, uint4, ulonglong2>;
     constexpr int LANES = NODE * sizeof(Key) / sizeof(Quad), NODES = 32 / LANES;  // at a time
@@ -44,7 +43,7 @@ __device__ __forceinline__ InNode ask_nodes(const Key* node, Key key) {
         Key asked = __shfl_sync(~0u, key, owner);
         uint32_t says = 0;
         if (of != nullptr) {
-            Quad keys = ONCE ? __ldcg(of + lane % LANES) : __ldg(of + lane % LANES);
+            Quad keys = __ldg(of + lane % LANES);
             says = less_of(keys, asked) | equal_of(keys, asked) << 8;
         }
 #pragma unroll
@@ -118,9 +117,9 @@ struct Index {
                 inner = runs[run].inner + node;
             }
         }
-        InNode fence = ask_nodes<false>(inner, key);
+        InNode fence = ask_nodes(inner, key);
         const Key* keys = inner == nullptr ? nullptr : runs[run].keys + (node + fence.less) * NODE;
-        InNode entry = ask_nodes<true>(keys, key);
+        InNode entry = ask_nodes(keys, key);
         if (keys == nullptr) return {end, false};
         // What fills up the last node is the largest key: it may be the key, but is no entry.
         uint64_t position = min((node + fence.less) * NODE + entry.less, end);

@@ -42,13 +42,19 @@ constexpr int FAR = 1024;
 constexpr int LANE_THREADS = 1 << 18;
 
 /// Blocks of a multiprocessor that search by warps, and bytes of each for the tops of fences.
-constexpr int INDEX_BLOCKS = 4;
-constexpr int INDEX_BYTES = 1 << 15;
+constexpr int INDEX_BLOCKS = 6;
+constexpr int INDEX_BYTES = 1 << 14;
 
-/// Answers to ranges are written in pieces of this many pairs: by a few threads each over one run,
-/// by one thread each over several.
-constexpr int COPY_PIECE = 4096;
+/// Ranges of so many pairs on average are long: their answers are written by a warp each over one run, by a
+/// block over several; of shorter ones by a few threads, and by one.
+constexpr int LONG_RANGE = 64;
 constexpr int COPY_LANES = 8;
-constexpr int MERGE_PIECE = 64;
+
+/// Answers are written in pieces of this many pairs.
+constexpr int COPY_PIECE = 4096;
+constexpr int MERGE_PIECE = 8192;
+
+/// Entries of a tile of a long range, for each thread.
+constexpr int range_items(int width) { return width <= 16 ? 5 : 3; }
 
 }  // namespace gpulsm

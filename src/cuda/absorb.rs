@@ -117,7 +117,9 @@ pub(crate) fn absorb(
 fn marks(updates: &Updates, carried: &[Run], older: &[Run], wanted: bool) -> Marks {
     match (older, updates.deletes) {
         ([], _) => Marks::Needless,
-        (_, 0) if !(wanted && updates.len() <= SHORT) && carried.iter().all(Run::lacks_marks) => Marks::Later,
+        (_, 0) if !(wanted && updates.len() <= SHORT) && carried.iter().all(Run::lacks_marks) => {
+            Marks::Later
+        }
         _ => Marks::Within,
     }
 }
@@ -206,12 +208,7 @@ impl Half {
 
     /// Sorts it in tiles, without all but the last of equal keys in each: things to merge. This is the
     /// oldest; the others lie behind it.
-    fn sort_tiles(
-        &self,
-        cuda: &Cuda,
-        work: &mut Work,
-        shadows: Address,
-    ) -> Result<Source, Error> {
+    fn sort_tiles(&self, cuda: &Cuda, work: &mut Work, shadows: Address) -> Result<Source, Error> {
         let keys = work.room(self.key_bytes());
         let values = work.room(self.value_bytes());
         let lens = work.room(self.tiles() * size_of::<u64>() as u64);

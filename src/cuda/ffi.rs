@@ -176,10 +176,11 @@ impl Sources {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Ranges {
-    pub lo: Address,
     pub len: u64,
     pub offsets: Address,
+    pub windows: Address,
     pub room: u64,
+    pub total: u64,
     pub keys: Address,
     pub values: Address,
 }
@@ -334,6 +335,17 @@ unsafe extern "C" {
         temp_bytes: *mut usize,
         counts: Address,
         len: u64,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_windows(
+        key_width: c_int,
+        view: *const View,
+        lo: Address,
+        hi: Address,
+        len: u64,
+        windows: Address,
+        counts: Address,
         stream: CUstream,
     ) -> c_int;
 

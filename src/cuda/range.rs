@@ -7,60 +7,167 @@ use super::memory::{Buffer, download};
 use crate::error::Error;
 use crate::key::OrderedKey;
 
-/// Where each answer begins when all are laid end to end, and where the last ends: `len` + 1
-/// offsets, on the GPU's own data.
+/// Where ranges begin and end in the runs may take so many bytes at a time.
+const WINDOW_BYTES: u64 = 1 << 31;
+
+/// Ranges on the GPU: where their ends are, and how many there are.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub lo: Address,
+    pub hi: Address,
+    pub len: u64,
+}
+
+/// Where pairs go, and for how many there is room; `values` is 0 where they are not wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    pub keys: Address,
+    pub values: Address,
+    pub len: u64,
+}
+
+/// Where each answer begins when all are laid end to end, and where the last ends: one offset more than
+/// there are ranges, on the GPU's own data.
 pub(crate) fn offsets(
     cuda: &Cuda,
     view: &View,
-    ends: (Address, Address),
-    len: u64,
+    asked: &Asked,
     offsets: Address,
 ) -> Result<(), Error> {
-    let counts = offsets + size_of::<u64>() as u64;
-    {
-        let _entered = cuda.gpu().enter()?;
-        let stream = cuda.stream.raw();
-        // SAFETY: there is room for at least one offset.
-        let zeroed = unsafe {
-            cudarc::driver::result::memset_d8_async(offsets, 0, size_of::<u64>(), stream)
-        };
-        super::gpu::check("cuMemsetD8Async", zeroed)?;
-    }
-    if len == 0 {
+    begin(cuda, offsets)?;
+    if asked.len == 0 {
         return Ok(());
     }
-    count(cuda, view, ends, len, counts)?;
-    let add_up = |temp: Address, temp_bytes: &mut usize| {
+    count(cuda, view, (asked.lo, asked.hi), asked.len, counts_at(offsets))?;
+    add_up(cuda, offsets, asked.len)
+}
+
+/// The same, and every pair at its place, if there is room for all.
+pub(crate) fn range(
+    cuda: &Cuda,
+    view: &View,
+    asked: &Asked,
+    offsets: Address,
+    room: &Room,
+) -> Result<(), Error> {
+    // Where ranges begin and end is found with their sizes, or, if there are very many, again later, some
+    // at a time.
+    let some = (WINDOW_BYTES / (WINDOW * view.count.max(1))).max(1);
+    if room.len == 0 || asked.len == 0 || asked.len > some {
+        self::offsets(cuda, view, asked, offsets)?;
+        return fill(cuda, view, asked, offsets, room);
+    }
+    begin(cuda, offsets)?;
+    let windows = windows(cuda, view, asked, counts_at(offsets))?;
+    add_up(cuda, offsets, asked.len)?;
+    write(cuda, view, asked.len, &windows, offsets, asked.len, room)
+}
+
+/// Every pair at its place, if there is room for all, with offsets that are known.
+pub(crate) fn fill(
+    cuda: &Cuda,
+    view: &View,
+    asked: &Asked,
+    offsets: Address,
+    room: &Room,
+) -> Result<(), Error> {
+    if room.len == 0 {
+        return Ok(());
+    }
+    let some = (WINDOW_BYTES / (WINDOW * view.count.max(1))).max(1);
+    let width = cuda.key_width as u64;
+    for first in (0..asked.len).step_by(some as usize) {
+        let ahead = first * width;
+        let len = some.min(asked.len - first);
+        let part = Asked { lo: asked.lo + ahead, hi: asked.hi + ahead, len };
+        let windows = windows(cuda, view, &part, 0)?;
+        let offsets = offsets + first * size_of::<u64>() as u64;
+        write(cuda, view, len, &windows, offsets, asked.len - first, room)?;
+    }
+    Ok(())
+}
+
+/// Bytes of where one range begins and ends in one run.
+const WINDOW: u64 = 2 * size_of::<u64>() as u64;
+
+/// Where counts are written that are then added up to offsets.
+fn counts_at(offsets: Address) -> Address {
+    offsets + size_of::<u64>() as u64
+}
+
+/// Writes the first offset.
+fn begin(cuda: &Cuda, offsets: Address) -> Result<(), Error> {
+    let _entered = cuda.gpu().enter()?;
+    let stream = cuda.stream.raw();
+    // SAFETY: there is room for at least one offset.
+    let zeroed =
+        unsafe { cudarc::driver::result::memset_d8_async(offsets, 0, size_of::<u64>(), stream) };
+    super::gpu::check("cuMemsetD8Async", zeroed)
+}
+
+/// Makes offsets of counts.
+fn add_up(cuda: &Cuda, offsets: Address, len: u64) -> Result<(), Error> {
+    let launch = |temp: Address, temp_bytes: &mut usize| {
         let _entered = cuda.gpu().enter()?;
         // SAFETY: `len` counts are there, and `temp` is null or of the size that this asked for.
         check("adding up counts", unsafe {
-            ffi::gpulsm_add_up(temp, temp_bytes, counts, len, cuda.stream.raw())
+            ffi::gpulsm_add_up(temp, temp_bytes, counts_at(offsets), len, cuda.stream.raw())
         })
     };
     let mut temp_bytes = 0;
-    add_up(0, &mut temp_bytes)?;
+    launch(0, &mut temp_bytes)?;
     let temp = Buffer::counted(temp_bytes as u64, &cuda.family.budget, &cuda.stream)?;
-    add_up(temp.address(), &mut temp_bytes)
+    launch(temp.address(), &mut temp_bytes)
 }
 
-/// Writes every pair to its place, if there is room for all, on the GPU's own data.
-pub(crate) fn fill(cuda: &Cuda, view: &View, ranges: &Ranges) -> Result<(), Error> {
-    if ranges.len == 0 || ranges.room == 0 {
-        return Ok(());
-    }
+/// Where each range begins and ends in every run; and how many keys it has, unless `counts` is 0.
+fn windows(cuda: &Cuda, view: &View, asked: &Asked, counts: Address) -> Result<Buffer, Error> {
+    let bytes = asked.len * view.count * WINDOW;
+    let windows = Buffer::counted(bytes, &cuda.family.budget, &cuda.stream)?;
     let _entered = cuda.gpu().enter()?;
-    // SAFETY: there are `len` ranges, one offset more, and room for `room` pairs, which the kernel
-    // keeps to; the runs of the view are alive and written before what this stream does now.
+    // SAFETY: there are so many ranges, room for a window of each in every run, and for as many counts; the
+    // runs of the view are alive and written before what this stream does now.
+    check("finding ranges", unsafe {
+        let (at, stream) = (windows.address(), cuda.stream.raw());
+        ffi::gpulsm_windows(cuda.key_width, view, asked.lo, asked.hi, asked.len, at, counts, stream)
+    })?;
+    Ok(windows)
+}
+
+/// Writes the pairs of `len` ranges, of the `total` that there are offsets of.
+fn write(
+    cuda: &Cuda,
+    view: &View,
+    len: u64,
+    windows: &Buffer,
+    offsets: Address,
+    total: u64,
+    room: &Room,
+) -> Result<(), Error> {
+    let windows = windows.address();
+    let Room { keys, values, len: room } = *room;
+    let ranges = Ranges { len, offsets, windows, room, total, keys, values };
+    let _entered = cuda.gpu().enter()?;
+    // SAFETY: there are `len` windows for every run, `total` offsets and one more, and room for `room` pairs,
+    // which the kernel keeps to; the runs of the view are alive and written before what this stream does
+    // now.
     check("listing ranges", unsafe {
-        ffi::gpulsm_range(cuda.key_width, cuda.value_width, view, ranges, cuda.stream.raw())
+        ffi::gpulsm_range(cuda.key_width, cuda.value_width, view, &ranges, cuda.stream.raw())
     })
 }
 
 /// Ranges on the GPU whose offsets are known.
 pub(crate) struct Counted {
     lo: Buffer,
+    hi: Buffer,
     offsets: Buffer,
     len: u64,
+}
+
+impl Counted {
+    fn asked(&self) -> Asked {
+        Asked { lo: self.lo.address(), hi: self.hi.address(), len: self.len }
+    }
 }
 
 /// Offsets of the host's ranges.
@@ -73,9 +180,8 @@ pub(crate) fn answer_offsets<B: OrderedKey>(
 ) -> Result<Counted, Error> {
     let len = lo.len() as u64;
     let (lo, hi) = (Buffer::upload(lo, &cuda.stream)?, Buffer::upload(hi, &cuda.stream)?);
-    let counted = Counted { lo, offsets: Buffer::uncounted((len + 1) * 8, &cuda.stream)?, len };
-    let ends = (counted.lo.address(), hi.address());
-    offsets(cuda, view, ends, len, counted.offsets.address())?;
+    let counted = Counted { lo, hi, offsets: Buffer::uncounted((len + 1) * 8, &cuda.stream)?, len };
+    offsets(cuda, view, &counted.asked(), counted.offsets.address())?;
     // SAFETY: there is one offset more than there are ranges on both sides, a `usize` is 64 bits wide
     // here, and the stream is synchronized before they are read.
     unsafe { download(counted.offsets.address(), to, &cuda.stream)? };
@@ -100,15 +206,8 @@ pub(crate) fn answer<B: OrderedKey>(
     let out_keys = Buffer::uncounted(size_of_val(&keys[..total]) as u64, &cuda.stream)?;
     let wanted = if values.is_some() { cuda.value_bytes(total) } else { 0 };
     let out_values = Buffer::uncounted(wanted, &cuda.stream)?;
-    let ranges = Ranges {
-        lo: counted.lo.address(),
-        len: counted.len,
-        offsets: counted.offsets.address(),
-        room: total as u64,
-        keys: out_keys.address(),
-        values: out_values.address(),
-    };
-    fill(cuda, view, &ranges)?;
+    let room = Room { keys: out_keys.address(), values: out_values.address(), len: total as u64 };
+    fill(cuda, view, &counted.asked(), counted.offsets.address(), &room)?;
     // SAFETY: the buffers are as long as what goes into them, and the stream is synchronized before
     // anything is read.
     let begun = unsafe {

@@ -9,7 +9,7 @@ use bytemuck::Pod;
 
 use super::absorb::{self, Updates};
 use super::engine::{Cuda, CudaEngine, Reading};
-use super::ffi::{self, Address, Pairs, Ranges, check};
+use super::ffi::{self, Address, Pairs, check};
 use super::log::Log;
 use super::memory::Buffer;
 use super::run::Run;
@@ -189,7 +189,9 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let lent = Lent::new(self.store.cuda());
         let len = keys.len() as u64;
         let (keys, ranks) = (lent.keys(keys)?, lent.output("ranks", &ranks, len)?);
-        self.ask(lent, Needs::Marks, |cuda, _, view| count::rank(cuda, view, keys.address, len, ranks))
+        self.ask(lent, Needs::Marks, |cuda, _, view| {
+            count::rank(cuda, view, keys.address, len, ranks)
+        })
     }
 
     /// Where the answer to each range begins when all are laid end to end, and where the last ends:
@@ -204,8 +206,8 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let len = lo.len() as u64;
         let ranges = lent.ranges(lo, hi)?;
         let offsets = lent.output("offsets", &offsets, len + 1)?;
-        let ends = (ranges.0.address, ranges.1.address);
-        self.ask(lent, Needs::Marks, |cuda, _, view| range::offsets(cuda, view, ends, len, offsets))
+        let asked = range::Asked { lo: ranges.0.address, hi: ranges.1.address, len };
+        self.ask(lent, Needs::Marks, |cuda, _, view| range::offsets(cuda, view, &asked, offsets))
     }
 
     /// The same offsets and, if there is room for all of them in `keys` and `values`, the pairs of
@@ -226,10 +228,10 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let offsets = lent.output("offsets", &offsets, len + 1)?;
         let values = lent.output("values", &values, if V::WIDTH == 0 { 0 } else { room })?;
         let keys = lent.output("keys", &keys, room)?;
-        let ends = (ranges.0.address, ranges.1.address);
+        let asked = range::Asked { lo: ranges.0.address, hi: ranges.1.address, len };
+        let to = range::Room { keys, values, len: room };
         self.ask(lent, Needs::Marks, |cuda, _, view| {
-            range::offsets(cuda, view, ends, len, offsets)?;
-            range::fill(cuda, view, &Ranges { lo: ends.0, len, offsets, room, keys, values })?;
+            range::range(cuda, view, &asked, offsets, &to)?;
             decode::<K>(cuda, keys, room, 0, offsets + len * size_of::<u64>() as u64)
         })
     }
