@@ -9,7 +9,7 @@
 namespace gpulsm {
 
 template <class Key>
-__global__ void __launch_bounds__(THREADS, INDEX_BLOCKS)
+__global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 count_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, const Key* hi, uint64_t len,
              uint32_t tops, uint64_t* counts) {
     extern __shared__ __align__(16) unsigned char room[];
@@ -29,7 +29,7 @@ count_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, con
 }
 
 template <class Key>
-__global__ void __launch_bounds__(THREADS, INDEX_BLOCKS)
+__global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 rank_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys, uint64_t len, uint32_t tops,
             uint64_t* ranks) {
     extern __shared__ __align__(16) unsigned char room[];

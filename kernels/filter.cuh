@@ -6,10 +6,14 @@
 
 namespace gpulsm {
 
-/// The filters of all runs, newest first; null where a run has none.
+/// The filters of all runs, newest first; null where a run has none. The newest runs are short and many:
+/// they may have one together, which mostly says that none of them need be asked.
 struct Filters {
     const uint64_t* words[MAX_RUNS];
     uint32_t len[MAX_RUNS];  // in words
+    const uint64_t* joint;   // null where there is none
+    uint32_t joint_len;
+    uint32_t joint_runs;  // so many of the newest
 };
 
 /// A key's word, as a fraction of all words, and its bits.
@@ -33,12 +37,21 @@ struct FilterPlace {
 template <class Key>
 __device__ __forceinline__ uint64_t runs_with(const Filters& filters, int count, Key key) {
     FilterPlace place(key);
+    auto says = [&](const uint64_t* words, uint32_t len) {
+        uint64_t word = words == nullptr ? ~0ull : __ldg(words + place.word(len));
+        return (word & place.bits) == place.bits;
+    };
+    int first = filters.joint == nullptr ? 0 : static_cast<int>(filters.joint_runs);
+    bool is_new = first > 0 && says(filters.joint, filters.joint_len);
     uint64_t runs = 0;
 #pragma unroll 8
-    for (int run = 0; run < count; run++) {
-        const uint64_t* words = filters.words[run];
-        uint64_t word = words == nullptr ? ~0ull : __ldg(words + place.word(filters.len[run]));
-        runs |= static_cast<uint64_t>((word & place.bits) == place.bits) << run;
+    for (int run = first; run < count; run++) {
+        runs |= static_cast<uint64_t>(says(filters.words[run], filters.len[run])) << run;
+    }
+    if (is_new) {
+        for (int run = 0; run < first; run++) {
+            runs |= static_cast<uint64_t>(says(filters.words[run], filters.len[run])) << run;
+        }
     }
     return runs;
 }

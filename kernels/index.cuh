@@ -153,7 +153,7 @@ struct IndexLaunch {
         int device = 0, multiprocessors = 1;
         cudaGetDevice(&device);
         cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-        uint64_t most = static_cast<uint64_t>(multiprocessors) * INDEX_BLOCKS;
+        uint64_t most = static_cast<uint64_t>(multiprocessors) * INDEX_BLOCKS<Key>;
         uint64_t blocks = (len + THREADS - 1) / THREADS;
         if (blocks > most) blocks = most;
         uint64_t tops = len / blocks, room = INDEX_BYTES / sizeof(Key);

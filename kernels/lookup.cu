@@ -6,7 +6,7 @@
 namespace gpulsm {
 
 template <class Key, class Value>
-__global__ void __launch_bounds__(THREADS, INDEX_BLOCKS)
+__global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 lookup_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Filters filters, const Key* keys,
               uint64_t len, uint32_t tops, Value* values, uint8_t* found) {
     extern __shared__ __align__(16) unsigned char room[];

@@ -33,7 +33,7 @@ template <bool MARKS, int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, merge_blocks(MARKS, sizeof(Key) + sizeof(Value)))
 merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain chain,
              Output<Key, Value> out) {
-    __shared__ MergeTile<MARKS, PER_THREAD, Key, Value> tile;
+    __shared__ MergeTile<MARKS, THREADS, PER_THREAD, Key, Value> tile;
     uint64_t index = Chain::tile();
     int count = sources.count;
 

@@ -60,7 +60,7 @@ __device__ bool find_piece(const Ranges<Key, Value>& ranges, uint64_t number, ui
 
 /// Where ranges begin and end in every run, and how many keys they have.
 template <class Key>
-__global__ void __launch_bounds__(THREADS, sizeof(Key) == 4 ? INDEX_BLOCKS : 4)
+__global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 window_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, const Key* hi, uint64_t len,
               uint32_t tops, ulonglong2* windows, uint64_t* counts) {
     extern __shared__ __align__(16) unsigned char room[];
@@ -182,7 +182,7 @@ struct Range {
 /// the whole block.
 template <bool PAST, class Key, class Value>
 __device__ int64_t rank_of_pivot(const View<Key, Value>& view, Range<Key>& range, const Ranges<Key, Value>& ranges) {
-    for (int run = threadIdx.x; run < view.count; run += THREADS) {
+    for (int run = threadIdx.x; run < view.count; run += RANGE_THREADS) {
         const Sector* marks = view.runs[run].marks;
         uint64_t start = ranges.window(range.piece.range, run).x;
         uint64_t place = PAST ? range.windows.past[run] : range.windows.place[run];
@@ -197,13 +197,14 @@ __device__ int64_t rank_of_pivot(const View<Key, Value>& view, Range<Key>& range
 }
 
 /// Finds where about `goal` keys of a range come before, in every run: at most so many, and at most `SLACK`
-/// fewer, or as near as there is a key. Returns how many do. For the whole block.
+/// fewer, or as near as there is a key; its end if there are no more than `goal`. Returns how many do, where
+/// it is not the end. For the whole block.
 template <class Key, class Value>
 __device__ int64_t cut_range(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, Range<Key>& range,
                              uint64_t goal, uint64_t* cuts) {
     Windows<Key>& windows = range.windows;
     int count = static_cast<int>(view.count);
-    for (int run = threadIdx.x; run < count; run += THREADS) {
+    for (int run = threadIdx.x; run < count; run += RANGE_THREADS) {
         ulonglong2 window = ranges.window(range.piece.range, run);
         windows.keys[run] = view.runs[run].keys;
         windows.start[run] = window.x;
@@ -212,63 +213,89 @@ __device__ int64_t cut_range(const View<Key, Value>& view, const Ranges<Key, Val
     __syncthreads();
     uint64_t range_at = range.piece.range;
     int64_t below = 0, above = __ldg(ranges.offsets + range_at + 1) - __ldg(ranges.offsets + range_at);
-    for (uint32_t round = 0; static_cast<int64_t>(goal) - below > SLACK; round++) {
+    bool to_the_end = static_cast<int64_t>(goal) >= above;
+    for (uint32_t round = 0; !to_the_end && static_cast<int64_t>(goal) - below > SLACK; round++) {
         uint64_t entries = add_up(windows.end, count) - add_up(windows.start, count);
         if (entries == 0) break;
         bool halve = round > 3 && round % 2 == 0;
         float share = halve ? 0.5f : __fdividef(goal - below - SLACK / 2, above - below);
-        Key pivot = choose_pivot<THREADS>(windows, count, min(max(share, 0.0f), 1.0f), entries);
-        place_pivot<THREADS>(windows, count, share, pivot);
+        Key pivot = choose_pivot<RANGE_THREADS>(windows, count, min(max(share, 0.0f), 1.0f), entries);
+        place_pivot<RANGE_THREADS>(windows, count, share, pivot);
         int64_t less = rank_of_pivot<false>(view, range, ranges);
         if (less > static_cast<int64_t>(goal)) {
             above = less;
-            for (int run = threadIdx.x; run < count; run += THREADS) windows.end[run] = windows.place[run];
+            for (int run = threadIdx.x; run < count; run += RANGE_THREADS) windows.end[run] = windows.place[run];
         } else {
             int64_t up_to = rank_of_pivot<true>(view, range, ranges);
             if (up_to > static_cast<int64_t>(goal)) {  // The pivot is the last key before the goal.
                 below = less;
-                for (int run = threadIdx.x; run < count; run += THREADS) windows.start[run] = windows.place[run];
+                for (int run = threadIdx.x; run < count; run += RANGE_THREADS) windows.start[run] = windows.place[run];
                 __syncthreads();
                 break;
             }
             below = up_to;
-            for (int run = threadIdx.x; run < count; run += THREADS) windows.start[run] = windows.past[run];
+            for (int run = threadIdx.x; run < count; run += RANGE_THREADS) windows.start[run] = windows.past[run];
         }
         __syncthreads();
     }
-    for (int run = threadIdx.x; run < count; run += THREADS) cuts[run] = windows.start[run];
+    for (int run = threadIdx.x; run < count; run += RANGE_THREADS) {
+        cuts[run] = to_the_end ? windows.end[run] : windows.start[run];
+    }
     __syncthreads();
     return below;
 }
 
-/// Long ranges over several runs: a block each, tile by tile.
-template <int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(THREADS)
+/// Finds the piece of a number, of pieces of `MERGE_PIECE` pairs of ranges that have more than one. Those of
+/// range i begin with number offsets[i] / half a piece: that leaves room for all.
+template <class Key, class Value>
+__device__ bool find_part(const Ranges<Key, Value>& ranges, uint64_t number, Piece& piece) {
+    constexpr uint64_t HALF = MERGE_PIECE / 2;
+    uint64_t start = __ldg(ranges.offsets) / HALF, range = 0;
+    for (uint64_t len = ranges.len; len > 1;) {
+        uint64_t half = len / 2, middle = range + half;
+        bool up = __ldg(ranges.offsets + middle) / HALF - start <= number;
+        range = up ? middle : range;
+        len = up ? len - half : half;
+    }
+    uint64_t first = __ldg(ranges.offsets + range), end = __ldg(ranges.offsets + range + 1);
+    uint64_t part = number - (first / HALF - start), begin = first + part * MERGE_PIECE;
+    piece = {range, part, begin, min(end, begin + MERGE_PIECE)};
+    return end - first > MERGE_PIECE && begin < end;
+}
+
+/// Long ranges over several runs: a block each, tile by tile. With `PARTS`, those whose answers are shared
+/// out among several blocks; else all others.
+template <bool PARTS, int PER_THREAD, class Key, class Value>
+__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(PARTS, sizeof(Key) + sizeof(Value)))
 merge_long_kernel(const __grid_constant__ View<Key, Value> view,
                   const __grid_constant__ Ranges<Key, Value> ranges) {
-    __shared__ MergeTile<false, PER_THREAD, Key, Value> tile;
+    __shared__ MergeTile<false, RANGE_THREADS, PER_THREAD, Key, Value> tile;
     __shared__ Range<Key> range;
     int count = static_cast<int>(view.count);
-    if (threadIdx.x == 0) range.is_there = find_piece(ranges, blockIdx.x, MERGE_PIECE, range.piece);
-    __syncthreads();
-    if (!range.is_there) return;
-    uint64_t part = range.piece.part, first = __ldg(ranges.offsets + range.piece.range), place = first;
-    bool is_last = range.piece.end == __ldg(ranges.offsets + range.piece.range + 1);
+    if (__ldg(ranges.offsets + ranges.total) > ranges.room) return;
     uint64_t* start = range.windows.start;
-    if (is_last) {
-        for (int run = threadIdx.x; run < count; run += THREADS) range.end[run] = ranges.window(range.piece.range, run).y;
-    } else {
-        cut_range(view, ranges, range, (part + 1) * MERGE_PIECE, range.end);
-    }
-    if (part == 0) {
-        for (int run = threadIdx.x; run < count; run += THREADS) start[run] = ranges.window(range.piece.range, run).x;
+    uint64_t at = blockIdx.x, place;
+    if constexpr (PARTS) {
+        if (threadIdx.x == 0) range.is_there = find_part(ranges, blockIdx.x, range.piece);
         __syncthreads();
+        if (!range.is_there) return;
+        at = range.piece.range;
+        place = __ldg(ranges.offsets + at);
+        cut_range(view, ranges, range, (range.piece.part + 1) * MERGE_PIECE, range.end);
+        place += cut_range(view, ranges, range, range.piece.part * MERGE_PIECE, start);
     } else {
-        place += cut_range(view, ranges, range, part * MERGE_PIECE, start);
+        place = __ldg(ranges.offsets + at);
+        uint64_t pairs = __ldg(ranges.offsets + at + 1) - place;
+        if (pairs == 0 || pairs > MERGE_PIECE) return;
+        for (int run = threadIdx.x; run < count; run += RANGE_THREADS) {
+            ulonglong2 window = ranges.window(at, run);
+            start[run] = window.x;
+            range.end[run] = window.y;
+        }
+        __syncthreads();
     }
 
-    constexpr uint32_t MOST = TILE<PER_THREAD>;
-    uint32_t most = MOST - (count + 1) / 2 * PER_THREAD;  // as `merge_pairs` wants it
+    uint32_t most = tile.MOST - (count + 1) / 2 * PER_THREAD;  // as `merge_pairs` wants it
     while (true) {
         // Of every run as many entries as it has its share in the rest; what lies behind the least of the last
         // ones is left for the next tile.
@@ -277,11 +304,11 @@ merge_long_kernel(const __grid_constant__ View<Key, Value> view,
         bool all = left <= most;
         if (threadIdx.x == 0) range.bound = HIGHEST<Key>;
         __syncthreads();
-        uint64_t taken = 0;
+        uint32_t taken = 0;
         if (threadIdx.x < count) {
             uint64_t own = range.end[threadIdx.x] - start[threadIdx.x];
-            float share = __fdividef(most - count, left);
-            taken = all ? own : min(own, static_cast<uint64_t>(own * share * 0.999f) + 1);
+            float share = __fdividef(0.999f * (most - count), left);
+            taken = static_cast<uint32_t>(all ? own : min(own, static_cast<uint64_t>(own * share) + 1));
             if (taken < own) lower_to(range.bound, view.runs[threadIdx.x].keys[start[threadIdx.x] + taken - 1]);
         }
         __syncthreads();
@@ -291,12 +318,12 @@ merge_long_kernel(const __grid_constant__ View<Key, Value> view,
             if (!all && taken > 0) {
                 const Key* keys = run.keys + from;
                 Key bound = range.bound;
-                taken = lower_bound_wide(keys, static_cast<uint32_t>(taken), bound);
+                taken = lower_bound(keys, taken, bound);
                 if (from + taken < range.end[threadIdx.x] && keys[taken] == bound) taken++;
             }
             tile.parts[threadIdx.x].source = {run.keys, run.values, run.marks, nullptr, nullptr, nullptr, Kind::Run};
             tile.parts[threadIdx.x].ahead = from;
-            tile.offset[threadIdx.x + 1] = static_cast<uint32_t>(taken);
+            tile.offset[threadIdx.x + 1] = taken;
             start[threadIdx.x] = from + taken;
         }
         __syncthreads();
@@ -304,7 +331,7 @@ merge_long_kernel(const __grid_constant__ View<Key, Value> view,
         Stretch<PER_THREAD, Key> mine = merge(tile, count);
         uint32_t before, kept;
         pack(tile, mine, before, kept);
-        for (uint32_t i = threadIdx.x; i < kept; i += THREADS) {
+        for (uint32_t i = threadIdx.x; i < kept; i += RANGE_THREADS) {
             ranges.keys[place + i] = tile.keys[i];
             if (sizeof(Value) > 1 && ranges.values != nullptr) ranges.values[place + i] = tile.values[tile.items[i].number()];
         }
@@ -344,9 +371,10 @@ GPULSM_EXPORT gpulsm_range(int key_width, int value_width, const View<char, char
             auto copy = are_long ? copy_kernel<32, Key, Value> : copy_kernel<COPY_LANES, Key, Value>;
             copy<<<blocks_for(pieces * (are_long ? 32 : COPY_LANES), THREADS), THREADS, 0, stream>>>(runs.runs[0], to);
         } else if (are_long) {
-            uint64_t pieces = to.len + to.room / MERGE_PIECE + 1;
-            merge_long_kernel<range_items(sizeof(Key) + sizeof(Value))>
-                <<<static_cast<unsigned>(pieces), THREADS, 0, stream>>>(runs, to);
+            constexpr int ITEMS_OF_RANGE = range_items(sizeof(Key) + sizeof(Value));
+            unsigned blocks = static_cast<unsigned>(to.len), parts = static_cast<unsigned>(to.room / (MERGE_PIECE / 2) + 1);
+            merge_long_kernel<false, ITEMS_OF_RANGE><<<blocks, RANGE_THREADS, 0, stream>>>(runs, to);
+            merge_long_kernel<true, ITEMS_OF_RANGE><<<parts, RANGE_THREADS, 0, stream>>>(runs, to);
         } else {
             auto merge = runs.count <= 8 ? merge_short_kernel<8, Key, Value> : merge_short_kernel<MAX_RUNS, Key, Value>;
             merge<<<blocks_for(to.len, THREADS), THREADS, 0, stream>>>(runs, to);

@@ -9,10 +9,6 @@
 
 namespace gpulsm {
 
-/// How many entries a tile may have.
-template <int PER_THREAD>
-constexpr unsigned TILE = THREADS * PER_THREAD;
-
 /// An entry of a tile: its number, in the order of the sources, and its marks.
 struct Item {
     uint16_t bits;
@@ -47,18 +43,19 @@ __device__ __forceinline__ Totals totals_of(Counts<MARKS> counts) {
     else return {counts, static_cast<int64_t>(counts), 0, 0};
 }
 
-/// A tile of a merge: keys and items, which are merged where they lie, values by number, and whose they
-/// are.
-template <bool MARKS, int PER_THREAD, class Key, class Value>
+/// A tile that a block of so many threads merges: keys and items, which are merged where they lie, values by
+/// number, and whose they are.
+template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
 struct MergeTile {
-    static_assert(TILE<PER_THREAD> < 1 << 14, "an item has room for its number");
+    static constexpr unsigned MOST = BLOCK * PER_THREAD;  // entries
+    static_assert(MOST < 1 << 14, "an item has room for its number");
     static constexpr unsigned PAST = PER_THREAD + 1;  // Past the end of a stretch anything may be read.
-    Key keys[TILE<PER_THREAD> + PAST];
-    Item items[TILE<PER_THREAD> + PAST];
-    Value values[TILE<PER_THREAD>];
+    Key keys[MOST + PAST];
+    Item items[MOST + PAST];
+    Value values[MOST];
     Part<Key, Value> parts[MAX_SOURCES];
     uint32_t offset[MAX_SOURCES + 1];  // where each part begins
-    typename cub::BlockScan<Counts<MARKS>, THREADS>::TempStorage scan;
+    typename cub::BlockScan<Counts<MARKS>, BLOCK>::TempStorage scan;
     Totals before;  // of the tiles before this one
 
     /// The source, of so many, that an entry is of; not before `source`.
@@ -125,8 +122,8 @@ struct Pair {
 /// after. The last one without a neighbour stays as it is. Each thread merges a few places of one pair: the
 /// first of a pair is number `offset / PER_THREAD + pair`, which leaves enough for the pairs before, and
 /// the plan of the merge leaves enough for all.
-template <bool MARKS, int PER_THREAD, class Key, class Value>
-__device__ void merge_pairs(MergeTile<MARKS, PER_THREAD, Key, Value>& tile, int count, int width) {
+template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
+__device__ void merge_pairs(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int count, int width) {
     int pair = 0;
     for (int end = (count - 1) / width / 2 + 1; end - pair > 1;) {
         int middle = (pair + end) / 2;
@@ -169,8 +166,8 @@ struct Stretch {
     /// Merges the last two stretches of a tile, of which the second begins at `middle`: this thread's
     /// part. The newest entry of a key says whether it is live, the oldest whether it shadows anything;
     /// one of them is kept, if either is so.
-    template <bool MARKS, class Value>
-    __device__ Stretch(const MergeTile<MARKS, PER_THREAD, Key, Value>& tile, uint32_t middle, uint32_t here) {
+    template <bool MARKS, int BLOCK, class Value>
+    __device__ Stretch(const MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, uint32_t middle, uint32_t here) {
         uint32_t diagonal = threadIdx.x * PER_THREAD;
         if (diagonal >= here) return;
         uint32_t many = min(here - diagonal, static_cast<uint32_t>(PER_THREAD));
@@ -213,8 +210,8 @@ struct Stretch {
 /// Makes offsets of the lengths of `count` parts, which are where the next one's offset belongs, and reads
 /// all entries. Parts know their sources, and how far ahead of the sources' beginnings they begin. For the
 /// whole block, which has seen to it that all of that is there.
-template <bool MARKS, int PER_THREAD, class Key, class Value>
-__device__ void load(MergeTile<MARKS, PER_THREAD, Key, Value>& tile, int count) {
+template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
+__device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int count) {
     if (threadIdx.x < 32) {
         uint32_t before = 0;
         for (int start = 1; start <= count; start += 32) {
@@ -246,7 +243,7 @@ __device__ void load(MergeTile<MARKS, PER_THREAD, Key, Value>& tile, int count) 
     int source = 0;
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
-        uint32_t number = i * THREADS + threadIdx.x;
+        uint32_t number = i * BLOCK + threadIdx.x;
         if (number >= here) continue;
         source = tile.source_of(number, source, count);
         const Part<Key, Value>& part = tile.parts[source];
@@ -263,7 +260,7 @@ __device__ void load(MergeTile<MARKS, PER_THREAD, Key, Value>& tile, int count) 
     }
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
-        uint32_t number = i * THREADS + threadIdx.x;
+        uint32_t number = i * BLOCK + threadIdx.x;
         if (number >= here) continue;
         tile.keys[number] = keys[i];
         tile.values[number] = values[i];
@@ -274,8 +271,8 @@ __device__ void load(MergeTile<MARKS, PER_THREAD, Key, Value>& tile, int count) 
 
 /// Merges the parts of a tile: newer entries of the same key come first. In the last round entries are
 /// kept, or not.
-template <bool MARKS, int PER_THREAD, class Key, class Value>
-__device__ Stretch<PER_THREAD, Key> merge(MergeTile<MARKS, PER_THREAD, Key, Value>& tile, int count) {
+template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
+__device__ Stretch<PER_THREAD, Key> merge(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int count) {
     int width = 1;
     for (; 2 * width < count; width *= 2) merge_pairs(tile, count, width);
     return Stretch<PER_THREAD, Key>(tile, tile.offset[min(width, count)], tile.offset[count]);
@@ -283,13 +280,13 @@ __device__ Stretch<PER_THREAD, Key> merge(MergeTile<MARKS, PER_THREAD, Key, Valu
 
 /// Packs together the entries of a tile that are kept, with their items. Says what is kept before this
 /// thread's, and in all. Every thread sees them afterwards.
-template <bool MARKS, int PER_THREAD, class Key, class Value>
-__device__ void pack(MergeTile<MARKS, PER_THREAD, Key, Value>& tile, const Stretch<PER_THREAD, Key>& mine,
+template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
+__device__ void pack(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, const Stretch<PER_THREAD, Key>& mine,
                      Counts<MARKS>& before, Counts<MARKS>& all) {
     Counts<MARKS> counts;
     if constexpr (MARKS) counts = pack_counts(mine.keep(), mine.lives, mine.shadows);
     else counts = __popc(mine.keep());
-    cub::BlockScan<Counts<MARKS>, THREADS>(tile.scan).ExclusiveSum(counts, before, all);
+    cub::BlockScan<Counts<MARKS>, BLOCK>(tile.scan).ExclusiveSum(counts, before, all);
     // By now every thread has read what it merged.
     uint32_t place = static_cast<uint32_t>(totals_of<MARKS>(before).kept);
 #pragma unroll

@@ -42,7 +42,8 @@ constexpr int FAR = 1024;
 constexpr int LANE_THREADS = 1 << 18;
 
 /// Blocks of a multiprocessor that search by warps, and bytes of each for the tops of fences.
-constexpr int INDEX_BLOCKS = 6;
+template <class Key>
+constexpr int INDEX_BLOCKS = sizeof(Key) == 4 ? 6 : 4;
 constexpr int INDEX_BYTES = 1 << 14;
 
 /// Ranges of so many pairs on average are long: their answers are written by a warp each over one run, by a
@@ -54,7 +55,9 @@ constexpr int COPY_LANES = 8;
 constexpr int COPY_PIECE = 4096;
 constexpr int MERGE_PIECE = 8192;
 
-/// Entries of a tile of a long range, for each thread.
-constexpr int range_items(int width) { return width <= 16 ? 5 : 3; }
+/// Threads that merge long ranges, entries of a tile for each, and blocks of a multiprocessor.
+constexpr int RANGE_THREADS = 128;
+constexpr int range_items(int width) { return width <= 8 ? 9 : width <= 16 ? 7 : 5; }
+constexpr int range_blocks(bool parts, int width) { return width <= 8 ? (parts ? 6 : 7) : (parts ? 3 : 5); }
 
 }  // namespace gpulsm

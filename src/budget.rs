@@ -10,13 +10,16 @@ use crate::error::Error;
 pub(crate) struct Budget {
     limit: Option<u64>,
     used: AtomicU64,
+    /// The most that ever were.
+    peak: AtomicU64,
     /// Tests only: the allocation counted down to 0 fails. `u64::MAX` stands for never.
     fail_in: AtomicU64,
 }
 
 impl Budget {
     pub fn new(limit: Option<u64>) -> Arc<Self> {
-        Arc::new(Budget { limit, used: AtomicU64::new(0), fail_in: AtomicU64::new(u64::MAX) })
+        let (used, peak) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Budget { limit, used, peak, fail_in: AtomicU64::new(u64::MAX) })
     }
 
     /// Makes the allocation after the next `n` fail, once.
@@ -27,6 +30,11 @@ impl Budget {
     /// Bytes in use now.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that were in use at a time.
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
     }
 
     /// Bytes that may still be used; `None` where there is no limit.
@@ -57,6 +65,7 @@ impl Budget {
         if bytes > 0 && (self.fails_now() || free.is_some_and(|free| free < bytes)) {
             return Err(Error::OutOfMemory { wanted: bytes, free });
         }
+        self.peak.fetch_max(before + bytes, Ordering::Relaxed);
         Ok(reserved)
     }
 
@@ -106,7 +115,7 @@ mod tests {
         first.shrink(500);
         assert_eq!((first.bytes(), budget.used(), budget.free()), (300, 300, Some(700)));
         drop(first);
-        assert_eq!(budget.used(), 0);
+        assert_eq!((budget.used(), budget.peak()), (0, 800));
     }
 
     #[test]

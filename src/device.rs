@@ -166,6 +166,9 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
     /// Bytes that all runs of this engine's clones take together.
     fn bytes_shared(&self) -> u64;
 
+    /// The most that were taken at a time, with working space.
+    fn bytes_peak(&self) -> u64;
+
     /// Every key of the run with its mark: what the rules of [`validate`](crate::store::Store::validate) speak of.
     fn entries(&self, run: &Self::Run) -> Result<Vec<(Self::Key, Mark)>, Error>;
 

@@ -24,6 +24,8 @@ pub struct Stats {
     pub bytes: Bytes,
     /// Bytes that the dictionary, its clones and its snapshots take together.
     pub bytes_shared: u64,
+    /// The most bytes that they took at a time, with the space that taking in batches works in.
+    pub bytes_peak: u64,
     /// Every level that holds a run, the newest first.
     pub levels: Vec<LevelStats>,
 }
@@ -74,6 +76,7 @@ impl Stats {
             stale: entries - live,
             bytes,
             bytes_shared: store.engine.bytes_shared(),
+            bytes_peak: store.engine.bytes_peak(),
             levels,
         })
     }

@@ -146,6 +146,10 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         self.cpu.memory.budget().used()
     }
 
+    fn bytes_peak(&self) -> u64 {
+        self.cpu.memory.budget().peak()
+    }
+
     fn entries(&self, run: &Self::Run) -> Result<Vec<(B, Mark)>, Error> {
         Ok(run.keys().iter().enumerate().map(|(at, &key)| (key, run.mark(at))).collect())
     }

@@ -254,6 +254,10 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         self.cuda.family.budget.used()
     }
 
+    fn bytes_peak(&self) -> u64 {
+        self.cuda.family.budget.peak()
+    }
+
     fn entries(&self, run: &Run) -> Result<Vec<(B, Mark)>, Error> {
         entries::entries(&self.cuda, run)
     }

@@ -60,11 +60,15 @@ impl View {
 pub(crate) struct Filters {
     pub words: [Address; MAX_RUNS],
     pub len: [u32; MAX_RUNS],
+    pub joint: Address,
+    pub joint_len: u32,
+    pub joint_runs: u32,
 }
 
 impl Default for Filters {
     fn default() -> Self {
-        Filters { words: [0; MAX_RUNS], len: [0; MAX_RUNS] }
+        let (words, len) = ([0; MAX_RUNS], [0; MAX_RUNS]);
+        Filters { words, len, joint: 0, joint_len: 0, joint_runs: 0 }
     }
 }
 

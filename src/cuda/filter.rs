@@ -1,8 +1,8 @@
 //! Filters: which runs a lookup need not search. A run gets one when lookups have asked it so often that
-//! it pays.
+//! it pays; the newest runs, which are short and many, get one together besides.
 
 use super::engine::Cuda;
-use super::ffi::{self, Filters, check};
+use super::ffi::{self, Address, Filters, check};
 use super::memory::Buffer;
 use super::run::Run;
 use super::stream::Event;
@@ -16,34 +16,55 @@ const BITS: u64 = 12;
 const OFTEN: u64 = 1 << 18;
 const PART: u64 = 2;
 
-/// A run's filter, and when it was written.
+/// The newest runs have a filter together if they are so many, and have no more than this part of all
+/// entries.
+const FEWEST_JOINT: usize = 3;
+const JOINT_PART: u64 = 8;
+
+/// A filter of all keys of a run, or of several, and when it was written.
 pub(crate) struct Filter {
-    pub words: Buffer,
-    pub written: Event,
+    words: Buffer,
+    written: Event,
+    /// Whose keys they are.
+    runs: Vec<u64>,
 }
 
 impl Filter {
-    /// Of all keys of a run.
-    fn new(cuda: &Cuda, run: &Run) -> Result<Self, Error> {
-        let bound = run.bound();
-        let words = (bound * BITS).div_ceil(u64::from(u64::BITS)).max(1);
-        let buffer = Buffer::counted(words * 8, &cuda.family.budget, &cuda.stream)?;
-        buffer.zero(0, words * 8)?;
-        let view = run.view();
-        // SAFETY: the run has at most `bound` keys, is alive and written before what this stream does
-        // now; there are so many words, and they are zeros by then.
-        check("making a filter", unsafe {
-            ffi::gpulsm_filter(
-                cuda.key_width,
-                view.keys,
-                view.head,
-                bound,
-                buffer.address(),
-                u32::try_from(words).expect("no GPU has room for more"),
-                cuda.stream.raw(),
-            )
-        })?;
-        Ok(Filter { words: buffer, written: Event::record(&cuda.stream)? })
+    fn new(cuda: &Cuda, runs: &[Run]) -> Result<Self, Error> {
+        let entries: u64 = runs.iter().map(Run::bound).sum();
+        let len = (entries * BITS).div_ceil(u64::from(u64::BITS)).max(1);
+        let words = Buffer::counted(len * 8, &cuda.family.budget, &cuda.stream)?;
+        words.zero(0, len * 8)?;
+        for run in runs {
+            let (view, stream) = (run.view(), cuda.stream.raw());
+            let (bound, len) = (run.bound(), u32::try_from(len).expect("no GPU has room for more"));
+            // SAFETY: the run has at most `bound` keys, is alive and written before what this stream does
+            // now; there are so many words, and they are zeros by then.
+            check("making a filter", unsafe {
+                let (key_width, to) = (cuda.key_width, words.address());
+                ffi::gpulsm_filter(key_width, view.keys, view.head, bound, to, len, stream)
+            })?;
+        }
+        let runs = runs.iter().map(Run::id).collect();
+        Ok(Filter { words, written: Event::record(&cuda.stream)?, runs })
+    }
+
+    pub fn words_mut(&mut self) -> &mut Buffer {
+        &mut self.words
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.words.bytes()
+    }
+
+    /// Lets the stream read it; where it is, and how long.
+    fn read(&self, cuda: &Cuda) -> Result<(Address, u32), Error> {
+        if cuda.stream.is_capturing()? {
+            self.written.synchronize()?;
+        } else if *self.words.stream() != cuda.stream {
+            cuda.stream.wait(&self.written)?;
+        }
+        Ok((self.words.address(), (self.bytes() / 8) as u32))
     }
 }
 
@@ -53,23 +74,37 @@ pub(crate) fn filters(cuda: &Cuda, runs: &[Run], lookups: u64) -> Result<Filters
     if runs.len() < 2 {
         return Ok(filters); // To search the only run is all there is to do.
     }
-    let is_captured = cuda.stream.is_capturing()?;
+    let may_make = !cuda.stream.is_capturing()? && cuda.family.budget.is_roomy();
+    // Without memory for one, lookups do without it.
+    let make = |runs: &[Run]| if may_make { Filter::new(cuda, runs).ok() } else { None };
     for (at, run) in runs.iter().enumerate() {
-        let asked = run.asked(lookups);
-        if run.filter().is_none() && !is_captured && asked >= run.bound() / PART + OFTEN {
-            // Without memory for it, lookups do without it. Who comes second comes with the same.
-            if let Ok(filter) = Filter::new(cuda, run) {
-                run.set_filter(filter);
-            }
+        let is_due = run.asked(lookups) >= run.bound() / PART + OFTEN;
+        if let Some(filter) = run.filter(|| if is_due { make(&runs[at..=at]) } else { None }) {
+            (filters.words[at], filters.len[at]) = filter.read(cuda)?;
         }
-        let Some(filter) = run.filter() else { continue };
-        if is_captured {
-            filter.written.synchronize()?;
-        } else if *filter.words.stream() != cuda.stream {
-            cuda.stream.wait(&filter.written)?;
-        }
-        filters.words[at] = filter.words.address();
-        filters.len[at] = (filter.words.bytes() / 8) as u32;
+    }
+    let newest = &runs[..newest(runs)];
+    if newest.len() < FEWEST_JOINT || filters.words[..newest.len()].contains(&0) {
+        return Ok(filters);
+    }
+    // Older runs change only when there is a newer one: it can stay with the newest.
+    let joint = newest[0].joint_filter(|| make(newest));
+    if let Some(joint) =
+        joint.filter(|joint| joint.runs.iter().copied().eq(newest.iter().map(Run::id)))
+    {
+        (filters.joint, filters.joint_len) = joint.read(cuda)?;
+        filters.joint_runs = newest.len() as u32;
     }
     Ok(filters)
+}
+
+/// How many of the newest runs have few entries together.
+fn newest(runs: &[Run]) -> usize {
+    let all: u64 = runs.iter().map(Run::bound).sum();
+    let mut entries = 0;
+    let is_few = |run: &&Run| {
+        entries += run.bound();
+        entries <= all / JOINT_PART
+    };
+    runs.iter().take_while(is_few).count()
 }

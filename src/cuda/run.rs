@@ -23,13 +23,20 @@ const WASTED_PART: u64 = 8;
 #[derive(Clone)]
 pub struct Run(Arc<Parts>);
 
+/// What the next run is called.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
 struct Parts {
+    /// No other run has the same.
+    id: u64,
     buffer: Option<Buffer>,
     layout: Layout,
     marks: Marks,
     /// Marks that were found out later.
     found: OnceLock<Found>,
     filter: OnceLock<Filter>,
+    /// Of this run and some that are next to it, all older.
+    joint_filter: OnceLock<Filter>,
     /// How many lookups have asked it.
     asked: AtomicU64,
     /// At most so many entries…
@@ -150,6 +157,8 @@ impl Unwritten {
             marks,
             found: OnceLock::new(),
             filter: OnceLock::new(),
+            joint_filter: OnceLock::new(),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             asked: AtomicU64::new(0),
             bound,
             least_sum,
@@ -213,12 +222,18 @@ impl Run {
         self.0.found.set(found).ok();
     }
 
-    pub(crate) fn filter(&self) -> Option<&Filter> {
-        self.0.filter.get()
+    pub(crate) fn id(&self) -> u64 {
+        self.0.id
     }
 
-    pub(crate) fn set_filter(&self, filter: Filter) {
-        self.0.filter.set(filter).ok();
+    /// Its filter, which may be made now.
+    pub(crate) fn filter(&self, make: impl FnOnce() -> Option<Filter>) -> Option<&Filter> {
+        get_or_make(&self.0.filter, make)
+    }
+
+    /// The same of the one that it has with the runs next to it.
+    pub(crate) fn joint_filter(&self, make: impl FnOnce() -> Option<Filter>) -> Option<&Filter> {
+        get_or_make(&self.0.joint_filter, make)
     }
 
     /// How many lookups have asked it, with so many more.
@@ -309,6 +324,10 @@ impl Run {
         compact.written(cuda, self.0.least_sum).map(Some)
     }
 
+    fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.0.filter.get().into_iter().chain(self.0.joint_filter.get())
+    }
+
     pub(crate) fn stats(&self) -> Result<RunStats, Error> {
         let Layout { keys, inner, values, marks, end, .. } = self.0.layout;
         let head = self.head()?;
@@ -320,18 +339,29 @@ impl Run {
                 values: marks - values,
                 marks: end - marks + self.0.found.get().map_or(0, |found| found.marks.bytes()),
                 fences: values - inner + keys, // and the head
-                filters: self.filter().map_or(0, |filter| filter.words.bytes()),
+                filters: self.filters().map(Filter::bytes).sum(),
             },
         })
     }
+}
+
+/// What is there, or can be made. Who comes second comes with the same.
+fn get_or_make<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Option<T>) -> Option<&T> {
+    if cell.get().is_none()
+        && let Some(made) = make()
+    {
+        cell.set(made).ok();
+    }
+    cell.get()
 }
 
 impl Drop for Parts {
     fn drop(&mut self) {
         let readers = self.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
         let marks = self.found.get_mut().map(|found| &mut found.marks);
-        let filter = self.filter.get_mut().map(|filter| &mut filter.words);
-        let mut later: Vec<&mut Buffer> = marks.into_iter().chain(filter).collect();
+        let filters = [self.filter.get_mut(), self.joint_filter.get_mut()].into_iter().flatten();
+        let mut later: Vec<&mut Buffer> =
+            marks.into_iter().chain(filters.map(Filter::words_mut)).collect();
         let is_at_home = later.iter().all(|part| *part.stream() == self.home);
         if readers.is_empty() && is_at_home {
             return;

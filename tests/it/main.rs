@@ -7,6 +7,7 @@ mod cuda;
 mod edges;
 mod faults;
 mod filters;
+mod large;
 mod model;
 mod parity;
 mod regressions;

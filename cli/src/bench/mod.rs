@@ -145,7 +145,7 @@ enum Experiment {
     Cleanup,
     /// A steady state of updates and queries, with memory, over time
     Mixed,
-    /// Sorted, reversed, dense, narrow-band and Zipf keys beside random ones
+    /// Sorted, reversed, dense, narrow-band, Zipf and equal keys beside random ones
     Skew,
     /// Bytes per live pair after different histories
     Memory,

@@ -8,7 +8,7 @@ use super::site::{Ends, Outcome, Pairs, Site};
 use crate::results::Point;
 
 /// What keys are like.
-const SHAPES: [&str; 6] = ["random", "sorted", "reversed", "dense", "band", "zipf"];
+const SHAPES: [&str; 7] = ["random", "sorted", "reversed", "dense", "band", "zipf", "equal"];
 
 /// Keys of one shape, in the order they come.
 fn shaped<K: Number>(shape: &str, len: usize) -> Vec<K> {
@@ -27,6 +27,7 @@ fn shaped<K: Number>(shape: &str, len: usize) -> Vec<K> {
             let share = f64::from(u32::scattered(number)) / f64::from(u32::MAX);
             K::scattered((len as f64).powf(share) as u64)
         }),
+        "equal" => all.map(|_| K::scattered(7)),
         _ => all.map(K::scattered),
     }
 }
@@ -122,5 +123,6 @@ mod tests {
         zipf.sort_unstable();
         zipf.dedup();
         assert!(zipf.len() < 3 << 10, "some come often");
+        assert!(keys("equal").iter().all(|key| *key == keys("equal")[0]));
     }
 }

@@ -9,7 +9,7 @@ use super::lab::{Case, Lab, same};
 use super::numbers::{Number, Numbers};
 use super::row;
 use super::scale::Scale;
-use super::site::{Ends, Outcome, Pairs, Site};
+use super::site::{Ends, Listed, Outcome, Pairs, Site};
 use super::updates::{Growing, batch};
 use crate::results::Point;
 
@@ -18,6 +18,9 @@ const COUNTED: usize = 1 << 10;
 
 /// Batches of the streams of deletes.
 const DELETING: usize = 32;
+
+/// Batches that are looked up in between.
+const ALTERNATING: usize = 64;
 
 /// A stream of calls, and what must be true afterwards.
 struct Stream {
@@ -46,6 +49,9 @@ pub fn stream<S: Site<K, V> + 'static, K: Number, V: Number>(scale: &Scale) -> V
         1 << (n - 2),
         one_call,
     ));
+    let b = least(n, 8);
+    cases.push(Stream { series: "lookups", n, b }.case(scale, 1 << b, lookups_between));
+    cases.push(Stream { series: "scan", n, b }.case(scale, (1 << n) - (1 << b), scanned));
     cases
 }
 
@@ -205,6 +211,53 @@ fn one_call<S: Site<K, V>, K: Number, V: Number>(
             lab.check_held("lookup", dictionary, fresh, |number| Some(V::of(number)))
         },
     )?;
+    Ok(samples)
+}
+
+/// Lookups of as many keys as a batch has, after every batch that a dictionary of n pairs takes in; they
+/// alone are in the clock.
+fn lookups_between<S: Site<K, V>, K: Number, V: Number>(
+    lab: &Lab<S, K, V>,
+    stream: &Stream,
+) -> Outcome<Vec<f64>> {
+    let (len, size) = (1usize << stream.n, stream.size());
+    let mut dictionary = built(lab, stream)?;
+    let rounds = ALTERNATING.min(len / size);
+    let new = lab.pairs_of(Numbers::counting(len as u64..(len + rounds * size) as u64))?;
+    let asked = Numbers::shuffled(0..len as u64, size);
+    let keys = lab.keys(asked)?;
+    let (mut values, mut found) = (lab.site.zeroed(size)?, lab.site.found(size)?);
+    let mut samples = Vec::new();
+    for r in 1..=rounds {
+        lab.site.take_in(&mut dictionary, &new, batch(r, size))?;
+        samples
+            .push(lab.site.time(|| lab.site.lookup(&dictionary, &keys, &mut values, &mut found))?);
+        lab.check_lookups("lookup", asked, &values, &found, |number| Some(V::of(number)))?;
+    }
+    Ok(samples)
+}
+
+/// Every pair in key order, of a dictionary whose levels are all full.
+fn scanned<S: Site<K, V>, K: Number, V: Number>(
+    lab: &Lab<S, K, V>,
+    stream: &Stream,
+) -> Outcome<Vec<f64>> {
+    let size = stream.size();
+    let len = (1usize << stream.n) - size;
+    let pairs = lab.pairs(len)?;
+    let mut dictionary = lab.site.dictionary(size)?;
+    for r in 1..=len / size {
+        lab.site.take_in(&mut dictionary, &pairs, batch(r, size))?;
+    }
+    let ends = |key| lab.site.array(vec![key]);
+    let all = Ends { lo: ends(K::of(0))?, hi: ends(K::MAX)?, len: 1 };
+    let mut answers = Listed {
+        offsets: lab.site.zeroed(2)?,
+        keys: lab.site.zeroed(len)?,
+        values: lab.site.zeroed(len)?,
+    };
+    let samples = lab.repeat(|| lab.site.range(&dictionary, &all, &mut answers))?;
+    lab.check_listed("scan", &all, &answers, (&lab.sorted(len), len as u64))?;
     Ok(samples)
 }
 

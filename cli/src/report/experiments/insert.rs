@@ -61,7 +61,7 @@ pub fn stream(runs: &[Labelled]) -> Section {
          asked.",
     );
     for run in runs {
-        let caption = of_run(runs, run, "Updates of b at a time, M updates/s");
+        let caption = of_run(runs, run, "Updates of b at a time, M/s");
         let columns = ["b", "n", "rate"];
         let mut table = Table::new(caption).words(["what"]).group("", columns);
         for row in run.results.of("stream") {
@@ -72,6 +72,8 @@ pub fn stream(runs: &[Labelled]) -> Section {
                 "deletes" => "deletes, of n entries in one run",
                 "half-deletes" => "half deletes, half inserts, likewise",
                 "one-call" => "inserts, in one call, likewise",
+                "lookups" => "lookups of b keys after each of 64 batches, without these",
+                "scan" => "every pair in key order, all levels full",
                 other => other,
             };
             let size = |name: &str| format!("2^{}", row.param(name));
