@@ -17,6 +17,9 @@ struct Ranges {
     uint64_t total;             // of how many ranges the offsets are: the last of them is the number of pairs
     Key* keys;
     Value* values;  // null where they are not wanted
+    // Of answers that are shared out among blocks: whether there are any, and where each piece begins.
+    uint64_t* has_parts;
+    uint64_t* parts;
 
     __device__ ulonglong2 window(uint64_t range, int run) const { return __ldg(windows + run * len + range); }
 
@@ -167,81 +170,51 @@ __device__ __forceinline__ void lower_to(uint64_t& bound, uint64_t key) {
     atomicMin(reinterpret_cast<unsigned long long*>(&bound), static_cast<unsigned long long>(key));
 }
 
-/// What a block that merges a piece of a range knows of it.
-template <class Key>
-struct Range {
-    Windows<Key> windows;
-    uint64_t end[MAX_SOURCES];  // of the piece, in every run
-    int64_t sums[MAX_SOURCES];
-    Piece piece;
-    bool is_there;
-    Key bound;  // of what is merged next
-};
-
-/// How many keys of the range are less than the pivot's place in every run, or, with `PAST`, behind it. For
-/// the whole block.
-template <bool PAST, class Key, class Value>
-__device__ int64_t rank_of_pivot(const View<Key, Value>& view, Range<Key>& range, const Ranges<Key, Value>& ranges) {
-    for (int run = threadIdx.x; run < view.count; run += RANGE_THREADS) {
-        const Sector* marks = view.runs[run].marks;
-        uint64_t start = ranges.window(range.piece.range, run).x;
-        uint64_t place = PAST ? range.windows.past[run] : range.windows.place[run];
-        range.sums[run] = sum_before(marks, place) - sum_before(marks, start);
-    }
-    __syncthreads();
+/// How many keys of a range come before these places in every run. For a whole warp.
+template <class Key, class Value>
+__device__ int64_t rank_in_range(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, uint64_t range,
+                                 const uint64_t* places) {
     int64_t sum = 0;
-    for (int run = threadIdx.x % 32; run < view.count; run += 32) sum += range.sums[run];
-    sum = add_up_lanes<32>(sum);
-    __syncthreads();
-    return sum;
+    for (int run = threadIdx.x % 32; run < view.count; run += 32) {
+        const Sector* marks = view.runs[run].marks;
+        sum += sum_before(marks, places[run]) - sum_before(marks, ranges.window(range, run).x);
+    }
+    return add_up_lanes<32>(sum);
 }
 
-/// Finds where about `goal` keys of a range come before, in every run: at most so many, and at most `SLACK`
-/// fewer, or as near as there is a key; its end if there are no more than `goal`. Returns how many do, where
-/// it is not the end. For the whole block.
+/// Finds where about `goal` keys of a range come before, in every run (`windows.start`): at most so many,
+/// and at most `SLACK` fewer, or as near as there is a key. Returns how many do. For a whole warp.
 template <class Key, class Value>
-__device__ int64_t cut_range(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, Range<Key>& range,
-                             uint64_t goal, uint64_t* cuts) {
-    Windows<Key>& windows = range.windows;
-    int count = static_cast<int>(view.count);
-    for (int run = threadIdx.x; run < count; run += RANGE_THREADS) {
-        ulonglong2 window = ranges.window(range.piece.range, run);
+__device__ int64_t cut_range(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, uint64_t range,
+                             int64_t goal, Windows<Key>& windows) {
+    int count = static_cast<int>(view.count), lane = threadIdx.x % 32;
+    for (int run = lane; run < count; run += 32) {
+        ulonglong2 window = ranges.window(range, run);
         windows.keys[run] = view.runs[run].keys;
         windows.start[run] = window.x;
         windows.end[run] = window.y;
     }
-    __syncthreads();
-    uint64_t range_at = range.piece.range;
-    int64_t below = 0, above = __ldg(ranges.offsets + range_at + 1) - __ldg(ranges.offsets + range_at);
-    bool to_the_end = static_cast<int64_t>(goal) >= above;
-    for (uint32_t round = 0; !to_the_end && static_cast<int64_t>(goal) - below > SLACK; round++) {
+    __syncwarp();
+    int64_t below = 0, above = __ldg(ranges.offsets + range + 1) - __ldg(ranges.offsets + range);
+    for (uint32_t round = 0; goal - below > SLACK; round++) {
         uint64_t entries = add_up(windows.end, count) - add_up(windows.start, count);
         if (entries == 0) break;
         bool halve = round > 3 && round % 2 == 0;
         float share = halve ? 0.5f : __fdividef(goal - below - SLACK / 2, above - below);
-        Key pivot = choose_pivot<RANGE_THREADS>(windows, count, min(max(share, 0.0f), 1.0f), entries);
-        place_pivot<RANGE_THREADS>(windows, count, share, pivot);
-        int64_t less = rank_of_pivot<false>(view, range, ranges);
-        if (less > static_cast<int64_t>(goal)) {
-            above = less;
-            for (int run = threadIdx.x; run < count; run += RANGE_THREADS) windows.end[run] = windows.place[run];
-        } else {
-            int64_t up_to = rank_of_pivot<true>(view, range, ranges);
-            if (up_to > static_cast<int64_t>(goal)) {  // The pivot is the last key before the goal.
-                below = less;
-                for (int run = threadIdx.x; run < count; run += RANGE_THREADS) windows.start[run] = windows.place[run];
-                __syncthreads();
-                break;
-            }
-            below = up_to;
-            for (int run = threadIdx.x; run < count; run += RANGE_THREADS) windows.start[run] = windows.past[run];
+        Key pivot = choose_pivot<32>(windows, count, share, entries);
+        place_pivot<32>(windows, count, share, pivot);
+        int64_t less = rank_in_range(view, ranges, range, windows.place);
+        int64_t up_to = less > goal ? less : rank_in_range(view, ranges, range, windows.past);
+        // The pivot is behind the goal, before it, or the last key before it.
+        bool is_behind = less > goal, is_last = !is_behind && up_to > goal;
+        for (int run = lane; run < count; run += 32) {
+            if (is_behind) windows.end[run] = windows.place[run];
+            else windows.start[run] = is_last ? windows.place[run] : windows.past[run];
         }
-        __syncthreads();
+        __syncwarp();
+        (is_behind ? above : below) = is_behind || is_last ? less : up_to;
+        if (is_last) break;
     }
-    for (int run = threadIdx.x; run < count; run += RANGE_THREADS) {
-        cuts[run] = to_the_end ? windows.end[run] : windows.start[run];
-    }
-    __syncthreads();
     return below;
 }
 
@@ -263,53 +236,76 @@ __device__ bool find_part(const Ranges<Key, Value>& ranges, uint64_t number, Pie
     return end - first > MERGE_PIECE && begin < end;
 }
 
+/// Where each piece of an answer that has several begins: in every run, in the answers, and of which range it
+/// is, counted from 1; 0 if there is no such piece. By a warp each.
+template <class Key, class Value>
+__global__ void __launch_bounds__(THREADS, 4)
+cut_ranges_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Ranges<Key, Value> ranges,
+                  uint64_t parts) {
+    __shared__ Windows<Key> windows_of_warps[WARPS];
+    uint64_t number = (blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x) / 32;
+    if (*ranges.has_parts == 0 || number >= parts) return;
+    Windows<Key>& windows = windows_of_warps[threadIdx.x / 32];
+    uint64_t* row = ranges.parts + number * (view.count + 2);
+    Piece piece;
+    bool is_there = find_part(ranges, number, piece);
+    int64_t before = is_there ? cut_range(view, ranges, piece.range, piece.part * MERGE_PIECE, windows) : 0;
+    for (int run = threadIdx.x % 32; is_there && run < view.count; run += 32) row[run] = windows.start[run];
+    if (threadIdx.x % 32 != 0) return;
+    row[view.count] = is_there ? __ldg(ranges.offsets + piece.range) + before : 0;
+    row[view.count + 1] = is_there ? piece.range + 1 : 0;
+}
+
 /// Long ranges over several runs: a block each, tile by tile. With `PARTS`, those whose answers are shared
 /// out among several blocks; else all others.
 template <bool PARTS, int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(PARTS, sizeof(Key) + sizeof(Value)))
+__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)))
 merge_long_kernel(const __grid_constant__ View<Key, Value> view,
                   const __grid_constant__ Ranges<Key, Value> ranges) {
     __shared__ MergeTile<false, RANGE_THREADS, PER_THREAD, Key, Value> tile;
-    __shared__ Range<Key> range;
+    __shared__ uint64_t start[MAX_RUNS], end[MAX_RUNS];
+    __shared__ Key bound;  // of what is merged next
     int count = static_cast<int>(view.count);
-    if (__ldg(ranges.offsets + ranges.total) > ranges.room) return;
-    uint64_t* start = range.windows.start;
-    uint64_t at = blockIdx.x, place;
+    uint64_t place;
     if constexpr (PARTS) {
-        if (threadIdx.x == 0) range.is_there = find_part(ranges, blockIdx.x, range.piece);
-        __syncthreads();
-        if (!range.is_there) return;
-        at = range.piece.range;
-        place = __ldg(ranges.offsets + at);
-        cut_range(view, ranges, range, (range.piece.part + 1) * MERGE_PIECE, range.end);
-        place += cut_range(view, ranges, range, range.piece.part * MERGE_PIECE, start);
-    } else {
-        place = __ldg(ranges.offsets + at);
-        uint64_t pairs = __ldg(ranges.offsets + at + 1) - place;
-        if (pairs == 0 || pairs > MERGE_PIECE) return;
-        for (int run = threadIdx.x; run < count; run += RANGE_THREADS) {
-            ulonglong2 window = ranges.window(at, run);
-            start[run] = window.x;
-            range.end[run] = window.y;
+        const uint64_t* row = ranges.parts + blockIdx.x * static_cast<uint64_t>(count + 2);
+        if (*ranges.has_parts == 0 || row[count + 1] == 0) return;
+        place = row[count];
+        const uint64_t* next = row + count + 2;
+        bool is_last = blockIdx.x + 1 == gridDim.x || next[count + 1] != row[count + 1];
+        if (threadIdx.x < count) {
+            start[threadIdx.x] = row[threadIdx.x];
+            end[threadIdx.x] = is_last ? ranges.window(row[count + 1] - 1, threadIdx.x).y : next[threadIdx.x];
         }
-        __syncthreads();
+    } else {
+        if (__ldg(ranges.offsets + ranges.total) > ranges.room) return;
+        place = __ldg(ranges.offsets + blockIdx.x);
+        uint64_t pairs = __ldg(ranges.offsets + blockIdx.x + 1) - place;
+        if (pairs > MERGE_PIECE && threadIdx.x == 0) *ranges.has_parts = 1;
+        if (pairs == 0 || pairs > MERGE_PIECE) return;
+        if (threadIdx.x < count) {
+            ulonglong2 window = ranges.window(blockIdx.x, threadIdx.x);
+            start[threadIdx.x] = window.x;
+            end[threadIdx.x] = window.y;
+        }
     }
+    __syncthreads();
 
     uint32_t most = tile.MOST - (count + 1) / 2 * PER_THREAD;  // as `merge_pairs` wants it
     while (true) {
         // Of every run as many entries as it has its share in the rest; what lies behind the least of the last
         // ones is left for the next tile.
-        uint64_t left = add_up(range.end, count) - add_up(start, count);
+        uint64_t left = add_up(end, count) - add_up(start, count);
         if (left == 0) return;
         bool all = left <= most;
-        if (threadIdx.x == 0) range.bound = HIGHEST<Key>;
+        if (threadIdx.x == 0) bound = HIGHEST<Key>;
         __syncthreads();
         uint32_t taken = 0;
         if (threadIdx.x < count) {
-            uint64_t own = range.end[threadIdx.x] - start[threadIdx.x];
+            uint64_t own = end[threadIdx.x] - start[threadIdx.x];
             float share = __fdividef(0.999f * (most - count), left);
             taken = static_cast<uint32_t>(all ? own : min(own, static_cast<uint64_t>(own * share) + 1));
-            if (taken < own) lower_to(range.bound, view.runs[threadIdx.x].keys[start[threadIdx.x] + taken - 1]);
+            if (taken < own) lower_to(bound, view.runs[threadIdx.x].keys[start[threadIdx.x] + taken - 1]);
         }
         __syncthreads();
         if (threadIdx.x < count) {
@@ -317,9 +313,8 @@ merge_long_kernel(const __grid_constant__ View<Key, Value> view,
             uint64_t from = start[threadIdx.x];
             if (!all && taken > 0) {
                 const Key* keys = run.keys + from;
-                Key bound = range.bound;
-                taken = lower_bound(keys, taken, bound);
-                if (from + taken < range.end[threadIdx.x] && keys[taken] == bound) taken++;
+                taken = lower_bound(keys, taken, static_cast<Key>(bound));
+                if (from + taken < end[threadIdx.x] && keys[taken] == bound) taken++;
             }
             tile.parts[threadIdx.x].source = {run.keys, run.values, run.marks, nullptr, nullptr, nullptr, Kind::Run};
             tile.parts[threadIdx.x].ahead = from;
@@ -340,9 +335,15 @@ merge_long_kernel(const __grid_constant__ View<Key, Value> view,
     }
 }
 
+/// How many numbers of pieces there are of answers that have several.
+constexpr uint64_t range_parts(uint64_t room) { return room / (MERGE_PIECE / 2) + 1; }
+
 }  // namespace gpulsm
 
 using namespace gpulsm;
+
+/// Words that `gpulsm_range` wants for each run, and two more, to share out answers of so many pairs.
+extern "C" uint64_t gpulsm_range_parts(uint64_t room) { return range_parts(room); }
 
 /// Writes where each range begins and ends in every run and, unless `counts` is null, how many keys it has.
 GPULSM_EXPORT gpulsm_windows(int key_width, const View<char, char>* view, const void* lo, const void* hi, uint64_t len,
@@ -372,8 +373,9 @@ GPULSM_EXPORT gpulsm_range(int key_width, int value_width, const View<char, char
             copy<<<blocks_for(pieces * (are_long ? 32 : COPY_LANES), THREADS), THREADS, 0, stream>>>(runs.runs[0], to);
         } else if (are_long) {
             constexpr int ITEMS_OF_RANGE = range_items(sizeof(Key) + sizeof(Value));
-            unsigned blocks = static_cast<unsigned>(to.len), parts = static_cast<unsigned>(to.room / (MERGE_PIECE / 2) + 1);
+            unsigned blocks = static_cast<unsigned>(to.len), parts = static_cast<unsigned>(range_parts(to.room));
             merge_long_kernel<false, ITEMS_OF_RANGE><<<blocks, RANGE_THREADS, 0, stream>>>(runs, to);
+            cut_ranges_kernel<<<blocks_for(parts * 32ull, THREADS), THREADS, 0, stream>>>(runs, to, parts);
             merge_long_kernel<true, ITEMS_OF_RANGE><<<parts, RANGE_THREADS, 0, stream>>>(runs, to);
         } else {
             auto merge = runs.count <= 8 ? merge_short_kernel<8, Key, Value> : merge_short_kernel<MAX_RUNS, Key, Value>;

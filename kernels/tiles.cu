@@ -74,16 +74,21 @@ sort_tile_kernel(const Key* keys, const Value* values, uint64_t len, Key* out_ke
     }
     unsigned before, all;
     Scan(scan).ExclusiveSum(__popc(keep), before, all);
-    uint64_t to = first + before;
+    // Packed together, and written neighbours by neighbours.
 #pragma unroll
     for (int i = 0; i < SORT_ITEMS; i++) {
         if (!(keep >> i & 1)) continue;
-        out_keys[to] = mine[i];
-        if constexpr (sizeof(Value) > 1) out_values[to] = STAGED ? staged[place[i]] : values[first + place[i]];
-        to++;
+        room.sorted.keys[before] = mine[i];
+        room.sorted.places[before] = place[i];
+        before++;
     }
     __syncthreads();
-    for (unsigned rest = all + threadIdx.x; rest < here; rest += SORT_THREADS) out_keys[first + rest] = last;
+    for (unsigned to = threadIdx.x; to < here; to += SORT_THREADS) {
+        out_keys[first + to] = to < all ? room.sorted.keys[to] : last;
+        if (sizeof(Value) == 1 || to >= all) continue;
+        unsigned from = room.sorted.places[to];
+        out_values[first + to] = STAGED ? staged[from] : values[first + from];
+    }
     if (threadIdx.x == 0) lens[blockIdx.x] = all;
 }
 

@@ -46,6 +46,10 @@ template <class Key>
 constexpr int INDEX_BLOCKS = sizeof(Key) == 4 ? 6 : 4;
 constexpr int INDEX_BYTES = 1 << 14;
 
+/// Between tops that are further apart than this, several fences are compared with at a time: few threads
+/// search then, and what counts is how often they wait.
+constexpr int WIDE_STEP = 32;
+
 /// Ranges of so many pairs on average are long: their answers are written by a warp each over one run, by a
 /// block over several; of shorter ones by a few threads, and by one.
 constexpr int LONG_RANGE = 64;
@@ -58,6 +62,6 @@ constexpr int MERGE_PIECE = 8192;
 /// Threads that merge long ranges, entries of a tile for each, and blocks of a multiprocessor.
 constexpr int RANGE_THREADS = 128;
 constexpr int range_items(int width) { return width <= 8 ? 9 : width <= 16 ? 7 : 5; }
-constexpr int range_blocks(bool parts, int width) { return width <= 8 ? (parts ? 6 : 7) : (parts ? 3 : 5); }
+constexpr int range_blocks(int width) { return width <= 8 ? 7 : 5; }
 
 }  // namespace gpulsm

@@ -27,7 +27,7 @@ pub enum CleanupPolicy {
 }
 
 /// So many batches' worth of updates may always wait to be taken in together…
-const BATCHES_WAITING: usize = 4;
+const BATCHES_WAITING: usize = 16;
 
 /// …and more if they are at most this part of all entries; but no more than
 /// [`Engine::MOST_WAITING`] ever.

@@ -187,6 +187,8 @@ pub(crate) struct Ranges {
     pub total: u64,
     pub keys: Address,
     pub values: Address,
+    pub has_parts: Address,
+    pub parts: Address,
 }
 
 /// Where answers of at most one pair per query go.
@@ -353,6 +355,7 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
+    pub(crate) fn gpulsm_range_parts(room: u64) -> u64;
     pub(crate) fn gpulsm_range(
         key_width: c_int,
         value_width: c_int,

@@ -146,7 +146,14 @@ fn write(
 ) -> Result<(), Error> {
     let windows = windows.address();
     let Room { keys, values, len: room } = *room;
-    let ranges = Ranges { len, offsets, windows, room, total, keys, values };
+    // Long answers are shared out: whether there are any, and where their pieces begin in every run.
+    // SAFETY: no pointers.
+    let words = 1 + unsafe { ffi::gpulsm_range_parts(room) } * (view.count + 2);
+    let parts = Buffer::counted(words * 8, &cuda.family.budget, &cuda.stream)?;
+    parts.zero(0, 8)?;
+    let (has_parts, parts_at) = (parts.address(), parts.address() + 8);
+    let ranges =
+        Ranges { len, offsets, windows, room, total, keys, values, has_parts, parts: parts_at };
     let _entered = cuda.gpu().enter()?;
     // SAFETY: there are `len` windows for every run, `total` offsets and one more, and room for `room` pairs,
     // which the kernel keeps to; the runs of the view are alive and written before what this stream does
