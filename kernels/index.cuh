@@ -152,11 +152,11 @@ struct IndexLaunch {
     size_t bytes;
 
     template <class Key>
-    static IndexLaunch of(uint64_t len, uint64_t runs) {
+    static IndexLaunch of(uint64_t len, uint64_t runs, int blocks_at_once = INDEX_BLOCKS<Key>) {
         int device = 0, multiprocessors = 1;
         cudaGetDevice(&device);
         cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-        uint64_t most = static_cast<uint64_t>(multiprocessors) * INDEX_BLOCKS<Key>;
+        uint64_t most = static_cast<uint64_t>(multiprocessors) * blocks_at_once;
         uint64_t blocks = (len + THREADS - 1) / THREADS;
         if (blocks > most) blocks = most;
         uint64_t tops = 4 * len / blocks, room = INDEX_BYTES / sizeof(Key);

@@ -105,7 +105,7 @@ select_kernel(const __grid_constant__ View<Key, Value> view, const uint64_t* ind
 }
 
 template <class Key, class Value>
-__global__ void __launch_bounds__(THREADS, 4)
+__global__ void __launch_bounds__(THREADS, NEAREST_BLOCKS)
 nearest_kernel(const __grid_constant__ View<Key, Value> view, bool is_successor, const Key* keys, uint64_t len,
                uint32_t tops, Pairs<Key, Value> out) {
     extern __shared__ __align__(16) unsigned char room[];
@@ -169,7 +169,7 @@ GPULSM_EXPORT gpulsm_nearest(int key_width, int value_width, const View<char, ch
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
+        IndexLaunch launch = IndexLaunch::of<Key>(len, view->count, NEAREST_BLOCKS);
         nearest_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
             typed<Key, Value>(*view), is_successor, static_cast<const Key*>(keys), len, launch.tops,
             reinterpret_cast<const Pairs<Key, Value>&>(*out));

@@ -46,6 +46,9 @@ template <class Key>
 constexpr int INDEX_BLOCKS = sizeof(Key) == 4 ? 6 : 4;
 constexpr int INDEX_BYTES = 1 << 14;
 
+/// The same of those that look for neighbours, which take more registers.
+constexpr int NEAREST_BLOCKS = 4;
+
 /// Between tops that are further apart than this, several fences are compared with at a time: few threads
 /// search then, and what counts is how often they wait.
 constexpr int WIDE_STEP = 32;
