@@ -86,6 +86,28 @@ window_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, co
     });
 }
 
+/// The same for few ranges: `LANES` threads for the ends of each in every run.
+template <int LANES, class Key>
+__global__ void __launch_bounds__(THREADS, 4)
+window_few_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, const Key* hi, uint64_t len,
+                  uint64_t* windows, uint64_t* counts) {
+    uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, at = thread / LANES;
+    int64_t sum = 0;
+    for (unsigned end = thread % LANES; at < len && end < 2 * view.count; end += LANES) {
+        const Run<Key, Nothing>& run = view.runs[end / 2];
+        bool is_upper = end % 2, looks = lo[at] <= hi[at];
+        Key bound = is_upper ? hi[at] : lo[at];
+        bool to_the_end = is_upper && bound == HIGHEST<Key>;
+        uint64_t position = 0;
+        if (looks) position = to_the_end ? length(run) : lower_bound_wide(run, static_cast<Key>(bound + is_upper));
+        windows[(end / 2 * len + at) * 2 + is_upper] = position;
+        int64_t before = looks ? sum_before(run.marks, position) : 0;
+        sum += is_upper ? before : -before;
+    }
+    sum = add_up_lanes<LANES>(sum);
+    if (at < len && counts != nullptr && thread % LANES == 0) counts[at] = sum;
+}
+
 /// Over one run, whose entries are all new: plain copies, by `LANES` neighbours each.
 template <int LANES, class Key, class Value>
 __global__ void __launch_bounds__(THREADS)
@@ -162,6 +184,18 @@ merge_short_kernel(const __grid_constant__ View<Key, Value> view,
         if (sizeof(Value) > 1 && ranges.values != nullptr) ranges.values[place] = value;
         place++;
     }
+}
+
+/// How many of so many sorted keys in shared memory are not greater than `key`.
+template <class Key>
+__device__ __forceinline__ uint32_t up_to(const Key* keys, uint32_t len, Key key) {
+    uint32_t start = 0;
+    while (len > 0) {
+        uint32_t half = (len + 1) / 2;
+        start = keys[start + half - 1] <= key ? start + half : start;
+        len -= half;
+    }
+    return start;
 }
 
 __device__ __forceinline__ void lower_to(uint32_t& bound, uint32_t key) { atomicMin(&bound, key); }
@@ -310,20 +344,23 @@ merge_long_kernel(const __grid_constant__ View<Key, Value> view,
         __syncthreads();
         if (threadIdx.x < count) {
             const Run<Key, Value>& run = view.runs[threadIdx.x];
-            uint64_t from = start[threadIdx.x];
-            if (!all && taken > 0) {
-                const Key* keys = run.keys + from;
-                taken = lower_bound(keys, taken, static_cast<Key>(bound));
-                if (from + taken < end[threadIdx.x] && keys[taken] == bound) taken++;
-            }
             tile.parts[threadIdx.x].source = {run.keys, run.values, run.marks, nullptr, nullptr, nullptr, Kind::Run};
-            tile.parts[threadIdx.x].ahead = from;
+            tile.parts[threadIdx.x].ahead = start[threadIdx.x];
             tile.offset[threadIdx.x + 1] = taken;
-            start[threadIdx.x] = from + taken;
         }
         __syncthreads();
         load(tile, count);
+        Key last = bound;
+        if (threadIdx.x < count) {
+            uint32_t from = tile.offset[threadIdx.x], len = tile.offset[threadIdx.x + 1] - from;
+            start[threadIdx.x] += up_to(tile.keys + from, len, last);
+        }
+        __syncthreads();  // before keys move
         Stretch<PER_THREAD, Key> mine = merge(tile, count);
+#pragma unroll
+        for (int i = 0; i < PER_THREAD; i++) {
+            if (mine.keys[i] > last) mine.lives &= ~(1u << i);
+        }
         uint32_t before, kept;
         pack(tile, mine, before, kept);
         for (uint32_t i = threadIdx.x; i < kept; i += RANGE_THREADS) {
@@ -350,11 +387,18 @@ GPULSM_EXPORT gpulsm_windows(int key_width, const View<char, char>* view, const 
                              ulonglong2* windows, uint64_t* counts, cudaStream_t stream) {
     return with_key(key_width, [&](auto key) -> int {
         using Key = typename decltype(key)::type;
-        IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
-        window_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
-            typed<Key, Nothing>(*view), static_cast<const Key*>(lo), static_cast<const Key*>(hi), len, launch.tops,
-            windows, counts);
-        return cudaGetLastError();
+        auto from = static_cast<const Key*>(lo), to = static_cast<const Key*>(hi);
+        return with_lanes(len, 2 * view->count, [&](auto lanes) -> int {
+            if constexpr (lanes == 1) {
+                IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
+                window_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(typed<Key, Nothing>(*view), from, to, len,
+                                                                                launch.tops, windows, counts);
+            } else {
+                window_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
+                    typed<Key, Nothing>(*view), from, to, len, reinterpret_cast<uint64_t*>(windows), counts);
+            }
+            return cudaGetLastError();
+        });
     });
 }
 

@@ -18,8 +18,8 @@ constexpr int FEW_ITEMS = 3;
 constexpr int FEW_ENTRIES = 1 << 18;
 
 /// Threads that sort a tile of a short batch, and updates for each.
-constexpr int SORT_THREADS = 256;
-constexpr int SORT_ITEMS = 8;
+constexpr int SORT_THREADS = 512;
+constexpr int SORT_ITEMS = 4;
 constexpr int SORTED_TILE = SORT_THREADS * SORT_ITEMS;
 
 /// Keys for each thread that looks for doubles.
@@ -60,7 +60,7 @@ constexpr int COPY_LANES = 8;
 
 /// Answers are written in pieces of this many pairs.
 constexpr int COPY_PIECE = 4096;
-constexpr int MERGE_PIECE = 8192;
+constexpr int MERGE_PIECE = 4096;
 
 /// Threads that merge long ranges, entries of a tile for each, and blocks of a multiprocessor.
 constexpr int RANGE_THREADS = 128;
