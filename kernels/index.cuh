@@ -113,10 +113,7 @@ struct Index {
             }
             if (top < count) {
                 uint32_t from = top * step;
-                const Key* outer = runs[run].outer + from;
-                uint32_t here = min(step, fences[run] - from);
-                uint32_t less = step > WIDE_STEP ? lower_bound_wide(outer, here, key) : lower_bound(outer, here, key);
-                node = (from + less) * uint64_t{NODE};
+                node = (from + lower_bound(runs[run].outer + from, min(step, fences[run] - from), key)) * uint64_t{NODE};
                 inner = runs[run].inner + node;
             }
         }
@@ -144,8 +141,8 @@ __device__ __forceinline__ void for_each_in_warps(uint64_t len, Body body) {
     for (uint64_t at = first; at - threadIdx.x % 32 < len; at += stride) body(at);
 }
 
-/// How a kernel that searches by warps is launched: as many blocks as can run at once, each with a few
-/// tops for every key that it searches for, if there is room.
+/// How a kernel that searches by warps is launched: as many blocks as can run at once, each with as many
+/// tops as it has keys to search for, if there is room.
 struct IndexLaunch {
     unsigned blocks;
     uint32_t tops;
@@ -159,7 +156,7 @@ struct IndexLaunch {
         uint64_t most = static_cast<uint64_t>(multiprocessors) * blocks_at_once;
         uint64_t blocks = (len + THREADS - 1) / THREADS;
         if (blocks > most) blocks = most;
-        uint64_t tops = 4 * len / blocks, room = INDEX_BYTES / sizeof(Key);
+        uint64_t tops = len / blocks, room = INDEX_BYTES / sizeof(Key);
         if (tops > room) tops = room;
         if (tops < 4 * runs) tops = 4 * runs;
         return {static_cast<unsigned>(blocks), static_cast<uint32_t>(tops), tops * sizeof(Key)};

@@ -49,10 +49,6 @@ constexpr int INDEX_BYTES = 1 << 14;
 /// The same of those that look for neighbours, which take more registers.
 constexpr int NEAREST_BLOCKS = 4;
 
-/// Between tops that are further apart than this, several fences are compared with at a time: few threads
-/// search then, and what counts is how often they wait.
-constexpr int WIDE_STEP = 32;
-
 /// Ranges of so many pairs on average are long: their answers are written by a warp each over one run, by a
 /// block over several; of shorter ones by a few threads, and by one.
 constexpr int LONG_RANGE = 64;
