@@ -2,7 +2,6 @@
 // where each range begins and ends in every run.
 #include "cut.cuh"
 #include "dispatch.cuh"
-#include "index.cuh"
 #include "tile.cuh"
 
 namespace gpulsm {
@@ -12,7 +11,7 @@ template <class Key, class Value>
 struct Ranges {
     uint64_t len;
     const uint64_t* offsets;
-    const ulonglong2* windows;  // first position and end, of all ranges in one run after the other
+    const ulonglong2* windows;  // as `count.cu` writes them
     uint64_t room;              // for so many pairs; if they are more, nothing is written
     uint64_t total;             // of how many ranges the offsets are: the last of them is the number of pairs
     Key* keys;
@@ -59,53 +58,6 @@ __device__ bool find_piece(const Ranges<Key, Value>& ranges, uint64_t number, ui
     piece.begin = __ldg(ranges.offsets + first) + part * size;
     piece.end = min(__ldg(ranges.offsets + first + 1), piece.begin + size);
     return piece.begin < piece.end;
-}
-
-/// Where ranges begin and end in every run, and how many keys they have.
-template <class Key>
-__global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
-window_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, const Key* hi, uint64_t len,
-              uint32_t tops, ulonglong2* windows, uint64_t* counts) {
-    extern __shared__ __align__(16) unsigned char room[];
-    __shared__ Index<Key, Nothing> index;
-    index.load(view, reinterpret_cast<Key*>(room), tops);
-    for_each_in_warps(len, [&](uint64_t at) {
-        Key from = at < len ? lo[at] : 1, to = at < len ? hi[at] : 0;
-        bool looks = from <= to, to_the_end = to == HIGHEST<Key>;
-        int64_t sum = 0;
-        for (int run = 0; run < view.count; run++) {
-            uint64_t start = index.find(run, from, looks).position;
-            uint64_t end = index.find(run, static_cast<Key>(to + 1), looks && !to_the_end).position;
-            if (to_the_end) end = index.len[run];
-            if (at >= len) continue;
-            windows[run * len + at] = looks ? make_ulonglong2(start, end) : make_ulonglong2(0, 0);
-            const Sector* marks = index.runs[run].marks;
-            if (looks) sum += sum_before(marks, end) - sum_before(marks, start);
-        }
-        if (at < len && counts != nullptr) counts[at] = sum;
-    });
-}
-
-/// The same for few ranges: `LANES` threads for the ends of each in every run.
-template <int LANES, class Key>
-__global__ void __launch_bounds__(THREADS, 4)
-window_few_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, const Key* hi, uint64_t len,
-                  uint64_t* windows, uint64_t* counts) {
-    uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, at = thread / LANES;
-    int64_t sum = 0;
-    for (unsigned end = thread % LANES; at < len && end < 2 * view.count; end += LANES) {
-        const Run<Key, Nothing>& run = view.runs[end / 2];
-        bool is_upper = end % 2, looks = lo[at] <= hi[at];
-        Key bound = is_upper ? hi[at] : lo[at];
-        bool to_the_end = is_upper && bound == HIGHEST<Key>;
-        uint64_t position = 0;
-        if (looks) position = to_the_end ? length(run) : lower_bound_wide(run, static_cast<Key>(bound + is_upper));
-        windows[(end / 2 * len + at) * 2 + is_upper] = position;
-        int64_t before = looks ? sum_before(run.marks, position) : 0;
-        sum += is_upper ? before : -before;
-    }
-    sum = add_up_lanes<LANES>(sum);
-    if (at < len && counts != nullptr && thread % LANES == 0) counts[at] = sum;
 }
 
 /// Over one run, whose entries are all new: plain copies, by `LANES` neighbours each.
@@ -381,26 +333,6 @@ using namespace gpulsm;
 
 /// Words that `gpulsm_range` wants for each run, and two more, to share out answers of so many pairs.
 extern "C" uint64_t gpulsm_range_parts(uint64_t room) { return range_parts(room); }
-
-/// Writes where each range begins and ends in every run and, unless `counts` is null, how many keys it has.
-GPULSM_EXPORT gpulsm_windows(int key_width, const View<char, char>* view, const void* lo, const void* hi, uint64_t len,
-                             ulonglong2* windows, uint64_t* counts, cudaStream_t stream) {
-    return with_key(key_width, [&](auto key) -> int {
-        using Key = typename decltype(key)::type;
-        auto from = static_cast<const Key*>(lo), to = static_cast<const Key*>(hi);
-        return with_lanes(len, 2 * view->count, [&](auto lanes) -> int {
-            if constexpr (lanes == 1) {
-                IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
-                window_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(typed<Key, Nothing>(*view), from, to, len,
-                                                                                launch.tops, windows, counts);
-            } else {
-                window_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
-                    typed<Key, Nothing>(*view), from, to, len, reinterpret_cast<uint64_t*>(windows), counts);
-            }
-            return cudaGetLastError();
-        });
-    });
-}
 
 /// Writes the pairs of every range, if there is room for all of them.
 GPULSM_EXPORT gpulsm_range(int key_width, int value_width, const View<char, char>* view,

@@ -30,7 +30,7 @@ pub(crate) fn count(
     // SAFETY: there are `len` ranges, and room for as many counts; the runs of the view are alive and
     // written before what this stream does now.
     check("counting", unsafe {
-        ffi::gpulsm_count(cuda.key_width, view, lo, hi, len, counts, cuda.stream.raw())
+        ffi::gpulsm_count(cuda.key_width, view, lo, hi, len, 0, counts, cuda.stream.raw())
     })
 }
 

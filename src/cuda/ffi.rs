@@ -323,6 +323,7 @@ unsafe extern "C" {
         lo: Address,
         hi: Address,
         len: u64,
+        windows: Address,
         counts: Address,
         stream: CUstream,
     ) -> c_int;
@@ -341,17 +342,6 @@ unsafe extern "C" {
         temp_bytes: *mut usize,
         counts: Address,
         len: u64,
-        stream: CUstream,
-    ) -> c_int;
-
-    pub(crate) fn gpulsm_windows(
-        key_width: c_int,
-        view: *const View,
-        lo: Address,
-        hi: Address,
-        len: u64,
-        windows: Address,
-        counts: Address,
         stream: CUstream,
     ) -> c_int;
 

@@ -129,7 +129,7 @@ fn windows(cuda: &Cuda, view: &View, asked: &Asked, counts: Address) -> Result<B
     // runs of the view are alive and written before what this stream does now.
     check("finding ranges", unsafe {
         let (at, stream) = (windows.address(), cuda.stream.raw());
-        ffi::gpulsm_windows(cuda.key_width, view, asked.lo, asked.hi, asked.len, at, counts, stream)
+        ffi::gpulsm_count(cuda.key_width, view, asked.lo, asked.hi, asked.len, at, counts, stream)
     })?;
     Ok(windows)
 }
