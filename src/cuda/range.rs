@@ -52,8 +52,7 @@ pub(crate) fn range(
 ) -> Result<(), Error> {
     // Where ranges begin and end is found with their sizes, or, if there are very many, again later, some
     // at a time.
-    let some = (WINDOW_BYTES / (WINDOW * view.count.max(1))).max(1);
-    if room.len == 0 || asked.len == 0 || asked.len > some {
+    if room.len == 0 || asked.len == 0 || asked.len > at_a_time(view) {
         self::offsets(cuda, view, asked, offsets)?;
         return fill(cuda, view, asked, offsets, room);
     }
@@ -74,7 +73,7 @@ pub(crate) fn fill(
     if room.len == 0 {
         return Ok(());
     }
-    let some = (WINDOW_BYTES / (WINDOW * view.count.max(1))).max(1);
+    let some = at_a_time(view);
     let width = cuda.key_width as u64;
     for first in (0..asked.len).step_by(some as usize) {
         let ahead = first * width;
@@ -89,6 +88,11 @@ pub(crate) fn fill(
 
 /// Bytes of where one range begins and ends in one run.
 const WINDOW: u64 = 2 * size_of::<u64>() as u64;
+
+/// How many ranges' beginnings and ends are kept at a time.
+fn at_a_time(view: &View) -> u64 {
+    (WINDOW_BYTES / (WINDOW * view.count.max(1))).max(1)
+}
 
 /// Where counts are written that are then added up to offsets.
 fn counts_at(offsets: Address) -> Address {
