@@ -1,5 +1,7 @@
 // Counting: sums of marks between two searches per run, by whole warps, or, where there is little to count,
 // by several threads for each.
+#include "without_iostream.cuh"
+
 #include <cub/device/device_scan.cuh>
 
 #include "dispatch.cuh"

@@ -1,4 +1,6 @@
 // Sorting a batch, and ordering it: the last of equal keys stays.
+#include "without_iostream.cuh"
+
 #include <cub/device/device_radix_sort.cuh>
 
 #include "dispatch.cuh"

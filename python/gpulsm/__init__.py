@@ -1,0 +1,35 @@
+"""A dynamic, ordered dictionary on GPUs and CPUs: arrays in, arrays out.
+
+>>> import gpulsm
+>>> import numpy as np
+>>> d = gpulsm.Dictionary(key="uint32", value="uint32")
+>>> d.insert(np.array([30, 10, 20], np.uint32), np.array([3, 1, 2], np.uint32))
+>>> values, found = d.lookup(np.array([10, 15], np.uint32))
+>>> values.tolist(), found.tolist()
+([1, 0], [True, False])
+>>> d.count(0, 25)
+2
+
+Arrays may be NumPy's, CuPy's or PyTorch's, or of anything that speaks `__dlpack__`,
+`__cuda_array_interface__` or the buffer protocol, and come in without a copy; answers come back in the
+family of the question.
+"""
+
+from gpulsm._devices import best_device, devices
+from gpulsm._dictionary import Dictionary, Snapshot
+from gpulsm._native import BUILT_WITH_CUDA, CudaError, OutOfMemory
+from gpulsm._native import VERSION as __version__
+from gpulsm._stats import LevelStats, Stats
+
+__all__ = [
+    "BUILT_WITH_CUDA",
+    "CudaError",
+    "Dictionary",
+    "LevelStats",
+    "OutOfMemory",
+    "Snapshot",
+    "Stats",
+    "__version__",
+    "best_device",
+    "devices",
+]

@@ -1,0 +1,112 @@
+"""One call: its arguments together, and its answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpulsm._arrays import Given
+from gpulsm._families import HOST, NUMPY, DType, Place, Span
+
+BOOL: DType = np.dtype(np.bool_)
+#: Counts, ranks and offsets. They never reach 2^63, and signed ones mix with other integers.
+INT64: DType = np.dtype(np.int64)
+
+
+class Asked:
+    """The arguments of one call, all in one place, and the answers, in their family.
+
+    A scalar beside arrays stands for as many of itself as they have elements. Where all are scalars, so
+    is the answer.
+    """
+
+    def __init__(self, place: Place, *given: Given) -> None:
+        arrays = [one for one in given if not one.is_scalar]
+        for one in arrays:
+            _check_place(arrays[0], one, place)
+        self.is_scalar = not arrays
+        self.family = arrays[0].family if arrays else NUMPY
+        self.length = arrays[0].length if arrays else 1
+        self.stream = self.family.stream()
+        self._given = given
+        self._spread: list[Any] = []  # Alive for as long as their spans are used.
+
+    @property
+    def spans(self) -> list[Span]:
+        """Every argument, scalars as often as the arrays have elements."""
+        return [self.span(one, self.length) for one in self._given]
+
+    def span(self, one: Given, times: int = 1) -> Span:
+        """Where an argument begins and how many elements it has, a scalar so many times."""
+        if not one.is_scalar or (times == 1 and self.family.place is HOST):
+            return one.span
+        array = self.family.full(times, one.dtype, one.array[0])
+        self._spread.append(array)
+        return self.family.address(array), times
+
+    def room(self, dtype: DType | None, length: int | None = None) -> Room:
+        """An array for answers; none of the values of a set."""
+        length = self.length if length is None else length
+        if dtype is None:
+            return Room(None, (0, length))
+        # On the host, booleans must be booleans from the start; all others may be anything.
+        is_free = dtype is not BOOL or self.family.place is not HOST
+        array = (self.family.empty if is_free else self.family.zeros)(length, dtype)
+        return Room(array, (self.family.address(array), length))
+
+    def answer(self, room: Room) -> Any:
+        """What the caller gets: the array, or its only element."""
+        if not self.is_scalar or room.array is None:
+            return room.array
+        one = room.array[0]
+        return one.item() if room.array.dtype.kind in "biufc" and one.ndim == 0 else one
+
+
+class Room:
+    """An array to be filled in, and where it is."""
+
+    __slots__ = ("array", "span")
+
+    def __init__(self, array: Any, span: Span) -> None:
+        self.array = array
+        self.span = span
+
+
+def _check_place(first: Given, one: Given, place: Place) -> None:
+    """An error if an array is not where its neighbour is, or where the dictionary can't reach it."""
+    here = one.family.place
+    if here is not HOST and here != place:
+        home = "on the CPU" if place is HOST else f"on cuda:{place}"
+        cure = "`.cpu()`" if one.family.name == "torch" else "`.get()`"
+        raise ValueError(
+            f"{one.name} is on cuda:{here} but the dictionary is {home}: copy it there "
+            f"({cure} copies to the host), or make the dictionary with device='cuda:{here}'"
+        )
+    if here != first.family.place:
+        raise ValueError(
+            f"{one.name} is {_where(here)} but {first.name} is {_where(first.family.place)}: "
+            "give both in one place"
+        )
+    if here is not HOST and one.family.name != first.family.name:
+        raise TypeError(
+            f"{one.name} is of {one.family.name} but {first.name} of {first.family.name}: on a GPU "
+            "give all arrays of a call in one family"
+        )
+
+
+def check_lengths(first: Given, second: Given) -> None:
+    """An error if arrays that go together element by element differ in length."""
+    if first.length != second.length and not first.is_scalar and not second.is_scalar:
+        raise ValueError(
+            f"{first.name} has {_elements(first.length)} but {second.name} has "
+            f"{_elements(second.length)}: give one of {second.name} for each of {first.name}"
+        )
+
+
+def _elements(length: int) -> str:
+    return "1 element" if length == 1 else f"{length:,} elements"
+
+
+def _where(place: Place) -> str:
+    return "on the host" if place is HOST else f"on cuda:{place}"

@@ -1,0 +1,433 @@
+"""Everything that a dictionary, or a snapshot of one, can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsm._arrays import Given, OutOfRange, read
+from gpulsm._asked import BOOL, INT64, Asked, check_lengths
+from gpulsm._families import HOST, DType, Place, describe
+from gpulsm._families import like as family_like
+from gpulsm._native import Store
+from gpulsm._stats import Stats
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+
+class _Column(Protocol):
+    """A column of a table: pandas's, PyArrow's, Polars's."""
+
+    def to_numpy(self) -> Any: ...
+
+
+class _SharesMemory(Protocol):
+    """An array of any library that lends its memory: CuPy's, PyTorch's, JAX's, …"""
+
+    def __dlpack__(self, *, stream: Any = ...) -> Any: ...
+
+
+#: One key, one index, or one end of a range.
+Scalar: TypeAlias = "int | float | np.generic"
+#: What is answered with NumPy's arrays.
+Host: TypeAlias = "NDArray[Any] | Sequence[Any] | _Column"
+A = TypeVar("A", bound=_SharesMemory)
+
+#: How many keys iterating reads at a time.
+_CHUNK = 1 << 14
+
+
+class Queries:
+    """What `Dictionary` and `Snapshot` answer.
+
+    Every query takes a whole array of questions, or one scalar. Answers come back in the family of the
+    array that was given: NumPy in, NumPy out; CuPy in, CuPy out; a torch tensor in, tensors on its
+    device out. What is asked with arrays on a GPU is put on the caller's current stream and not waited
+    for.
+
+    Of a set (`value=None`) all values are None.
+    """
+
+    def __init__(self, store: Store, key: DType, value: DType | None) -> None:
+        self._store = store
+        self._key = key
+        self._value = value
+        self._place = place_of_device(store.device)
+
+    @property
+    def device(self) -> str:
+        """Where it is: 'cpu', 'cuda' or 'cuda:N'."""
+        return self._store.device
+
+    @property
+    def key_dtype(self) -> DType:
+        """The type of keys."""
+        return self._key
+
+    @property
+    def value_dtype(self) -> DType | None:
+        """The type of values; None for a set."""
+        return self._value
+
+    @overload
+    def lookup(self, keys: Scalar) -> tuple[Any, bool]: ...
+    @overload
+    def lookup(self, keys: Host) -> tuple[NDArray[Any], NDArray[np.bool_]]: ...
+    @overload
+    def lookup(self, keys: A) -> tuple[A, A]: ...
+    def lookup(self, keys: Any) -> Any:
+        """For each key its value, and whether it is there; values where it is not are 0.
+
+        >>> import gpulsm, numpy as np
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> values, found = d.lookup(np.array([20, 25, 30]))
+        >>> values.tolist(), found.tolist()
+        ([2, 0, 3], [True, False, True])
+        >>> d.lookup(10)
+        (1, True)
+        """
+        asked = self._asked(self._keys("keys", keys))
+        values, found = asked.room(self._value), asked.room(BOOL)
+        [at] = asked.spans
+        self._store.lookup(at, values.span, found.span, asked.stream)
+        return asked.answer(values), asked.answer(found)
+
+    @overload
+    def contains(self, keys: Scalar) -> bool: ...
+    @overload
+    def contains(self, keys: Host) -> NDArray[np.bool_]: ...
+    @overload
+    def contains(self, keys: A) -> A: ...
+    def contains(self, keys: Any) -> Any:
+        """For each key whether it is there.
+
+        >>> import gpulsm, numpy as np
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> d.contains([10, 11]).tolist()
+        [True, False]
+        """
+        asked = self._asked(self._keys("keys", keys))
+        found = asked.room(BOOL)
+        [at] = asked.spans
+        self._store.contains(at, found.span, asked.stream)
+        return asked.answer(found)
+
+    @overload
+    def count(self, lo: Scalar, hi: Scalar) -> int: ...
+    @overload
+    def count(self, lo: Host, hi: Host | Scalar) -> NDArray[np.int64]: ...
+    @overload
+    def count(self, lo: Scalar, hi: Host) -> NDArray[np.int64]: ...
+    @overload
+    def count(self, lo: A, hi: A | Scalar) -> A: ...
+    @overload
+    def count(self, lo: Scalar, hi: A) -> A: ...
+    def count(self, lo: Any, hi: Any) -> Any:
+        """For each i, how many keys k there are with lo[i] <= k <= hi[i].
+
+        >>> import gpulsm, numpy as np
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> d.count([0, 15], [100, 25]).tolist()
+        [3, 1]
+        >>> d.count(15, 100)
+        2
+        """
+        asked = self._ranges(lo, hi)
+        counts = asked.room(INT64)
+        first, last = asked.spans
+        self._store.count((first, last), counts.span, asked.stream)
+        return asked.answer(counts)
+
+    @overload
+    def range(
+        self, lo: Host | Scalar, hi: Host | Scalar
+    ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def range(self, lo: A, hi: A | Scalar) -> tuple[A, A, A]: ...
+    @overload
+    def range(self, lo: Scalar, hi: A) -> tuple[A, A, A]: ...
+    def range(self, lo: Any, hi: Any) -> Any:
+        """The pairs with lo[i] <= key <= hi[i], in key order, for all i end to end.
+
+        Returns `offsets, keys, values`: answer i is `keys[offsets[i]:offsets[i + 1]]`, and likewise of
+        the values. The answer to two scalars are arrays too. (With arrays on a GPU this is the one
+        query that waits, to know how much there is.)
+
+        >>> import gpulsm, numpy as np
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> offsets, keys, values = d.range([0, 15], [15, 100])
+        >>> offsets.tolist(), keys.tolist(), values.tolist()
+        ([0, 1, 3], [10, 20, 30], [1, 2, 3])
+        """
+        asked = self._ranges(lo, hi)
+        first, last = asked.spans
+        # The same dictionary must answer twice: how many there are, and which.
+        frozen = self._store.copy()
+        offsets = asked.room(INT64, asked.length + 1)
+        total = frozen.range_offsets((first, last), offsets.span, asked.stream)
+        keys, values = asked.room(self._key, total), asked.room(self._value, total)
+        frozen.range((first, last), offsets.span, (keys.span, values.span), asked.stream)
+        return offsets.array, keys.array, values.array
+
+    @overload
+    def successor(self, keys: Scalar) -> tuple[Any, Any, bool]: ...
+    @overload
+    def successor(self, keys: Host) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]: ...
+    @overload
+    def successor(self, keys: A) -> tuple[A, A, A]: ...
+    def successor(self, keys: Any) -> Any:
+        """For each key the nearest pair whose key is not less, and whether there is one.
+
+        >>> import gpulsm, numpy as np
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> d.successor(11)
+        (20, 2, True)
+        >>> keys, values, found = d.successor([20, 31])
+        >>> keys.tolist(), found.tolist()
+        ([20, 0], [True, False])
+        """
+        return self._pairs(self._store.successor, self._keys("keys", keys))
+
+    @overload
+    def predecessor(self, keys: Scalar) -> tuple[Any, Any, bool]: ...
+    @overload
+    def predecessor(self, keys: Host) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]: ...
+    @overload
+    def predecessor(self, keys: A) -> tuple[A, A, A]: ...
+    def predecessor(self, keys: Any) -> Any:
+        """For each key the nearest pair whose key is not greater, and whether there is one.
+
+        >>> import gpulsm, numpy as np
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).predecessor(29)
+        (20, 2, True)
+        """
+        return self._pairs(self._store.predecessor, self._keys("keys", keys))
+
+    @overload
+    def select(self, indices: Scalar) -> tuple[Any, Any, bool]: ...
+    @overload
+    def select(self, indices: Host) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]: ...
+    @overload
+    def select(self, indices: A) -> tuple[A, A, A]: ...
+    def select(self, indices: Any) -> Any:
+        """For each index (int64) the pair at that place in key order, counted from 0, and whether there
+        is one; there is none at a negative index.
+
+        >>> import gpulsm, numpy as np
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).select(0)
+        (10, 1, True)
+        """
+        return self._pairs(self._store.select, read("indices", indices, INT64))
+
+    @overload
+    def rank(self, keys: Scalar) -> int: ...
+    @overload
+    def rank(self, keys: Host) -> NDArray[np.int64]: ...
+    @overload
+    def rank(self, keys: A) -> A: ...
+    def rank(self, keys: Any) -> Any:
+        """For each key, how many keys are less.
+
+        >>> import gpulsm, numpy as np
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).rank([5, 20, 99]).tolist()
+        [0, 1, 3]
+        """
+        asked = self._asked(self._keys("keys", keys))
+        ranks = asked.room(INT64)
+        [at] = asked.spans
+        self._store.rank(at, ranks.span, asked.stream)
+        return asked.answer(ranks)
+
+    def __len__(self) -> int:
+        return self._store.len()
+
+    def __contains__(self, key: Scalar) -> bool:
+        try:
+            return bool(self.contains(self._one("key", key)))
+        except OutOfRange:
+            return False
+
+    def __getitem__(self, key: Scalar) -> Any:
+        self._check_has_values()
+        try:
+            value, found = self.lookup(self._one("key", key))
+        except OutOfRange:
+            raise KeyError(key) from None
+        if not found:
+            raise KeyError(key)
+        return value
+
+    def get(self, key: Scalar, default: Any = None) -> Any:
+        """The value of one key, or `default`. An array of many costs far less than many of one.
+
+        >>> import gpulsm, numpy as np
+        >>> d = gpulsm.Dictionary.build([10], [1])
+        >>> d.get(10), d.get(11), d.get(11, 0)
+        (1, None, 0)
+        """
+        self._check_has_values()
+        try:
+            value, found = self.lookup(self._one("key", key))
+        except OutOfRange:
+            return default
+        return value if found else default
+
+    def __iter__(self) -> Iterator[Any]:
+        """The keys in ascending order, as they are when iterating begins."""
+        frozen = self._frozen()
+        for start in range(0, len(frozen), _CHUNK):
+            yield from frozen._keys_at(start)
+
+    def __reversed__(self) -> Iterator[Any]:
+        """The keys in descending order, as they are when iterating begins."""
+        frozen = self._frozen()
+        for start in reversed(range(0, len(frozen), _CHUNK)):
+            yield from reversed(frozen._keys_at(start))
+
+    def _keys_at(self, start: int) -> list[Any]:
+        """A few keys from a place in their order on."""
+        keys, _, found = self.select(np.arange(start, start + _CHUNK, dtype=np.int64))
+        listed: list[Any] = keys[found].tolist()
+        return listed
+
+    def first(self) -> tuple[Any, Any] | None:
+        """The pair with the least key, or None.
+
+        >>> import gpulsm, numpy as np
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).first()
+        (10, 1)
+        """
+        return self._end(self.successor, lowest=True)
+
+    def last(self) -> tuple[Any, Any] | None:
+        """The pair with the greatest key, or None."""
+        return self._end(self.predecessor, lowest=False)
+
+    def items(self, like: Any = None) -> tuple[Any, Any]:
+        """Every key and every value, in key order, as two arrays.
+
+        `like` names the family they come in ('numpy', the default, 'cupy' or 'torch'), or is an array
+        of it.
+
+        >>> import gpulsm, numpy as np
+        >>> keys, values = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).items()
+        >>> keys.tolist(), values.tolist()
+        ([10, 20, 30], [1, 2, 3])
+        """
+        family = family_like(like, self._place)
+        lo, hi = (family.full(1, self._key, end) for end in self._bounds())
+        _, keys, values = self.range(lo, hi)
+        return keys, values
+
+    def keys(self, like: Any = None) -> Any:
+        """Every key, in order, as one array; `like` as in `items`."""
+        return self.items(like)[0]
+
+    def values(self, like: Any = None) -> Any:
+        """Every value, in the order of their keys, as one array; `like` as in `items`."""
+        return self.items(like)[1]
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Every pair as a PyArrow table with the columns `key` and `value`."""
+        from gpulsm._tables import to_arrow
+
+        return to_arrow(*self.items())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Every pair as a pandas data frame with the columns `key` and `value`."""
+        from gpulsm._tables import to_pandas
+
+        return to_pandas(*self.items())
+
+    def stats(self) -> Stats:
+        """What the levels hold, and how many bytes that takes.
+
+        >>> import gpulsm, numpy as np
+        >>> d = gpulsm.Dictionary.build(np.arange(100_000), np.arange(100_000), device="cpu")
+        >>> print(d.stats())
+        100,000 keys on cpu, 0 stale entries, 1,653,632 bytes
+        level 11  ███████████████████░░░░░        100,000 of 131,072
+        """
+        return Stats._of(self._store.stats())
+
+    def settle(self) -> None:
+        """Takes in the batches that wait, as the next query would."""
+        self._store.settle()
+
+    def synchronize(self) -> None:
+        """Takes in the batches that wait, waits until all that was begun is done, and says if any of it
+        failed. On a GPU, taking in a batch only begins it."""
+        self._store.synchronize()
+
+    def validate(self) -> None:
+        """For tests: an AssertionError if the structure breaks any of its rules."""
+        self._store.validate()
+
+    def __str__(self) -> str:
+        return str(self.stats())
+
+    def __repr__(self) -> str:
+        name, key = type(self).__name__, describe(self._key)
+        value = None if self._value is None else describe(self._value)
+        what = "keys" if self._value is None else "pairs"
+        return (
+            f"<gpulsm.{name} of {len(self):,} {what}, key={key!r}, value={value!r}, "
+            f"device={self.device!r}>"
+        )
+
+    def _frozen(self) -> Queries:
+        return Queries(self._store.copy(), self._key, self._value)
+
+    def _asked(self, *given: Given) -> Asked:
+        return Asked(self._place, *given)
+
+    def _keys(self, name: str, given: Any) -> Given:
+        return read(name, given, self._key)
+
+    def _ranges(self, lo: Any, hi: Any) -> Asked:
+        first, last = self._keys("lo", lo), self._keys("hi", hi)
+        check_lengths(first, last)
+        return self._asked(first, last)
+
+    def _pairs(self, ask: Any, given: Given) -> Any:
+        asked = self._asked(given)
+        keys, values, found = asked.room(self._key), asked.room(self._value), asked.room(BOOL)
+        ask(*asked.spans, (keys.span, values.span), found.span, asked.stream)
+        return asked.answer(keys), asked.answer(values), asked.answer(found)
+
+    def _one(self, name: str, key: Any) -> Any:
+        """One key, where an array makes no sense."""
+        if not read(name, key, self._key).is_scalar:
+            raise TypeError(
+                f"{name}: expected one {describe(self._key)}, got an array; "
+                "`lookup`, `insert` and `delete` take arrays"
+            )
+        return key
+
+    def _check_has_values(self) -> None:
+        if self._value is None:
+            raise TypeError(
+                "a set has no values: ask whether a key is there with `in` or `contains`"
+            )
+
+    def _bounds(self) -> tuple[Any, Any]:
+        """The first and the last key that there can be; of floats, a NaN comes last."""
+        if self._key.kind == "f":
+            return -np.inf, np.nan
+        limits = np.iinfo(self._key)
+        return limits.min, limits.max
+
+    def _end(self, ask: Any, lowest: bool) -> tuple[Any, Any] | None:
+        key, value, found = ask(self._bounds()[0 if lowest else 1])
+        return (key, value) if found else None
+
+
+def place_of_device(device: str) -> Place:
+    """The number of the GPU that a device's name means."""
+    kind, _, number = device.partition(":")
+    return HOST if kind == "cpu" else int(number or 0)

@@ -1,0 +1,73 @@
+"""What a dictionary holds, level by level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LevelStats:
+    """What one level holds.
+
+    level
+        Which level it is, counted from 0.
+    capacity
+        The most entries it may hold.
+    entries
+        Its entries, live or stale.
+    tombstones
+        How many of them are tombstones.
+    bytes
+        Bytes that it takes.
+    """
+
+    level: int
+    capacity: int
+    entries: int
+    tombstones: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a dictionary holds and takes. As text (`print(d.stats())`), a picture of the levels.
+
+    device
+        Where the dictionary is.
+    batch_size
+        The batch size b.
+    entries
+        Entries in all levels, live or stale.
+    live
+        Keys that are there: the dictionary's length.
+    stale
+        Entries that no answer needs: what a cleanup would remove.
+    bytes
+        Bytes that the levels take.
+    bytes_shared
+        Bytes that the dictionary, its copies and its snapshots take together.
+    bytes_peak
+        The most bytes that they took at a time, with the space that taking in batches works in.
+    levels
+        Every level that holds entries, the newest first.
+    """
+
+    device: str
+    batch_size: int
+    entries: int
+    live: int
+    stale: int
+    bytes: int
+    bytes_shared: int
+    bytes_peak: int
+    levels: tuple[LevelStats, ...]
+    _picture: str = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self._picture
+
+    @classmethod
+    def _of(cls, figures: dict[str, Any]) -> Stats:
+        levels = tuple(LevelStats(**level) for level in figures.pop("levels"))
+        return cls(levels=levels, _picture=figures.pop("picture"), **figures)

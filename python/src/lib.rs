@@ -1,0 +1,36 @@
+//! The native half of the Python package: dictionaries of every type behind one class.
+//!
+//! It sees addresses and lengths. Which arrays they are of, whether their types and lengths are right,
+//! and what answers come back in, is the business of the package's Python half (`gpulsm/_arrays.py`,
+//! `gpulsm/_dictionary.py`), the only one to call it.
+
+mod error;
+mod span;
+mod store;
+mod typed;
+
+use pyo3::prelude::*;
+
+/// The native half of gpulsm; not for use by itself.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::error::{CudaError, OutOfMemory};
+    #[pymodule_export]
+    use super::store::Store;
+    use super::*;
+
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
+    const BUILT_WITH_CUDA: bool = cfg!(feature = "cuda");
+
+    /// The device that a text names, by its full name; an error says why it can't be used.
+    #[pyfunction]
+    fn device(py: Python<'_>, name: &str) -> PyResult<String> {
+        py.detach(|| name.parse::<gpulsm::Device>())
+            .map(|device| device.to_string())
+            .map_err(error::raise)
+    }
+}

@@ -1,0 +1,84 @@
+//! Memory of the caller's: where it begins and how many elements it has.
+
+#![allow(unsafe_code)]
+
+use gpulsm::{Device, Error};
+use pyo3::FromPyObject;
+
+/// `len` elements from `address` on, in the host's memory or a GPU's.
+///
+/// Spans come from the package's Python half alone, and with each comes its promise: there are so many
+/// elements of the type that the argument is documented to have, aligned, where the call's [`Place`]
+/// says; the array that they are of lives until the call returns (on a GPU: is given back in the order
+/// of the call's stream); and those that are answers are nobody else's. Everything unsafe here rests
+/// on that.
+#[derive(Clone, Copy, FromPyObject)]
+pub struct Span(usize, usize);
+
+impl Span {
+    /// The elements, on the host, to be read.
+    pub fn host<'a, T>(self) -> &'a [T] {
+        let at = if self.is_nothing::<T>() { std::ptr::dangling() } else { self.0 as *const T };
+        // SAFETY: as promised; without any byte, every aligned address is right.
+        unsafe { std::slice::from_raw_parts(at, self.1) }
+    }
+
+    /// The elements, on the host, to be written.
+    pub fn host_mut<'a, T>(self) -> &'a mut [T] {
+        let at = if self.is_nothing::<T>() { std::ptr::dangling_mut() } else { self.0 as *mut T };
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(at, self.1) }
+    }
+
+    /// Whether there is no byte, so that the address may be anything.
+    fn is_nothing<T>(self) -> bool {
+        self.1 == 0 || size_of::<T>() == 0
+    }
+
+    /// The elements, on the stream's GPU, to be read.
+    #[cfg(feature = "cuda")]
+    pub fn gpu<T: gpulsm::Value>(
+        self,
+        stream: &gpulsm::cuda::Stream,
+    ) -> gpulsm::cuda::DeviceSlice<'_, T> {
+        // SAFETY: as promised.
+        unsafe { gpulsm::cuda::DeviceSlice::from_raw(self.0 as *const T, self.1, stream) }
+    }
+
+    /// The elements, on the stream's GPU, to be written.
+    #[cfg(feature = "cuda")]
+    pub fn gpu_mut<T: gpulsm::Value>(
+        self,
+        stream: &gpulsm::cuda::Stream,
+    ) -> gpulsm::cuda::DeviceSliceMut<'_, T> {
+        // SAFETY: as promised.
+        unsafe { gpulsm::cuda::DeviceSliceMut::from_raw(self.0 as *mut T, self.1, stream) }
+    }
+}
+
+/// Where the memory of one call is.
+pub enum Place {
+    Host,
+    #[cfg(feature = "cuda")]
+    Gpu(gpulsm::cuda::Stream),
+}
+
+impl Place {
+    /// The memory of a dictionary's device, used in the order of a stream; without one, the host's.
+    #[cfg(feature = "cuda")]
+    pub fn new(device: Device, stream: Option<usize>) -> Result<Self, Error> {
+        let Some(raw) = stream else { return Ok(Place::Host) };
+        // SAFETY: Python's half has the stream from the library whose arrays these are, which keeps it
+        // until the call returns; what the call makes of it is dropped by then.
+        unsafe { gpulsm::cuda::Stream::from_raw(device, raw as *mut _) }.map(Place::Gpu)
+    }
+
+    /// As above; this build knows the host's memory only.
+    #[cfg(not(feature = "cuda"))]
+    pub fn new(_: Device, stream: Option<usize>) -> Result<Self, Error> {
+        match stream {
+            None => Ok(Place::Host),
+            Some(_) => Err(Error::NotOnCuda),
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The class that Python's half calls.
+
+use std::time::Instant;
+
+use gpulsm::{CleanupPolicy, Device, Dictionary, Error, Key, Stats, Value};
+use pyo3::exceptions::{PyAssertionError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::raise;
+use crate::span::{Place, Span};
+use crate::typed::{AnyDictionary, Pairs, Ranges, Typed};
+
+/// A dictionary of any type. Arrays are given as addresses and lengths; those of a GPU's memory with
+/// the stream in whose order they are used.
+#[pyclass(frozen, module = "gpulsm._native")]
+pub struct Store {
+    device: Device,
+    dictionary: Box<dyn AnyDictionary>,
+}
+
+#[pymethods]
+impl Store {
+    /// An empty dictionary.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        key: &str,
+        value_width: usize,
+        settings: Settings,
+    ) -> PyResult<Self> {
+        py.detach(|| {
+            let device = settings.device.parse().map_err(raise)?;
+            Ok(Store { device, dictionary: settings.open(key, value_width, device)? })
+        })
+    }
+
+    /// Where the dictionary is.
+    #[getter]
+    fn device(&self) -> String {
+        self.device.to_string()
+    }
+
+    fn update(
+        &self,
+        py: Python<'_>,
+        inserts: Pairs,
+        deletes: Span,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.update(at, inserts, deletes))
+    }
+
+    fn delete_range(&self, py: Python<'_>, ranges: Ranges, stream: Option<usize>) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.delete_range(at, ranges))
+    }
+
+    fn merge_from(&self, py: Python<'_>, other: &Store) -> PyResult<()> {
+        let merged = py.detach(|| self.dictionary.merge_from(other.dictionary.as_any()));
+        merged
+            .ok_or_else(|| PyTypeError::new_err("the dictionaries are of different types"))?
+            .map_err(raise)
+    }
+
+    fn cleanup(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, None, |dictionary, _| dictionary.cleanup())
+    }
+
+    fn clear(&self, py: Python<'_>) {
+        py.detach(|| self.dictionary.clear());
+    }
+
+    fn lookup(
+        &self,
+        py: Python<'_>,
+        keys: Span,
+        values: Span,
+        found: Span,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.lookup(at, keys, values, found))
+    }
+
+    /// For benchmarks: the seconds that the library's own call takes, from its beginning until the
+    /// answers are there.
+    fn seconds_of_lookup(
+        &self,
+        py: Python<'_>,
+        keys: Span,
+        values: Span,
+        found: Span,
+        stream: Option<usize>,
+    ) -> PyResult<f64> {
+        self.call(py, stream, |dictionary, at| {
+            let start = Instant::now();
+            dictionary.lookup(at, keys, values, found)?;
+            dictionary.synchronize()?;
+            Ok(start.elapsed().as_secs_f64())
+        })
+    }
+
+    fn contains(
+        &self,
+        py: Python<'_>,
+        keys: Span,
+        found: Span,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.contains(at, keys, found))
+    }
+
+    fn count(
+        &self,
+        py: Python<'_>,
+        ranges: Ranges,
+        counts: Span,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.count(at, ranges, counts))
+    }
+
+    fn rank(
+        &self,
+        py: Python<'_>,
+        keys: Span,
+        ranks: Span,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.rank(at, keys, ranks))
+    }
+
+    /// Fills in the offsets and says how many pairs there are.
+    fn range_offsets(
+        &self,
+        py: Python<'_>,
+        ranges: Ranges,
+        offsets: Span,
+        stream: Option<usize>,
+    ) -> PyResult<usize> {
+        self.call(py, stream, |dictionary, at| dictionary.range_offsets(at, ranges, offsets))
+    }
+
+    fn range(
+        &self,
+        py: Python<'_>,
+        ranges: Ranges,
+        offsets: Span,
+        to: Pairs,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.range(at, ranges, offsets, to))
+    }
+
+    fn successor(
+        &self,
+        py: Python<'_>,
+        keys: Span,
+        to: Pairs,
+        found: Span,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.successor(at, keys, to, found))
+    }
+
+    fn predecessor(
+        &self,
+        py: Python<'_>,
+        keys: Span,
+        to: Pairs,
+        found: Span,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.predecessor(at, keys, to, found))
+    }
+
+    fn select(
+        &self,
+        py: Python<'_>,
+        indices: Span,
+        to: Pairs,
+        found: Span,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.select(at, indices, to, found))
+    }
+
+    fn len(&self, py: Python<'_>) -> PyResult<usize> {
+        self.call(py, None, |dictionary, _| dictionary.len())
+    }
+
+    /// What the levels hold, and a picture of them under `picture`.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        describe(py, &self.call(py, None, |dictionary, _| dictionary.stats())?)
+    }
+
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, None, |dictionary, _| dictionary.settle())
+    }
+
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, None, |dictionary, _| dictionary.synchronize())
+    }
+
+    /// For tests: checks every rule that the structure keeps.
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.dictionary.validate()).map_err(PyAssertionError::new_err)
+    }
+
+    /// The same pairs in a dictionary of its own, which shares the memory.
+    fn copy(&self, py: Python<'_>) -> PyResult<Self> {
+        let dictionary = self.call(py, None, |dictionary, _| dictionary.copy())?;
+        Ok(Store { device: self.device, dictionary })
+    }
+}
+
+impl Store {
+    /// Makes a call while other threads of Python go on.
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        stream: Option<usize>,
+        make: impl FnOnce(&dyn AnyDictionary, &Place) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| make(&*self.dictionary, &Place::new(self.device, stream)?)).map_err(raise)
+    }
+}
+
+/// How a dictionary is to be, whatever its types.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Settings {
+    device: String,
+    batch_size: usize,
+    threads: Option<usize>,
+    memory_limit: Option<u64>,
+    cleans_itself: bool,
+}
+
+impl Settings {
+    /// A dictionary whose types are named at run time. Of values only the width matters.
+    fn open(
+        &self,
+        key: &str,
+        value_width: usize,
+        device: Device,
+    ) -> PyResult<Box<dyn AnyDictionary>> {
+        match key {
+            "uint32" => self.with_key::<u32>(value_width, device),
+            "uint64" => self.with_key::<u64>(value_width, device),
+            "int32" => self.with_key::<i32>(value_width, device),
+            "int64" => self.with_key::<i64>(value_width, device),
+            "float32" => self.with_key::<f32>(value_width, device),
+            "float64" => self.with_key::<f64>(value_width, device),
+            _ => Err(PyTypeError::new_err(format!("no keys are of type {key}"))),
+        }
+    }
+
+    fn with_key<K: Key>(
+        &self,
+        value_width: usize,
+        device: Device,
+    ) -> PyResult<Box<dyn AnyDictionary>> {
+        match value_width {
+            0 => self.with_types::<K, ()>(device).map_err(raise),
+            4 => self.with_types::<K, [u8; 4]>(device).map_err(raise),
+            8 => self.with_types::<K, [u8; 8]>(device).map_err(raise),
+            16 => self.with_types::<K, [u8; 16]>(device).map_err(raise),
+            _ => Err(PyTypeError::new_err(format!("no values have {value_width} bytes"))),
+        }
+    }
+
+    fn with_types<K: Key, V: Value>(
+        &self,
+        device: Device,
+    ) -> Result<Box<dyn AnyDictionary>, Error> {
+        let policy =
+            if self.cleans_itself { CleanupPolicy::Automatic } else { CleanupPolicy::Manual };
+        let mut builder = Dictionary::<K, V>::builder()
+            .device(device)
+            .batch_size(self.batch_size)
+            .cleanup(policy);
+        if let Some(threads) = self.threads {
+            builder = builder.threads(threads);
+        }
+        if let Some(bytes) = self.memory_limit {
+            builder = builder.memory_limit(bytes);
+        }
+        Ok(Box::new(Typed::new(builder.build()?)))
+    }
+}
+
+/// The figures as Python's `Stats` takes them.
+fn describe<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    all.set_item("device", stats.device.to_string())?;
+    all.set_item("batch_size", stats.batch_size)?;
+    all.set_item("entries", stats.entries)?;
+    all.set_item("live", stats.live)?;
+    all.set_item("stale", stats.stale)?;
+    all.set_item("bytes", stats.bytes.total())?;
+    all.set_item("bytes_shared", stats.bytes_shared)?;
+    all.set_item("bytes_peak", stats.bytes_peak)?;
+    let mut levels = Vec::new();
+    for level in &stats.levels {
+        let one = PyDict::new(py);
+        one.set_item("level", level.level)?;
+        one.set_item("capacity", level.capacity)?;
+        one.set_item("entries", level.entries)?;
+        one.set_item("tombstones", level.tombstones)?;
+        one.set_item("bytes", level.bytes.total())?;
+        levels.push(one);
+    }
+    all.set_item("levels", levels)?;
+    all.set_item("picture", stats.to_string())?;
+    Ok(all)
+}

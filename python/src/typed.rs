@@ -1,0 +1,289 @@
+//! Dictionaries of every type behind one trait: each call is the library's, on the caller's memory.
+
+use std::any::Any;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use gpulsm::{Batch, Dictionary, Error, Key, Stats, Value};
+use pyo3::FromPyObject;
+
+use crate::span::{Place, Span};
+
+/// A dictionary whose types only its maker knows. Many may ask at a time; who changes it does so alone.
+///
+/// Of the spans that calls take, `keys`, `lo`, `hi` and `deletes` are of the dictionary's keys, `values`
+/// of its values, `found` of booleans, and the others of 64-bit integers.
+pub trait AnyDictionary: Send + Sync {
+    /// Inserts and deletes, as one batch.
+    fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error>;
+    fn delete_range(&self, at: &Place, ranges: Ranges) -> Result<(), Error>;
+    fn cleanup(&self) -> Result<(), Error>;
+    fn clear(&self);
+
+    fn lookup(&self, at: &Place, keys: Span, values: Span, found: Span) -> Result<(), Error>;
+    fn contains(&self, at: &Place, keys: Span, found: Span) -> Result<(), Error>;
+    fn count(&self, at: &Place, ranges: Ranges, counts: Span) -> Result<(), Error>;
+    fn rank(&self, at: &Place, keys: Span, ranks: Span) -> Result<(), Error>;
+    /// Where each range's answer begins, and how many pairs there are in all.
+    fn range_offsets(&self, at: &Place, ranges: Ranges, offsets: Span) -> Result<usize, Error>;
+    /// The pairs of ranges, where there is room for all of them.
+    fn range(&self, at: &Place, ranges: Ranges, offsets: Span, to: Pairs) -> Result<(), Error>;
+    fn successor(&self, at: &Place, keys: Span, to: Pairs, found: Span) -> Result<(), Error>;
+    fn predecessor(&self, at: &Place, keys: Span, to: Pairs, found: Span) -> Result<(), Error>;
+    fn select(&self, at: &Place, indices: Span, to: Pairs, found: Span) -> Result<(), Error>;
+
+    fn len(&self) -> Result<usize, Error>;
+    fn stats(&self) -> Result<Stats, Error>;
+    fn validate(&self) -> Result<(), String>;
+    fn settle(&self) -> Result<(), Error>;
+    fn synchronize(&self) -> Result<(), Error>;
+    /// Takes in everything of another dictionary; `None` where that is of other types.
+    fn merge_from(&self, other: &dyn Any) -> Option<Result<(), Error>>;
+    /// The same pairs in a dictionary of its own, which shares the memory.
+    fn copy(&self) -> Result<Box<dyn AnyDictionary>, Error>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Keys, and as many values.
+#[derive(Clone, Copy, FromPyObject)]
+pub struct Pairs(pub Span, pub Span);
+
+/// First keys of ranges, and as many last ones.
+#[derive(Clone, Copy, FromPyObject)]
+pub struct Ranges(pub Span, pub Span);
+
+/// A dictionary of these types.
+pub struct Typed<K: Key, V: Value>(RwLock<Dictionary<K, V>>);
+
+impl<K: Key, V: Value> Typed<K, V> {
+    pub fn new(dictionary: Dictionary<K, V>) -> Self {
+        Typed(RwLock::new(dictionary))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Dictionary<K, V>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Dictionary<K, V>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
+    fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error> {
+        let Pairs(keys, values) = inserts;
+        let mut dictionary = self.write();
+        match at {
+            Place::Host => {
+                let batch = Batch::inserting(keys.host(), values.host());
+                dictionary.update(batch.deleting(deletes.host()))
+            }
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                dictionary.resident_mut()?.update(keys.gpu(on), values.gpu(on), deletes.gpu(on))
+            }
+        }
+    }
+
+    fn delete_range(&self, at: &Place, Ranges(lo, hi): Ranges) -> Result<(), Error> {
+        let mut dictionary = self.write();
+        match at {
+            Place::Host => dictionary.delete_range(lo.host(), hi.host()),
+            // The keys to delete are gathered on the host, whoever asks.
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                let (lo, hi) = (lo.gpu(on).to_vec()?, hi.gpu(on).to_vec()?);
+                dictionary.delete_range(&lo, &hi)
+            }
+        }
+    }
+
+    fn cleanup(&self) -> Result<(), Error> {
+        self.write().cleanup()
+    }
+
+    fn clear(&self) {
+        self.write().clear();
+    }
+
+    fn lookup(&self, at: &Place, keys: Span, values: Span, found: Span) -> Result<(), Error> {
+        let dictionary = self.read();
+        match at {
+            Place::Host => dictionary.lookup_into(keys.host(), values.host_mut(), found.host_mut()),
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                dictionary.resident()?.lookup(keys.gpu(on), values.gpu_mut(on), found.gpu_mut(on))
+            }
+        }
+    }
+
+    fn contains(&self, at: &Place, keys: Span, found: Span) -> Result<(), Error> {
+        let dictionary = self.read();
+        match at {
+            Place::Host => dictionary.contains_into(keys.host(), found.host_mut()),
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => dictionary.resident()?.contains(keys.gpu(on), found.gpu_mut(on)),
+        }
+    }
+
+    fn count(&self, at: &Place, Ranges(lo, hi): Ranges, counts: Span) -> Result<(), Error> {
+        let dictionary = self.read();
+        match at {
+            Place::Host => dictionary.count_into(lo.host(), hi.host(), counts.host_mut()),
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                dictionary.resident()?.count(lo.gpu(on), hi.gpu(on), counts.gpu_mut(on))
+            }
+        }
+    }
+
+    fn rank(&self, at: &Place, keys: Span, ranks: Span) -> Result<(), Error> {
+        let dictionary = self.read();
+        match at {
+            Place::Host => dictionary.rank_into(keys.host(), ranks.host_mut()),
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => dictionary.resident()?.rank(keys.gpu(on), ranks.gpu_mut(on)),
+        }
+    }
+
+    fn range_offsets(
+        &self,
+        at: &Place,
+        Ranges(lo, hi): Ranges,
+        offsets: Span,
+    ) -> Result<usize, Error> {
+        let dictionary = self.read();
+        match at {
+            Place::Host => {
+                dictionary.range_offsets_into(lo.host(), hi.host(), offsets.host_mut())
+            }
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                let resident = dictionary.resident()?;
+                resident.range_offsets(lo.gpu(on), hi.gpu(on), offsets.gpu_mut(on))?;
+                let offsets = offsets.gpu::<u64>(on);
+                Ok(offsets.slice(offsets.len() - 1..).to_vec()?[0] as usize)
+            }
+        }
+    }
+
+    fn range(
+        &self,
+        at: &Place,
+        Ranges(lo, hi): Ranges,
+        offsets: Span,
+        Pairs(keys, values): Pairs,
+    ) -> Result<(), Error> {
+        let dictionary = self.read();
+        match at {
+            Place::Host => {
+                let (offsets, keys, values) = (offsets.host_mut(), keys.host_mut(), values.host_mut());
+                dictionary.range_into(lo.host(), hi.host(), offsets, keys, values).map(drop)
+            }
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                let (keys, values) = (keys.gpu_mut(on), values.gpu_mut(on));
+                let resident = dictionary.resident()?;
+                resident.range(lo.gpu(on), hi.gpu(on), offsets.gpu_mut(on), keys, values)
+            }
+        }
+    }
+
+    fn successor(
+        &self,
+        at: &Place,
+        keys: Span,
+        Pairs(to, values): Pairs,
+        found: Span,
+    ) -> Result<(), Error> {
+        let dictionary = self.read();
+        match at {
+            Place::Host => {
+                let (to, values, found) = (to.host_mut(), values.host_mut(), found.host_mut());
+                dictionary.successor_into(keys.host(), to, values, found)
+            }
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                let (to, values, found) = (to.gpu_mut(on), values.gpu_mut(on), found.gpu_mut(on));
+                dictionary.resident()?.successor(keys.gpu(on), to, values, found)
+            }
+        }
+    }
+
+    fn predecessor(
+        &self,
+        at: &Place,
+        keys: Span,
+        Pairs(to, values): Pairs,
+        found: Span,
+    ) -> Result<(), Error> {
+        let dictionary = self.read();
+        match at {
+            Place::Host => {
+                let (to, values, found) = (to.host_mut(), values.host_mut(), found.host_mut());
+                dictionary.predecessor_into(keys.host(), to, values, found)
+            }
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                let (to, values, found) = (to.gpu_mut(on), values.gpu_mut(on), found.gpu_mut(on));
+                dictionary.resident()?.predecessor(keys.gpu(on), to, values, found)
+            }
+        }
+    }
+
+    fn select(
+        &self,
+        at: &Place,
+        indices: Span,
+        Pairs(to, values): Pairs,
+        found: Span,
+    ) -> Result<(), Error> {
+        let dictionary = self.read();
+        match at {
+            Place::Host => {
+                let (to, values, found) = (to.host_mut(), values.host_mut(), found.host_mut());
+                dictionary.select_into(indices.host(), to, values, found)
+            }
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                let (to, values, found) = (to.gpu_mut(on), values.gpu_mut(on), found.gpu_mut(on));
+                dictionary.resident()?.select(indices.gpu(on), to, values, found)
+            }
+        }
+    }
+
+    fn len(&self) -> Result<usize, Error> {
+        self.read().len()
+    }
+
+    fn stats(&self) -> Result<Stats, Error> {
+        self.read().stats()
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.read().validate()
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        self.read().settle()
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.read().synchronize()
+    }
+
+    fn merge_from(&self, other: &dyn Any) -> Option<Result<(), Error>> {
+        // Its lock is given back before ours is taken: two that merge from each other both get on.
+        let other = other.downcast_ref::<Self>()?.read().snapshot();
+        Some(self.write().merge_from(&other))
+    }
+
+    fn copy(&self) -> Result<Box<dyn AnyDictionary>, Error> {
+        let dictionary = self.read();
+        dictionary.settle()?; // Once, not in each copy.
+        Ok(Box::new(Self::new(dictionary.clone())))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,84 @@
+"""What every operation means, over a plain `dict`."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from typing import Any
+
+
+class Oracle:
+    """A dictionary that is slow and plainly right. Floats: -0 is 0, and every NaN is one NaN, the last."""
+
+    def __init__(self) -> None:
+        self.pairs: dict[Any, Any] = {}
+        self.order: list[Any] = []
+
+    def update(self, keys: list[Any], values: list[Any], deletes: list[Any]) -> None:
+        for key, value in zip(keys, values, strict=True):
+            self.pairs[_normal(key)] = value
+        for key in deletes:
+            self.pairs.pop(_normal(key), None)
+        self.order = sorted(self.pairs)
+
+    def delete_range(self, lo: list[Any], hi: list[Any]) -> None:
+        doomed = {
+            key for first, last in zip(lo, hi, strict=True) for key in self._between(first, last)
+        }
+        self.pairs = {key: value for key, value in self.pairs.items() if key not in doomed}
+        self.order = sorted(self.pairs)
+
+    def clear(self) -> None:
+        self.pairs, self.order = {}, []
+
+    def lookup(self, keys: list[Any]) -> list[Any]:
+        return [self.pairs.get(_normal(key)) for key in keys]
+
+    def count(self, lo: list[Any], hi: list[Any]) -> list[int]:
+        return [len(self._between(first, last)) for first, last in zip(lo, hi, strict=True)]
+
+    def range(self, lo: list[Any], hi: list[Any]) -> list[list[tuple[Any, Any]]]:
+        return [
+            [(key[1], self.pairs[key]) for key in self._between(first, last)]
+            for first, last in zip(lo, hi, strict=True)
+        ]
+
+    def successor(self, keys: list[Any]) -> list[tuple[Any, Any] | None]:
+        return [self._at(bisect.bisect_left(self.order, _normal(key))) for key in keys]
+
+    def predecessor(self, keys: list[Any]) -> list[tuple[Any, Any] | None]:
+        return [self._at(bisect.bisect_right(self.order, _normal(key)) - 1) for key in keys]
+
+    def select(self, indices: list[int]) -> list[tuple[Any, Any] | None]:
+        return [self._at(index) for index in indices]
+
+    def rank(self, keys: list[Any]) -> list[int]:
+        return [bisect.bisect_left(self.order, _normal(key)) for key in keys]
+
+    def items(self) -> list[tuple[Any, Any]]:
+        return [(key[1], self.pairs[key]) for key in self.order]
+
+    def _between(self, lo: Any, hi: Any) -> list[Any]:
+        return self.order[
+            bisect.bisect_left(self.order, _normal(lo)) : bisect.bisect_right(
+                self.order, _normal(hi)
+            )
+        ]
+
+    def _at(self, index: int) -> tuple[Any, Any] | None:
+        if not 0 <= index < len(self.order):
+            return None
+        key = self.order[index]
+        return key[1], self.pairs[key]
+
+
+def _normal(key: Any) -> tuple[bool, Any]:
+    """A key that sorts and compares as the dictionary's do."""
+    if isinstance(key, float) and math.isnan(key):
+        return True, "nan"
+    return False, key + 0
+
+
+def same(key: Any) -> Any:
+    """A key of an answer in a form that compares: NaN equals itself."""
+    return "nan" if isinstance(key, float) and math.isnan(key) else key

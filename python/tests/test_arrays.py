@@ -1,0 +1,343 @@
+"""What comes in, and what goes out: families, buffers, tables, types of values."""
+
+from __future__ import annotations
+
+import array
+import copy
+import datetime
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from families import Family
+
+import gpulsm
+
+VALUE_TYPES = [
+    "uint32",
+    "int32",
+    "float32",
+    "uint64",
+    "int64",
+    "float64",
+    "complex64",
+    "complex128",
+    "datetime64[ns]",
+    "timedelta64[s]",
+    "S8",
+    "U1",
+    "V16",
+    [("x", "f4"), ("y", "f4"), ("name", "u8")],
+    ("float32", 4),
+    ("float64", 2),
+    ("uint8", 8),
+    ("uint16", (2, 2)),
+]
+
+
+def bits(array: Any) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+@pytest.mark.parametrize("value", VALUE_TYPES, ids=str)
+def test_values_of_every_type_come_back_bit_by_bit(value: Any, device: str) -> None:
+    dtype = np.dtype(value)
+    rng = np.random.default_rng(7)
+    keys = rng.permutation(1000).astype(np.uint32)
+    raw = rng.integers(1, 100, 1000 * dtype.itemsize, dtype=np.uint8)
+    if dtype.kind == "U":
+        raw.reshape(-1, 4)[:, 1:] = 0  # A character's number has an end.
+    values = raw.view(dtype.base).reshape(1000, *dtype.shape)
+    d = gpulsm.Dictionary("uint32", value, device=device)
+    d.insert(keys, values)
+    found_values, found = d.lookup(keys)
+    assert found.all() and found_values.dtype == dtype.base and found_values.shape == values.shape
+    assert bits(found_values) == bits(values)
+    in_order = values[np.argsort(keys)]
+    assert bits(d.values()) == bits(in_order)
+    assert bits(np.array(d[int(keys[3])], dtype.base)) == bits(values[3])
+    d[5000] = values[0]
+    assert bits(np.array(d[5000], dtype.base)) == bits(values[0])
+
+
+def test_answers_are_of_the_family_of_the_question(family: Family, device: str) -> None:
+    d = gpulsm.Dictionary("int64", "float32", device=device)
+    keys = family.make(np.array([5, 1, 3], np.int64))
+    d.insert(keys, family.make(np.array([0.5, 0.1, 0.3], np.float32)))
+    answers = [
+        *d.lookup(keys),
+        d.contains(keys),
+        d.count(keys, keys),
+        d.count(0, keys),
+        d.count(keys, 9),
+        *d.range(keys, 9),
+        *d.successor(keys),
+        *d.predecessor(keys),
+        *d.select(keys),
+        d.rank(keys),
+    ]
+    if family.on_gpu == (device != "cpu"):
+        # What no array is asked with comes from the dictionary's device.
+        answers += [*d.items(like=keys), d.keys(like=keys), d.values(like=keys)]
+    for answer in answers:
+        assert isinstance(answer, family.kind())
+        assert family.read(answer).dtype in ("int64", "float32", "bool")
+    assert family.read(d.count(0, keys)).tolist() == [3, 1, 2]
+    assert family.read(d.count(keys, 9)).tolist() == [1, 3, 2]
+    if hasattr(keys, "device"):
+        assert {str(answer.device) for answer in answers} == {str(keys.device)}
+
+
+def test_a_scalar_goes_with_every_key(family: Family, device: str) -> None:
+    e = gpulsm.Dictionary("int64", "int64", device=device)
+    e.insert(family.make(np.arange(5)), 7)
+    assert e.values().tolist() == [7] * 5
+    e.update(insert=(9, 8), delete=family.make(np.arange(3)))
+    assert e.keys().tolist() == [3, 4, 9]
+    e.update(insert=(family.make(np.arange(3)), 1), delete=9)
+    assert e.keys().tolist() == [0, 1, 2, 3, 4]
+    points = gpulsm.Dictionary("int64", ("float32", 2), device=device)
+    points.insert(family.make(np.arange(5)), np.array([1.0, 2.0], np.float32))
+    assert points.values().tolist() == [[1.0, 2.0]] * 5
+    points.insert(family.make(np.arange(5)), 0.5)
+    points[2] = [3, 4]
+    points[3] = (5.0, 6.0)
+    assert points.values()[1:4].tolist() == [[0.5, 0.5], [3.0, 4.0], [5.0, 6.0]]
+
+
+def test_scalars_in_scalars_out(device: str) -> None:
+    d = gpulsm.Dictionary("int32", "float64", device=device)
+    d.insert(5, 0.5)
+    d[-7] = 1.5
+    assert d.lookup(5) == (0.5, True) and d.lookup(np.int32(6)) == (0.0, False)
+    assert type(d.count(-10, 10)) is int and d.count(-10, 10) == 2
+    assert d.successor(-6) == (5, 0.5, True) and d.predecessor(4) == (-7, 1.5, True)
+    assert d.select(0) == (-7, 1.5, True) and d.select(-1) == (0, 0.0, False)
+    assert type(d.rank(5)) is int and d.rank(5) == 1
+    assert d.contains(5) is True and 5 in d and 6 not in d
+    assert 2**40 not in d and d.get(2**40) is None
+    assert (d[5], d.get(6), d.get(6, 9.0)) == (0.5, None, 9.0)
+    assert d.range(-10, 10)[1].tolist() == [-7, 5]
+    del d[5]
+    assert (d.first(), d.last(), len(d), bool(d)) == ((-7, 1.5), (-7, 1.5), 1, True)
+    assert list(d) == [-7]
+    d.clear()
+    assert (d.first(), d.last(), len(d), bool(d), list(d)) == (None, None, 0, False, [])
+    assert d.contains(np.array(5, np.int32)) is False  # An array of no dimension is a scalar.
+
+
+def test_a_set_has_no_values(device: str) -> None:
+    s = gpulsm.Dictionary("uint64", None, device=device)
+    s.insert([3, 1, 2])
+    s.update(insert=[7, 8], delete=[1, 8])
+    s.update(insert=9)
+    assert s.keys().tolist() == [2, 3, 7, 9] and s.values() is None and s.items()[1] is None
+    values, found = s.lookup([2, 4])
+    assert values is None and found.tolist() == [True, False]
+    assert s.first() == (2, None) and s.successor(4) == (7, None, True)
+    assert s.range(0, 5)[2] is None and 2 in s and list(s) == [2, 3, 7, 9]
+    with pytest.raises(TypeError, match="a set has no values"):
+        s[2]
+    with pytest.raises(TypeError, match="values: expected none"):
+        s.insert([1], [1])
+    assert gpulsm.Dictionary.build(np.arange(3, dtype=np.uint32), device=device).value_dtype is None
+
+
+def test_lists_are_converted_if_every_element_fits(device: str) -> None:
+    d = gpulsm.Dictionary("uint64", "int32", device=device)
+    d.insert([2**64 - 1, 0], [-1, 2**31 - 1])
+    d.insert(range(5, 8), (1, 2, 3))
+    d.insert([], [])
+    assert d.keys().tolist() == [0, 5, 6, 7, 2**64 - 1]
+    with pytest.raises(ValueError, match=r"keys\[1\] is -1: uint64 goes from 0 to"):
+        d.lookup([3, -1])
+    with pytest.raises(TypeError, match=r"keys\[1\] is of type float: expected uint64"):
+        d.lookup([3, 1.5])
+    with pytest.raises(TypeError, match=r"keys\[0\] is of type bool"):
+        d.lookup([True])
+    with pytest.raises(ValueError, match=r"values\[0\] is 2147483648"):
+        d.insert([1], [2**31])
+    f = gpulsm.Dictionary("float32", "float64", device=device)
+    f.insert([1, 2.5], [1, 2])
+    assert f.keys().tolist() == [1.0, 2.5]
+    with pytest.raises(TypeError, match=r"keys\[0\] is of type str: expected float32"):
+        f.lookup(["a"])
+
+
+def test_buffers_come_in_without_a_copy(device: str) -> None:
+    d = gpulsm.Dictionary("int32", "float64", device=device)
+    d.insert(array.array("i", [3, 1]), array.array("d", [0.3, 0.1]))
+    raw = bytearray(np.array([7, 9], np.int32).tobytes())
+    d.insert(memoryview(raw).cast("i"), memoryview(np.array([0.7, 0.9])))
+    assert d.keys().tolist() == [1, 3, 7, 9]
+    with pytest.raises(TypeError, match="keys: expected int32, got uint8"):
+        d.lookup(raw)
+
+
+class Capsule:
+    """An array that only speaks DLPack."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+def test_dlpack_comes_in(family: Family, device: str) -> None:
+    d = gpulsm.Dictionary("int32", "int32", device=device)
+    keys = Capsule(family.make(np.array([4, 2], np.int32)))
+    d.insert(keys, Capsule(family.make(np.array([40, 20], np.int32))))
+    values, found = d.lookup(keys)
+    assert values.tolist() == [40, 20] and found.all()
+
+
+def test_pandas_and_arrow_come_in_and_go_out(device: str) -> None:
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    times = pandas.Series(pandas.date_range("2024-01-01", periods=4, freq="h")).astype(
+        "datetime64[ns]"
+    )
+    d = gpulsm.Dictionary("int64", "datetime64[ns]", device=device)
+    d.insert(pandas.Series([4, 3, 2, 1]), times)
+    d.delete(pandas.Index([3]))
+    frame = d.to_pandas()
+    assert frame["key"].tolist() == [1, 2, 4]
+    assert frame["value"].tolist() == [times[3], times[2], times[0]]
+    table = d.to_arrow()
+    assert table.column_names == ["key", "value"]
+    again = gpulsm.Dictionary.build(table["key"], table["value"], device=device)
+    assert again.items()[0].tolist() == d.items()[0].tolist()
+    assert (again.items()[1] == d.items()[1]).all()
+    d.insert(pyarrow.array([9, 10, 11], pyarrow.int64())[1:], times[:2])
+    assert d.keys().tolist() == [1, 2, 4, 10, 11]
+    d.insert(pandas.Series([20, 21], dtype="Int64"), times[:2])
+    d.insert(pandas.Series([22, 23], dtype="int64[pyarrow]"), times[:2])
+    assert d.count(20, 23) == 4
+    with pytest.raises(ValueError, match="keys: expected no nulls"):
+        d.lookup(pyarrow.array([1, None]))
+    with pytest.raises(ValueError, match="keys: expected no missing values"):
+        d.lookup(pandas.Series([1, None], dtype="Int64"))
+    with pytest.raises(TypeError, match="keys: expected int64"):
+        d.lookup(pyarrow.array(["a"]))
+
+
+def test_tables_of_every_kind_of_value(device: str) -> None:
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    points = gpulsm.Dictionary("uint32", ("float32", 2), device=device)
+    points.insert([2, 1], [[2.0, 20.0], [1.0, 10.0]])
+    assert points.to_arrow()["value"].to_pylist() == [[1.0, 10.0], [2.0, 20.0]]
+    assert points.to_pandas().columns.tolist() == ["key", "value_0", "value_1"]
+    listed = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array([5.0, 6.0], pyarrow.float32()), 2)
+    points.insert([3], listed)
+    assert points[3].tolist() == [5.0, 6.0]
+    named = gpulsm.Dictionary("uint32", [("a", "f4"), ("b", "u4")], device=device)
+    named.insert([1], [(0.5, 7)])
+    assert named.to_arrow()["value"].to_pylist() == [{"a": 0.5, "b": 7}]
+    assert named.to_pandas().to_dict("list") == {"key": [1], "a": [0.5], "b": [7]}
+    wide = gpulsm.Dictionary("uint32", "complex128", device=device)
+    wide.insert([1], [1 + 2j])
+    column = wide.to_arrow()["value"]
+    again = gpulsm.Dictionary("uint32", "complex128", device=device)
+    again.insert([1], column)
+    assert again[1] == 1 + 2j
+    for d in (points, named, wide):
+        d.clear()
+        assert d.to_arrow().num_rows == 0 and len(d.to_pandas()) == 0
+    members = gpulsm.Dictionary.build(np.arange(3, dtype=np.int32), device=device)
+    assert members.to_arrow().column_names == ["key"] and isinstance(
+        members.to_pandas(), pandas.DataFrame
+    )
+
+
+def test_build_takes_its_types_from_the_arrays(family: Family, device: str) -> None:
+    keys, values = np.array([3, 1, 3], np.int32), np.array([1.0, 2.0, 3.0], np.float32)
+    d = gpulsm.Dictionary.build(
+        family.make(keys), family.make(values), device=device, batch_size=256
+    )
+    assert (d.key_dtype, d.value_dtype, d.batch_size) == (np.int32, np.float32, 256)
+    assert d.items()[1].tolist() == [2.0, 3.0]  # Of equal keys the last one wins.
+    wide = gpulsm.Dictionary.build(
+        family.make(keys), family.make(np.ones((3, 2), np.float64)), device=device
+    )
+    assert wide.value_dtype == np.dtype(("float64", 2))
+    assert wide.values().shape == (2, 2)
+
+
+def test_scalars_of_other_kinds(device: str) -> None:
+    d = gpulsm.Dictionary("uint32", "datetime64[s]", device=device)
+    d[1] = datetime.datetime(2024, 5, 6, 7)
+    assert d[1] == np.datetime64("2024-05-06T07:00:00")
+    texts = gpulsm.Dictionary("uint32", "S4", device=device)
+    texts[1] = b"abcd"
+    assert texts[1] == b"abcd"
+    for long in (b"abcde", [b"abcde"]):
+        with pytest.raises(TypeError, match="values: expected .*: a text is longer than"):
+            texts.insert([1], long)
+    named = gpulsm.Dictionary("uint32", [("a", "f4"), ("b", "u4")], device=device)
+    named[1] = (0.5, 7)
+    assert named[1].tolist() == (0.5, 7)
+
+
+def test_copies_are_of_their_own(device: str) -> None:
+    d = gpulsm.Dictionary("uint32", "float64", device=device, batch_size=64, cleanup="manual")
+    d.insert(np.arange(1000, dtype=np.uint32), np.arange(1000.0))
+    s = d.snapshot()
+    copies = [d.copy(), copy.copy(d), copy.deepcopy(d), pickle.loads(pickle.dumps(d))]
+    frozen = [s, s.copy(), copy.copy(s), copy.deepcopy(s)]
+    d.delete_range(100, 999)
+    for one in copies:
+        one.insert([5000], [1.0])
+        assert len(one) == 1001 and one.batch_size == 64 and one.key_dtype == d.key_dtype
+    for one in frozen:
+        assert len(one) == 1000 and not hasattr(one, "insert")
+        with pytest.raises(TypeError, match="pickle the dictionary"):
+            pickle.dumps(one)
+    assert len(d) == 100
+    d.merge_from(s)
+    assert len(d) == 1000
+    d.merge_from(d)
+    assert len(d) == 1000
+    d.validate()
+
+
+def test_statistics(device: str) -> None:
+    d = gpulsm.Dictionary.build(np.arange(100_000, dtype=np.uint32), device=device)
+    d.delete(np.arange(10, dtype=np.uint32))
+    stats = d.stats()
+    assert (stats.live, stats.device, stats.batch_size) == (99_990, d.device, 65536)
+    assert stats.entries == sum(level.entries for level in stats.levels) == stats.live + stats.stale
+    assert stats.bytes_peak >= stats.bytes > 400_000
+    assert str(d) == str(stats) and "99,990 keys" in str(d) and "99,990" in repr(d)
+    d.settle()
+    d.synchronize()
+
+
+def test_keys_in_both_directions(device: str) -> None:
+    d = gpulsm.Dictionary.build(np.arange(40_000, dtype=np.uint64) * 3, device=device)
+    assert list(d) == list(range(0, 120_000, 3))
+    assert list(reversed(d)) == list(range(119_997, -1, -3))
+    walk = iter(d)
+    assert next(walk) == 0
+    d.clear()
+    assert len(list(walk)) == 39_999  # As it was when iterating began.
+
+
+def test_building_says_which_array_is_wrong() -> None:
+    with pytest.raises(TypeError, match="keys: expected one of uint32, .*, got int16"):
+        gpulsm.Dictionary.build(np.zeros(3, np.int16))
+    with pytest.raises(TypeError, match="values: expected a type of 4, 8 or 16 bytes"):
+        gpulsm.Dictionary.build(np.zeros(3), np.zeros(3, bool))
+    with pytest.raises(TypeError, match="keys: expected an array, got dict"):
+        gpulsm.Dictionary.build({1: 2})
+    with pytest.raises(TypeError, match="key: expected a type, got {1: 2}"):
+        gpulsm.Dictionary({1: 2})
+
+
+def test_devices_are_listed(device: str) -> None:
+    assert gpulsm.devices()[0] == "cpu"
+    assert gpulsm.best_device() in gpulsm.devices()
+    assert device.removesuffix(":0") in gpulsm.devices()

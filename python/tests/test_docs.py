@@ -1,0 +1,36 @@
+"""The examples that the package and its README show."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import gpulsm
+
+README = Path(__file__).parent.parent / "README.md"
+MODULES = ["gpulsm", *(f"gpulsm.{module.name}" for module in pkgutil.iter_modules(gpulsm.__path__))]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_every_public_name_is_documented() -> None:
+    for owner in (gpulsm.Dictionary, gpulsm.Snapshot):
+        for name in dir(owner):
+            if not name.startswith("_"):
+                assert getattr(owner, name).__doc__, f"{owner.__name__}.{name} has no docstring"
+
+
+def test_the_readme_runs() -> None:
+    examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert examples, "the README has no example"
+    for example in examples:
+        if "import cupy" not in example and "import torch" not in example:
+            exec(compile(example, str(README), "exec"), {})

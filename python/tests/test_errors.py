@@ -1,0 +1,250 @@
+"""What can be wrong, what is said of it, and that nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from families import Family
+
+import gpulsm
+
+WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
+    (
+        "dtype",
+        lambda d: d.lookup(np.array([1], np.int64)),
+        TypeError,
+        r"keys: expected uint32, got int64; `.astype\('uint32'\)` converts it",
+    ),
+    ("byte order", lambda d: d.lookup(np.array([1], ">u4")), TypeError, "expected uint32, got >u4"),
+    (
+        "values' dtype",
+        lambda d: d.insert(np.array([1], np.uint32), np.array([1], np.int32)),
+        TypeError,
+        "values: expected float32, got int32",
+    ),
+    (
+        "shape",
+        lambda d: d.lookup(np.zeros((2, 2), np.uint32)),
+        ValueError,
+        r"keys: expected an array of shape \(n,\), got one of shape \(2, 2\)",
+    ),
+    (
+        "length",
+        lambda d: d.insert([1, 2, 3], [1.0, 2.0]),
+        ValueError,
+        "keys has 3 elements but values has 2 elements: give one of values for each",
+    ),
+    (
+        "one key, many values",
+        lambda d: d.insert(1, [1.0, 2.0]),
+        ValueError,
+        "values has 2 elements",
+    ),
+    ("ends", lambda d: d.count([1, 2], [3]), ValueError, "lo has 2 elements but hi has 1 element:"),
+    (
+        "ends of ranges",
+        lambda d: d.range([1], [3, 4]),
+        ValueError,
+        "lo has 1 element but hi has 2",
+    ),
+    ("ends to delete", lambda d: d.delete_range([1], [3, 4]), ValueError, "hi has 2"),
+    (
+        "strides",
+        lambda d: d.lookup(np.arange(10, dtype=np.uint32)[::2]),
+        ValueError,
+        "keys: expected a contiguous array; `numpy.ascontiguousarray` makes one",
+    ),
+    (
+        "alignment",
+        lambda d: d.lookup(np.frombuffer(b"\0" * 9, np.uint8)[1:].view(np.uint32)),
+        ValueError,
+        "keys: expected aligned elements",
+    ),
+    (
+        "mask",
+        lambda d: d.lookup(np.ma.masked_array(np.zeros(1, np.uint32), [True])),
+        TypeError,
+        "without a mask",
+    ),
+    ("range", lambda d: d.lookup(-1), ValueError, "keys is -1: uint32 goes from 0 to 4294967295"),
+    ("a float", lambda d: d.lookup(1.5), TypeError, "keys: expected uint32, got float 1.5"),
+    (
+        "a text",
+        lambda d: d.lookup("1"),
+        TypeError,
+        "keys: expected uint32, or an array of it, got str",
+    ),
+    (
+        "nothing",
+        lambda d: d.lookup(None),
+        TypeError,
+        "keys: expected uint32, or an array of it, got NoneType",
+    ),
+    ("one key", lambda d: d[[1, 2]], TypeError, "key: expected one uint32, got an array"),
+    (
+        "no values",
+        lambda d: d.insert([1]),
+        TypeError,
+        "values: expected float32; only a set has none",
+    ),
+    (
+        "no pair",
+        lambda d: d.update(insert=[1]),
+        TypeError,
+        r"insert: expected a pair, \(keys, values\)",
+    ),
+    (
+        "update",
+        lambda d: d.update(insert=([1], [1.0, 2.0])),
+        ValueError,
+        r"insert\[0\] has 1 element but insert\[1\] has 2",
+    ),
+    (
+        "update's keys",
+        lambda d: d.update(insert=([-1], [1.0])),
+        ValueError,
+        r"insert\[0\]\[0\] is -1",
+    ),
+    (
+        "update's deletes",
+        lambda d: d.update(delete=np.zeros(1)),
+        TypeError,
+        "delete: expected uint32",
+    ),
+    ("indices", lambda d: d.select(np.zeros(1, np.int32)), TypeError, "indices: expected int64"),
+    ("missing", lambda d: d[77], KeyError, "77"),
+    ("out of range", lambda d: d[-1], KeyError, "-1"),
+    ("in a list", lambda d: [5] in d, TypeError, "key: expected one uint32, got an array"),
+    ("a slice", lambda d: d[1:3], TypeError, "key: expected uint32, or an array of it, got slice"),
+    ("by position", lambda d: d.update([1, 2], [3, 4]), TypeError, "positional"),
+    ("a number too large", lambda d: d.insert([1], [1e40]), ValueError, r"values\[0\] is 1e\+40"),
+    (
+        "one too large",
+        lambda d: d.insert([1], 1e40),
+        ValueError,
+        r"values is 1e\+40: float32 goes from",
+    ),
+    ("no number", lambda d: d.insert([1], [None]), TypeError, r"values\[0\] is of type NoneType"),
+    (
+        "a text for a number",
+        lambda d: d.insert([1], ["1.5"]),
+        TypeError,
+        r"values\[0\] is of type str",
+    ),
+    ("deleting what is missing", lambda d: d.__delitem__(77), KeyError, "77"),
+    (
+        "merging",
+        lambda d: d.merge_from({}),
+        TypeError,
+        "other: expected a Dictionary or a Snapshot",
+    ),
+    (
+        "merging types",
+        lambda d: d.merge_from(gpulsm.Dictionary("uint32", "int32", device="cpu")),
+        TypeError,
+        "other: expected keys and values of uint32 and float32",
+    ),
+    ("like", lambda d: d.items(like="jax"), ValueError, "like: expected 'numpy', 'cupy', 'torch'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG]
+)
+def test_mistakes_are_named_and_change_nothing(
+    call: Callable[[Any], Any], kind: type[Exception], text: str, device: str
+) -> None:
+    d = gpulsm.Dictionary("uint32", "float32", device=device)
+    d.insert([5, 6], [0.5, 0.6])
+    before = d.items()
+    with pytest.raises(kind, match=text):
+        call(d)
+    for was, now in zip(before, d.items(), strict=True):
+        assert was.tolist() == now.tolist()
+    d.validate()
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "text"),
+    [
+        ({"key": "uint16"}, TypeError, "key: expected one of uint32, uint64, .* got uint16"),
+        ({"key": ">u4"}, TypeError, "key: expected one of"),
+        ({"key": "nonsense"}, TypeError, "key: expected a type, got 'nonsense'"),
+        (
+            {"value": "uint8"},
+            TypeError,
+            "value: expected a type of 4, 8 or 16 bytes, or None, got uint8 of 1",
+        ),
+        ({"value": object}, TypeError, "value: expected a type of"),
+        ({"batch_size": 0}, ValueError, "batch_size: expected a number from 1 on, got 0"),
+        ({"batch_size": 2**41}, ValueError, "batch size of 2199023255552 is out of range"),
+        ({"batch_size": 1.5}, TypeError, "batch_size: expected an integer, got float"),
+        ({"threads": -1}, ValueError, "threads: expected a number from 1 on"),
+        ({"memory_limit": -1}, ValueError, "memory_limit: expected"),
+        (
+            {"cleanup": "never"},
+            ValueError,
+            "cleanup: expected 'automatic' or 'manual', got 'never'",
+        ),
+        (
+            {"device": "gpu"},
+            ValueError,
+            "`gpu` names no device: say `best`, `cpu`, `cuda` or `cuda:N`",
+        ),
+        ({"device": "cuda:99"}, gpulsm.CudaError, "no CUDA device 99"),
+    ],
+)
+def test_settings_are_checked(settings: dict[str, Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        gpulsm.Dictionary(**settings)
+
+
+def test_no_memory_is_an_error_that_changes_nothing(device: str) -> None:
+    d = gpulsm.Dictionary("uint64", "uint64", device=device, memory_limit=1 << 20)
+    d.insert(np.arange(1000, dtype=np.uint64), np.arange(1000, dtype=np.uint64))
+    assert len(d) == 1000
+    many = np.arange(1 << 18, dtype=np.uint64)
+    with pytest.raises(gpulsm.OutOfMemory, match="out of memory: wanted"):
+        d.insert(many, many)
+        d.settle()
+    assert len(d) == 1000 and d[999] == 999
+    d.validate()
+    assert issubclass(gpulsm.OutOfMemory, MemoryError)
+    assert issubclass(gpulsm.CudaError, RuntimeError)
+
+
+def test_arrays_of_a_family_are_checked_likewise(family: Family, device: str) -> None:
+    d = gpulsm.Dictionary("int64", "float32", device=device)
+    with pytest.raises(TypeError, match="keys: expected int64, got int32; `.* converts it"):
+        d.lookup(family.make(np.zeros(3, np.int32)))
+    with pytest.raises(ValueError, match="keys: expected a contiguous"):
+        d.lookup(family.make(np.zeros(8, np.int64))[::2])
+    with pytest.raises(ValueError, match=r"keys: expected an array of shape \(n,\)"):
+        d.lookup(family.make(np.zeros((2, 2), np.int64)))
+    with pytest.raises(ValueError, match="keys has 2 elements but values has 1 element"):
+        d.insert(family.make(np.zeros(2, np.int64)), family.make(np.zeros(1, np.float32)))
+    assert len(d) == 0
+
+
+def test_an_array_on_a_gpu_is_not_for_a_dictionary_on_the_cpu(family: Family) -> None:
+    if not family.on_gpu:
+        pytest.skip("the family is on the host")
+    d = gpulsm.Dictionary("int64", "int64", device="cpu")
+    with pytest.raises(ValueError, match="keys is on cuda:0 but the dictionary is on the CPU"):
+        d.lookup(family.make(np.zeros(2, np.int64)))
+    with pytest.raises(ValueError, match="like: CuPy arrays are on a GPU"):
+        d.items(like="cupy")
+
+
+def test_one_call_has_its_arrays_in_one_place(family: Family, device: str) -> None:
+    if not family.on_gpu:
+        pytest.skip("the family is on the host")
+    d = gpulsm.Dictionary("int64", "int64", device=device)
+    here, there = np.zeros(2, np.int64), family.make(np.zeros(2, np.int64))
+    with pytest.raises(ValueError, match="values is on the host but keys is on cuda:0"):
+        d.insert(there, here)
+    with pytest.raises(ValueError, match="hi is on cuda:0 but lo is on the host"):
+        d.count(here, there)

@@ -1,0 +1,123 @@
+"""Many threads at a time: no crash, no deadlock, and every answer of one moment."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpulsm
+
+N = 20_000
+
+
+def run_all(*tasks: Any) -> None:
+    """Runs every task on a thread of its own; the first exception is raised again."""
+    failures: list[BaseException] = []
+
+    def guarded(task: Any) -> None:
+        try:
+            task()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(task,)) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+    assert not any(thread.is_alive() for thread in threads), "a deadlock"
+    if failures:
+        raise failures[0]
+
+
+def test_readers_see_whole_batches_while_a_writer_writes(device: str) -> None:
+    d = gpulsm.Dictionary("uint32", "uint32", device=device, batch_size=1024)
+    keys = np.arange(N, dtype=np.uint32)
+    d.insert(keys, np.zeros(N, np.uint32))
+    done = threading.Event()
+
+    def write() -> None:
+        for version in range(1, 25):
+            d.insert(keys, np.full(N, version, np.uint32))
+        done.set()
+
+    def read_values() -> None:
+        last = 0
+        while not done.is_set():
+            values, found = d.lookup(keys)
+            assert found.all() and values.min() == values.max() >= last
+            last = int(values.max())
+
+    def read_ranges() -> None:
+        while not done.is_set():
+            offsets, found, values = d.range([0, N // 2], [N // 2 - 1, N])
+            assert offsets.tolist() == [0, N // 2, N] and (found == keys).all()
+            assert values.min() == values.max()
+
+    def read_snapshots() -> None:
+        while not done.is_set():
+            s = d.snapshot()
+            assert len(s) == N and (s.values() == s.values()[0]).all()
+
+    run_all(write, read_values, read_values, read_ranges, read_snapshots)
+    assert (d.values() == 24).all()
+    d.validate()
+
+
+def test_writers_take_turns(device: str) -> None:
+    d = gpulsm.Dictionary("int64", "int64", device=device, batch_size=64)
+
+    def writer(number: int) -> Any:
+        def write() -> None:
+            for step in range(50):
+                keys = np.arange(100) + 1000 * number
+                d.insert(keys, keys * step)
+                d[number * 1000 + 500] = step
+                assert len(d) >= 100
+
+        return write
+
+    run_all(*(writer(number) for number in range(6)))
+    assert len(d) == 6 * 101
+    assert all(d[number * 1000 + 3] == (number * 1000 + 3) * 49 for number in range(6))
+    d.validate()
+
+
+def test_dictionaries_that_merge_from_each_other_get_on(device: str) -> None:
+    a = gpulsm.Dictionary.build(np.arange(1000), np.zeros(1000), device=device)
+    b = gpulsm.Dictionary.build(np.arange(500, 1500), np.ones(1000), device=device)
+
+    def merge(to: Any, other: Any) -> Any:
+        return lambda: [to.merge_from(other) for _ in range(30)]
+
+    run_all(merge(a, b), merge(b, a), merge(a, a), lambda: [a.copy() for _ in range(100)])
+    assert len(a) == len(b) == 1500
+    a.validate()
+    b.validate()
+
+
+@pytest.mark.parametrize("what", ["lookup", "insert"])
+def test_long_calls_let_other_threads_run(what: str, device: str) -> None:
+    keys = np.random.default_rng(1).permutation(1 << 21).astype(np.uint32)
+    d = gpulsm.Dictionary("uint32", "uint32", device=device)
+    if what == "lookup":
+        d.insert(keys, keys)
+    began, ticks, done = threading.Event(), [], threading.Event()
+
+    def tick() -> None:
+        began.wait()
+        while not done.is_set():
+            ticks.append(1)
+
+    def work() -> None:
+        began.set()
+        for _ in range(3):
+            d.lookup(keys) if what == "lookup" else (d.insert(keys, keys), len(d))
+        done.set()
+
+    run_all(tick, work)
+    # With the lock of the interpreter held there would be one turn for each of the three calls.
+    assert len(ticks) > 100

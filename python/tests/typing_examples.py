@@ -1,0 +1,49 @@
+"""What a type checker makes of the package. Checked by mypy (`mypy --strict`), never run."""
+
+from typing import Any, assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gpulsm
+
+
+class Tensor:
+    """Stands for an array of a library that is not installed."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any: ...
+
+
+def scalars(d: gpulsm.Dictionary) -> None:
+    assert_type(d.lookup(5), tuple[Any, bool])
+    assert_type(d.count(1, 2), int)
+    assert_type(d.rank(1.5), int)
+    assert_type(d.contains(1), bool)
+    assert_type(d.successor(1), tuple[Any, Any, bool])
+    assert_type(d.first(), tuple[Any, Any] | None)
+
+
+def numpy(d: gpulsm.Dictionary, keys: NDArray[np.uint32]) -> None:
+    assert_type(d.lookup(keys), tuple[NDArray[Any], NDArray[np.bool_]])
+    assert_type(d.lookup([1, 2]), tuple[NDArray[Any], NDArray[np.bool_]])
+    assert_type(d.count(keys, keys), NDArray[np.int64])
+    assert_type(d.count(0, keys), NDArray[np.int64])
+    assert_type(d.rank(keys), NDArray[np.int64])
+    assert_type(d.range(0, 5), tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]])
+    assert_type(d.select([0]), tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]])
+
+
+def tensors(d: gpulsm.Snapshot, keys: Tensor) -> None:
+    assert_type(d.lookup(keys), tuple[Tensor, Tensor])
+    assert_type(d.count(keys, keys), Tensor)
+    assert_type(d.count(0, keys), Tensor)
+    assert_type(d.range(keys, 9), tuple[Tensor, Tensor, Tensor])
+    assert_type(d.rank(keys), Tensor)
+
+
+def others(d: gpulsm.Dictionary) -> None:
+    assert_type(d.snapshot(), gpulsm.Snapshot)
+    assert_type(d.stats().levels, tuple[gpulsm.LevelStats, ...])
+    assert_type(gpulsm.devices(), list[str])
+    d.snapshot().insert([1], [2])  # type: ignore[attr-defined]
+    d.update([1], [2])  # type: ignore[call-arg]
