@@ -2,13 +2,14 @@
 
     python python/benchmarks/rates.py [--device cpu] [--arrays numpy|cupy|torch]
 
-Every answer is checked. A rate is of the best of several calls, in turns with those it is compared
-with: other programs on the machine disturb all alike.
+Every answer is checked. Times are of the best of several calls; how much more one takes than another is
+the median over turns of both, for other programs on the machine disturb both alike.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -62,10 +63,11 @@ def overhead(options: argparse.Namespace) -> None:
         wait()
         through_python.append(time.perf_counter() - start)
         native.append(seconds_of_native(d, questions))
-    python, rust = min(through_python), min(native)
+    ratio = statistics.median(a / b for a, b in zip(through_python, native, strict=True))
     print(f"{options.pairs:,} lookups of {options.arrays} arrays on {d.device}, answers checked")
-    print("| through Python | the library's call | more |\n| --- | --- | --- |")
-    print(f"| {python * 1e3:.3f} ms | {rust * 1e3:.3f} ms | {100 * (python / rust - 1):+.1f} % |")
+    print("| through Python | the library's call | more, median |\n| --- | --- | --- |")
+    python, rust = min(through_python) * 1e3, min(native) * 1e3
+    print(f"| {python:.3f} ms | {rust:.3f} ms | {100 * (ratio - 1):+.1f} % |")
 
 
 def arrays_of(name: str) -> tuple[Callable[[Any], Any], Callable[[], None], Callable[[Any], Any]]:

@@ -23,12 +23,7 @@ pub struct Store {
 impl Store {
     /// An empty dictionary.
     #[new]
-    fn new(
-        py: Python<'_>,
-        key: &str,
-        value_width: usize,
-        settings: Settings,
-    ) -> PyResult<Self> {
+    fn new(py: Python<'_>, key: &str, value_width: usize, settings: Settings) -> PyResult<Self> {
         py.detach(|| {
             let device = settings.device.parse().map_err(raise)?;
             Ok(Store { device, dictionary: settings.open(key, value_width, device)? })
@@ -119,13 +114,7 @@ impl Store {
         self.call(py, stream, |dictionary, at| dictionary.count(at, ranges, counts))
     }
 
-    fn rank(
-        &self,
-        py: Python<'_>,
-        keys: Span,
-        ranks: Span,
-        stream: Option<usize>,
-    ) -> PyResult<()> {
+    fn rank(&self, py: Python<'_>, keys: Span, ranks: Span, stream: Option<usize>) -> PyResult<()> {
         self.call(py, stream, |dictionary, at| dictionary.rank(at, keys, ranks))
     }
 

@@ -153,9 +153,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
     ) -> Result<usize, Error> {
         let dictionary = self.read();
         match at {
-            Place::Host => {
-                dictionary.range_offsets_into(lo.host(), hi.host(), offsets.host_mut())
-            }
+            Place::Host => dictionary.range_offsets_into(lo.host(), hi.host(), offsets.host_mut()),
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
                 let resident = dictionary.resident()?;
@@ -176,7 +174,8 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
         let dictionary = self.read();
         match at {
             Place::Host => {
-                let (offsets, keys, values) = (offsets.host_mut(), keys.host_mut(), values.host_mut());
+                let (offsets, keys, values) =
+                    (offsets.host_mut(), keys.host_mut(), values.host_mut());
                 dictionary.range_into(lo.host(), hi.host(), offsets, keys, values).map(drop)
             }
             #[cfg(feature = "cuda")]

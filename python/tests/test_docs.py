@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 import gpulsm
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+NOTEBOOK = ROOT / "notebooks" / "story.ipynb"
 MODULES = ["gpulsm", *(f"gpulsm.{module.name}" for module in pkgutil.iter_modules(gpulsm.__path__))]
 
 
@@ -26,6 +29,18 @@ def test_every_public_name_is_documented() -> None:
         for name in dir(owner):
             if not name.startswith("_"):
                 assert getattr(owner, name).__doc__, f"{owner.__name__}.{name} has no docstring"
+
+
+def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("sortedcontainers")
+    pytest.importorskip("pandas")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    names: dict[str, object] = {}
+    for number, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
 
 
 def test_the_readme_runs() -> None:
