@@ -15,10 +15,13 @@ Arrays may be NumPy's, CuPy's or PyTorch's, or of anything that speaks `__dlpack
 family of the question.
 """
 
+import os as _os
+
 from gpulsm._devices import best_device, devices
 from gpulsm._dictionary import Dictionary, Snapshot
 from gpulsm._native import BUILT_WITH_CUDA, CudaError, OutOfMemory
 from gpulsm._native import VERSION as __version__
+from gpulsm._native import after_fork as _after_fork
 from gpulsm._stats import LevelStats, Stats
 
 __all__ = [
@@ -33,3 +36,6 @@ __all__ = [
     "best_device",
     "devices",
 ]
+
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_after_fork)

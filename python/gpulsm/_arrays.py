@@ -7,7 +7,7 @@ says what was expected, and which call makes it so. Only lists and scalars are c
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,10 +60,9 @@ def read(name: str, given: Any, dtype: DType) -> Given:
         return _cupy(name, given, dtype)
     if _is_scalar(given, dtype):
         return _scalar(name, given, dtype)
-    if is_of("pandas", "Series", given) or is_of("pandas", "Index", given):
-        return _numpy(name, _of_pandas(name, given), dtype)
-    if is_of("pyarrow", "Array", given) or is_of("pyarrow", "ChunkedArray", given):
-        return _numpy(name, _of_arrow(name, given, dtype), dtype)
+    column = _column(name, given, dtype)
+    if column is not None:
+        return _numpy(name, column, dtype, cast=_CASTS[type(given).__module__.partition(".")[0]])
     if hasattr(given, "__cuda_array_interface__"):
         return read(name, _adopt(name, given, "asarray", "as_tensor"), dtype)
     if hasattr(given, "__dlpack__"):
@@ -76,7 +75,9 @@ def read(name: str, given: Any, dtype: DType) -> Given:
         buffer = memoryview(given)
     except TypeError:
         wanted, kind = describe(dtype), type(given).__name__
-        raise TypeError(f"{name}: expected {wanted}, or an array of it, got {kind}") from None
+        cure = "; `list(…)` makes a list of it" if isinstance(given, Iterable) else ""
+        cure = "" if isinstance(given, str) else cure
+        raise TypeError(f"{name}: expected {wanted}, or an array of it, got {kind}{cure}") from None
     return _numpy(name, np.asarray(buffer), dtype)
 
 
@@ -85,19 +86,40 @@ def dtype_of(name: str, given: Any) -> DType:
     if is_of("torch", "Tensor", given):
         base = np.dtype(str(given.dtype).removeprefix("torch."))
         return _with_shape(base, tuple(given.shape[1:]))
-    if is_of("pyarrow", "Array", given) or is_of("pyarrow", "ChunkedArray", given):
-        return _dtype(given.type.to_pandas_dtype())
+    column = _column(name, given, None)
+    if column is not None:
+        return _with_shape(column.dtype, column.shape[1:])
     if not hasattr(given, "dtype"):
         if hasattr(given, "__cuda_array_interface__"):
             return _dtype(given.__cuda_array_interface__["typestr"])
         if not isinstance(given, Sequence):
             raise TypeError(f"{name}: expected an array, got {type(given).__name__}")
-        given = np.asarray(given)
+        return _dtype_of_sequence(name, given)
     try:
         dtype = _dtype(given.dtype)
     except TypeError:
         raise TypeError(f"{name}: no dictionary holds {given.dtype}") from None
     return _with_shape(dtype, tuple(getattr(given, "shape", ()))[1:])
+
+
+def _dtype_of_sequence(name: str, given: Sequence[Any]) -> DType:
+    """The type that holds every element of a list: of integers, never one of floats."""
+    if not len(given):
+        raise TypeError(
+            f"{name}: of an empty list the type can't be told; give it (`key=`, `value=`)"
+        )
+    if set(map(type, given)) == {int}:
+        least, most = min(given), max(given)
+        if np.iinfo(np.int64).min <= least and most <= np.iinfo(np.int64).max:
+            return np.dtype(np.int64)
+        if least >= 0 and most <= np.iinfo(np.uint64).max:
+            return np.dtype(np.uint64)
+        raise ValueError(f"{name}: no type of integers goes from {least} to {most}")
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise TypeError(f"{name}: {error}") from None
+    return _with_shape(array.dtype, array.shape[1:])
 
 
 def place_of(given: Any) -> Place:
@@ -126,8 +148,11 @@ _NUMBERS = {"i": "iu", "u": "iu", "f": "iuf"}
 
 
 def _numbers(name: str, given: Sequence[Any], dtype: DType) -> NDArray[Any]:
-    array = np.asarray(given)
-    if array.dtype.kind not in _NUMBERS[dtype.kind]:
+    try:
+        array = np.asarray(given)
+    except ValueError as error:  # Of different lengths.
+        raise TypeError(f"{name}: expected {describe(dtype)}: {error}") from None
+    if array.dtype.kind not in _NUMBERS[dtype.kind] or bool in map(type, given):
         # Python's own integers may be longer than any of NumPy's.
         array = np.array(given, object)
         types = (int, np.integer) if dtype.kind in "iu" else (int, float, np.integer, np.floating)
@@ -161,13 +186,13 @@ def _limits(dtype: DType) -> str:
     return f"{dtype.name} goes from {limits.min} to {limits.max}"
 
 
-def _numpy(name: str, array: NDArray[Any], dtype: DType) -> Given:
+def _numpy(name: str, array: NDArray[Any], dtype: DType, cast: str = "astype") -> Given:
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(f"{name}: expected an array without a mask; `.compressed()` makes one")
     if array.shape == () and dtype.subdtype is None:
         return _scalar(name, array[()], dtype)
     if array.dtype != dtype.base:
-        raise _wrong_type(name, dtype, describe(array.dtype), f".astype({describe(dtype.base)!r})")
+        raise _wrong_type(name, dtype, array.dtype, cast)
     if array.shape == dtype.shape:
         return _scalar(name, array, dtype)
     _of_shape(name, array, dtype)
@@ -184,7 +209,7 @@ def _cupy(name: str, array: Any, dtype: DType) -> Given:
     if array.ndim == 0 and dtype.subdtype is None:
         return _scalar(name, array.get()[()], dtype)
     if array.dtype != dtype.base:
-        raise _wrong_type(name, dtype, describe(array.dtype), f".astype({describe(dtype.base)!r})")
+        raise _wrong_type(name, dtype, array.dtype, "astype")
     _of_shape(name, array, dtype)
     if not array.flags.c_contiguous:
         raise ValueError(f"{name}: expected a contiguous array; `cupy.ascontiguousarray` makes one")
@@ -202,7 +227,9 @@ def _torch(name: str, tensor: Any, dtype: DType) -> Given:
     wanted = torch_dtype(dtype.base)
     if tensor.dtype != wanted:
         given = str(tensor.dtype).removeprefix("torch.")
-        raise _wrong_type(name, dtype, given, f".to({wanted})")
+        raise TypeError(
+            f"{name}: expected {describe(dtype)}, got {given}; `.to({wanted})` converts it"
+        )
     _of_shape(name, tensor, dtype)
     if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
         raise ValueError(f"{name}: expected a contiguous tensor; `.contiguous()` makes one")
@@ -261,8 +288,16 @@ def _check_number(name: str, given: Any, dtype: DType) -> None:
         raise OutOfRange(f"{name} is {given}: {_limits(dtype)}")
 
 
-def _wrong_type(name: str, dtype: DType, given: str, cure: str) -> TypeError:
-    return TypeError(f"{name}: expected {describe(dtype)}, got {given}; `{cure}` converts it")
+def _wrong_type(name: str, dtype: DType, given: DType, cast: str) -> TypeError:
+    """An error that says how to convert an array, where that loses nothing, or may lose nothing."""
+    wanted, to = describe(dtype), dtype.base
+    cure = ""
+    if given.kind == "M" and to == np.int64:
+        cure = "; `.astype('datetime64[ns]').astype('int64')` makes nanoseconds of times"
+    elif given.kind in "iuf" and to.kind in _NUMBERS and given.kind in _NUMBERS[to.kind]:
+        exactly = "" if np.can_cast(given, to, "safe") else ", if every element fits"
+        cure = f"; `.{cast}({to.name!r})` converts it{exactly}"
+    return TypeError(f"{name}: expected {wanted}, got {describe(given)}{cure}")
 
 
 def _of_shape(name: str, array: Any, dtype: DType) -> Any:
@@ -282,17 +317,36 @@ def _with_shape(dtype: DType, shape: tuple[int, ...]) -> DType:
     return np.dtype((dtype, shape)) if shape else dtype
 
 
+#: How each library converts a column.
+_CASTS = {"pandas": "astype", "pyarrow": "cast", "polars": "cast"}
+
+
+def _column(name: str, given: Any, dtype: DType | None) -> NDArray[Any] | None:
+    """A column of a table, over its own buffer where it has one; None if this is no column."""
+    if is_of("pandas", "Series", given) or is_of("pandas", "Index", given):
+        return _of_pandas(name, given)
+    if is_of("pyarrow", "Array", given) or is_of("pyarrow", "ChunkedArray", given):
+        return _of_arrow(name, given, dtype)
+    if is_of("polars", "Series", given):
+        if given.null_count():
+            raise ValueError(f"{name}: expected no nulls; `.drop_nulls()` removes them")
+        return np.asarray(given.to_numpy())
+    return None
+
+
 def _of_pandas(name: str, series: Any) -> NDArray[Any]:
-    if series.hasnans and series.dtype.kind != "f":
+    is_plain = isinstance(series.dtype, np.dtype)
+    # In an array of NumPy's a NaN is a number; in one of pandas's own a missing value is none.
+    if series.hasnans and not (is_plain and series.dtype.kind == "f"):
         raise ValueError(f"{name}: expected no missing values; `.dropna()` removes them")
-    if isinstance(series.dtype, np.dtype):
+    if is_plain:
         return np.asarray(series)
     # Types of pandas's own, over NumPy's or Arrow's buffers.
     base = getattr(series.dtype, "numpy_dtype", None)
     return np.asarray(series.to_numpy(dtype=base) if base is not None else series.to_numpy())
 
 
-def _of_arrow(name: str, array: Any, dtype: DType) -> NDArray[Any]:
+def _of_arrow(name: str, array: Any, dtype: DType | None) -> NDArray[Any]:
     import pyarrow
 
     if array.null_count:
@@ -304,14 +358,16 @@ def _of_arrow(name: str, array: Any, dtype: DType) -> NDArray[Any]:
         items = array.flatten().to_numpy(zero_copy_only=True)
         return np.asarray(items.reshape(len(array), array.type.list_size))
     if isinstance(array.type, pyarrow.FixedSizeBinaryType):
-        if array.type.byte_width != dtype.itemsize:
-            raise _wrong_type(name, dtype, str(array.type), ".cast(…)")
-        at = array.offset * dtype.itemsize
-        return np.frombuffer(array.buffers()[1], dtype, len(array), at)
+        width = array.type.byte_width
+        as_bytes: DType = (
+            dtype if dtype is not None and dtype.itemsize == width else np.dtype(f"V{width}")
+        )
+        return np.frombuffer(array.buffers()[1], as_bytes, len(array), array.offset * width)
     try:
         return np.asarray(array.to_numpy(zero_copy_only=True))
     except pyarrow.ArrowInvalid:
-        raise TypeError(f"{name}: expected {describe(dtype)}, got {array.type}") from None
+        wanted = "numbers" if dtype is None else describe(dtype)
+        raise TypeError(f"{name}: expected {wanted}, got {array.type}") from None
 
 
 def _of_dlpack(name: str, given: Any) -> Any:

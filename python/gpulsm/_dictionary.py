@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gpulsm._arrays import Given, dtype_of, place_of, read
-from gpulsm._asked import Asked, check_lengths
+from gpulsm._asked import Asked
 from gpulsm._families import HOST, DType, describe
 from gpulsm._native import Store
 from gpulsm._queries import Queries
@@ -66,12 +66,16 @@ class Dictionary(Queries):
         memory_limit: int | None = None,
         cleanup: Literal["automatic", "manual"] = "automatic",
     ) -> None:
+        if not isinstance(device, str):
+            raise TypeError(
+                f"device: expected a text such as 'cuda:0', got {type(device).__name__}"
+            )
         if cleanup not in ("automatic", "manual"):
             raise ValueError(f"cleanup: expected 'automatic' or 'manual', got {cleanup!r}")
         self._settings: dict[str, Any] = {
             "device": device,
             "batch_size": _positive("batch_size", batch_size),
-            "threads": None if threads is None else _positive("threads", threads),
+            "threads": None if threads is None else _positive("threads", threads, 1024),
             "memory_limit": None
             if memory_limit is None
             else _positive("memory_limit", memory_limit),
@@ -89,8 +93,11 @@ class Dictionary(Queries):
         *,
         key: DTypeLike | None = None,
         value: DTypeLike | None = None,
+        batch_size: int = 65536,
         device: str | None = None,
-        **settings: Any,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        cleanup: Literal["automatic", "manual"] = "automatic",
     ) -> Dictionary:
         """A dictionary of these pairs, at the speed of one sort. Of equal keys the last one wins.
 
@@ -109,7 +116,15 @@ class Dictionary(Queries):
         if device is None:
             place = place_of(keys)
             device = "best" if place is HOST else f"cuda:{place}"
-        built = cls(key, value, device=device, **settings)
+        built = cls(
+            key,
+            value,
+            batch_size=batch_size,
+            device=device,
+            threads=threads,
+            memory_limit=memory_limit,
+            cleanup=cleanup,
+        )
         built.insert(keys, values)
         return built
 
@@ -216,7 +231,7 @@ class Dictionary(Queries):
 
     def copy(self) -> Dictionary:
         """A dictionary of its own with the same pairs. Both share what they have in common."""
-        copy = Dictionary.__new__(Dictionary)
+        copy = type(self).__new__(type(self))
         Queries.__init__(copy, self._store.copy(), self._key, self._value)
         copy._settings = self._settings
         return copy
@@ -251,9 +266,11 @@ class Dictionary(Queries):
         inserted = asked.span(keys) if keys is not None else (0, 0)
         with_values = (0, inserted[1])  # Those of a set have no bytes.
         if keys is not None and values is not None:
-            check_lengths(keys, values)
-            if keys.is_scalar and values.length != 1:
-                raise ValueError(f"{values.name} has {values.length:,} elements for one key")
+            if not values.is_scalar and keys.length != values.length:
+                name = keys.name.removesuffix("[0]")
+                raise ValueError(
+                    f"{name}: {_many(keys.length, 'key')} but {_many(values.length, 'value')}"
+                )
             with_values = asked.span(values, keys.length)
         deleted = asked.span(deletes) if deletes is not None else (0, 0)
         self._store.update((inserted, with_values), deleted, asked.stream)
@@ -277,6 +294,8 @@ class Snapshot(Queries):
 
 
 def _key_dtype(key: DTypeLike, name: str = "key") -> DType:
+    if key is None:
+        raise TypeError(f"{name}: expected one of {', '.join(_KEYS)}, got None")
     dtype = _dtype(name, key)
     if not dtype.isnative or dtype.name not in _KEYS:
         raise TypeError(f"{name}: expected one of {', '.join(_KEYS)}, got {describe(dtype)}")
@@ -287,10 +306,16 @@ def _value_dtype(value: DTypeLike | None, name: str = "value") -> DType | None:
     if value is None:
         return None
     dtype = _dtype(name, value)
-    if dtype.hasobject or dtype.itemsize not in _WIDTHS or not dtype.base.isnative:
+    if dtype.hasobject:
+        raise TypeError(
+            f"{name}: expected plain data, got {describe(dtype)} with Python objects in it"
+        )
+    if not dtype.base.isnative:
+        raise TypeError(f"{name}: expected this machine's byte order, got {describe(dtype)}")
+    if dtype.itemsize not in _WIDTHS:
         raise TypeError(
             f"{name}: expected a type of 4, 8 or 16 bytes, or None, "
-            f"got {describe(dtype)} of {dtype.itemsize} bytes"
+            f"got {describe(dtype)} of {dtype.itemsize} byte{'s' * (dtype.itemsize != 1)}"
         )
     return dtype
 
@@ -305,12 +330,16 @@ def _dtype(name: str, given: Any) -> DType:
     return dtype
 
 
-def _positive(name: str, number: Any) -> int:
+def _positive(name: str, number: Any, most: int = (1 << 63) - 1) -> int:
     if not isinstance(number, (int, np.integer)) or isinstance(number, bool):
         raise TypeError(f"{name}: expected an integer, got {type(number).__name__}")
-    if not 0 < number < 1 << 63:
-        raise ValueError(f"{name}: expected a number from 1 on, got {number}")
+    if not 1 <= number <= most:
+        raise ValueError(f"{name}: expected a number from 1 to {most:,}, got {number:,}")
     return int(number)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _unpickle(

@@ -186,17 +186,20 @@ def like(family: Any, place: Place) -> Family:
         family = "torch"
     elif is_of("cupy", "ndarray", family):
         family = "cupy"
-    if family is None or family == "numpy":
+    if family is None:
+        return NUMPY
+    if not isinstance(family, str) or family not in ("numpy", "cupy", "torch"):
+        what = repr(family) if isinstance(family, str) else type(family).__name__
+        raise ValueError(
+            f"like: expected 'numpy', 'cupy', 'torch' or an array of those, got {what}"
+        )
+    if family == "numpy":
         return NUMPY
     if family == "torch":
         return Torch("cpu" if place is HOST else f"cuda:{place}", place)
-    if family == "cupy":
-        if place is None:
-            raise ValueError("like: CuPy arrays are on a GPU, and this dictionary is on the CPU")
-        return CuPy(place)
-    raise ValueError(
-        f"like: expected 'numpy', 'cupy', 'torch' or an array of those, got {family!r}"
-    )
+    if place is None:
+        raise ValueError("like: CuPy arrays are on a GPU, and this dictionary is on the CPU")
+    return CuPy(place)
 
 
 def describe(dtype: DType) -> str:

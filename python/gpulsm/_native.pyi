@@ -2,7 +2,15 @@
 
 from typing import Any, Final, TypeAlias, final
 
-__all__ = ["BUILT_WITH_CUDA", "VERSION", "CudaError", "OutOfMemory", "Store", "device"]
+__all__ = [
+    "BUILT_WITH_CUDA",
+    "VERSION",
+    "CudaError",
+    "OutOfMemory",
+    "Store",
+    "after_fork",
+    "device",
+]
 
 # Where elements begin, and how many there are.
 _Span: TypeAlias = tuple[int, int]
@@ -14,6 +22,7 @@ BUILT_WITH_CUDA: Final[bool]
 class OutOfMemory(MemoryError): ...
 class CudaError(RuntimeError): ...
 
+def after_fork() -> None: ...
 def device(name: str) -> str: ...
 
 @final

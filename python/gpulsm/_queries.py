@@ -128,7 +128,8 @@ class Queries:
     @overload
     def count(self, lo: Scalar, hi: A) -> A: ...
     def count(self, lo: Any, hi: Any) -> Any:
-        """For each i, how many keys k there are with lo[i] <= k <= hi[i].
+        """For each i, how many keys k there are with lo[i] <= k <= hi[i]; none if lo[i] > hi[i]. A scalar
+        beside an array goes with each of its elements.
 
         >>> import gpulsm, numpy as np
         >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
@@ -308,7 +309,11 @@ class Queries:
         """The pair with the greatest key, or None."""
         return self._end(self.predecessor, lowest=False)
 
-    def items(self, like: Any = None) -> tuple[Any, Any]:
+    @overload
+    def items(self, like: None = None) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def items(self, like: Any) -> tuple[Any, Any]: ...
+    def items(self, like: Any = None) -> Any:
         """Every key and every value, in key order, as two arrays.
 
         `like` names the family they come in ('numpy', the default, 'cupy' or 'torch'), or is an array
@@ -324,10 +329,18 @@ class Queries:
         _, keys, values = self.range(lo, hi)
         return keys, values
 
+    @overload
+    def keys(self, like: None = None) -> NDArray[Any]: ...
+    @overload
+    def keys(self, like: Any) -> Any: ...
     def keys(self, like: Any = None) -> Any:
         """Every key, in order, as one array; `like` as in `items`."""
         return self.items(like)[0]
 
+    @overload
+    def values(self, like: None = None) -> NDArray[Any]: ...
+    @overload
+    def values(self, like: Any) -> Any: ...
     def values(self, like: Any = None) -> Any:
         """Every value, in the order of their keys, as one array; `like` as in `items`."""
         return self.items(like)[1]
@@ -339,7 +352,8 @@ class Queries:
         return to_arrow(*self.items())
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Every pair as a pandas data frame with the columns `key` and `value`."""
+        """Every pair as a pandas data frame with the columns `key` and `value`; where a value is a few
+        numbers or a structure, a column for each of its parts (`value_0`, …, or `value_name`)."""
         from gpulsm._tables import to_pandas
 
         return to_pandas(*self.items())
@@ -374,9 +388,10 @@ class Queries:
     def __repr__(self) -> str:
         name, key = type(self).__name__, describe(self._key)
         value = None if self._value is None else describe(self._value)
-        what = "keys" if self._value is None else "pairs"
+        length = len(self)
+        what = ("key" if self._value is None else "pair") + ("" if length == 1 else "s")
         return (
-            f"<gpulsm.{name} of {len(self):,} {what}, key={key!r}, value={value!r}, "
+            f"<gpulsm.{name} of {length:,} {what}, key={key!r}, value={value!r}, "
             f"device={self.device!r}>"
         )
 
@@ -402,17 +417,24 @@ class Queries:
 
     def _one(self, name: str, key: Any) -> Any:
         """One key, where an array makes no sense."""
+        if isinstance(key, slice):
+            raise TypeError(
+                f"{name}: expected one {describe(self._key)}; `range(lo, hi)` lists pairs"
+            )
+        if key is None or isinstance(key, str):
+            kind = type(key).__name__
+            raise TypeError(f"{name}: expected one {describe(self._key)}, got {kind}")
         if not read(name, key, self._key).is_scalar:
             raise TypeError(
                 f"{name}: expected one {describe(self._key)}, got an array; "
-                "`lookup`, `insert` and `delete` take arrays"
+                "`lookup`, `contains`, `insert` and `delete` take arrays"
             )
         return key
 
     def _check_has_values(self) -> None:
         if self._value is None:
             raise TypeError(
-                "a set has no values: ask whether a key is there with `in` or `contains`"
+                "a set has no values: `in` and `contains` say what is there, `insert` adds to it"
             )
 
     def _bounds(self) -> tuple[Any, Any]:

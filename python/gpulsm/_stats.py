@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -62,12 +62,14 @@ class Stats:
     bytes_shared: int
     bytes_peak: int
     levels: tuple[LevelStats, ...]
-    _picture: str = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        return self._picture
+        return self._picture  # type: ignore[attr-defined, no-any-return]
 
     @classmethod
     def _of(cls, figures: dict[str, Any]) -> Stats:
         levels = tuple(LevelStats(**level) for level in figures.pop("levels"))
-        return cls(levels=levels, _picture=figures.pop("picture"), **figures)
+        picture = figures.pop("picture")
+        stats = cls(levels=levels, **figures)
+        object.__setattr__(stats, "_picture", picture)  # Not one of its figures.
+        return stats

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ def to_arrow(keys: NDArray[Any], values: NDArray[Any] | None) -> pyarrow.Table:
 
     columns = {"key": pyarrow.array(keys)}
     if values is not None:
-        columns["value"] = _arrow_column(values)
+        try:
+            columns["value"] = _arrow_column(values)
+        except (pyarrow.ArrowException, TypeError, ValueError) as error:
+            raise TypeError(f"Arrow has no column of {values.dtype}: {error}") from None
     return pyarrow.table(columns)
 
 
@@ -26,7 +30,7 @@ def _arrow_column(values: NDArray[Any]) -> Any:
 
     if values.ndim > 1:
         items = pyarrow.array(values.reshape(-1))
-        return pyarrow.FixedSizeListArray.from_arrays(items, values[:1].size or values.shape[1])
+        return pyarrow.FixedSizeListArray.from_arrays(items, int(np.prod(values.shape[1:])))
     if values.dtype.fields is not None:
         names = list(values.dtype.fields)
         columns = [pyarrow.array(values[name].copy()) for name in names]
@@ -41,17 +45,19 @@ def _arrow_column(values: NDArray[Any]) -> Any:
 
 def to_pandas(keys: NDArray[Any], values: NDArray[Any] | None) -> pandas.DataFrame:
     """A data frame with the column `key` and, unless it is of a set, `value`; where a value is a few
-    numbers or a structure, a column for each of its parts."""
+    numbers or a structure, a column for each of its parts: `value_0`, `value_1`, …, or `value_name`."""
     import pandas
 
     columns = {"key": keys}
-    if values is None:
-        pass
-    elif values.dtype.fields is not None:
-        columns.update({name: values[name] for name in values.dtype.fields})
-    elif values.ndim > 1:
-        parts = values.reshape(len(values), values[:1].size or -1) if len(values) else values
+    if values is not None and values.dtype.fields is not None:
+        columns.update({f"value_{name}": values[name] for name in values.dtype.fields})
+    elif values is not None and values.ndim > 1:
+        parts = values.reshape(len(values), int(np.prod(values.shape[1:])))
         columns.update({f"value_{part}": parts[:, part] for part in range(parts.shape[1])})
-    else:
+    elif values is not None:
         columns["value"] = values
-    return pandas.DataFrame(columns)
+    try:
+        return pandas.DataFrame(columns)
+    except ValueError as error:
+        what = None if values is None else values.dtype
+        raise TypeError(f"pandas has no columns for values of {what}: {error}") from None

@@ -26,6 +26,12 @@ mod _native {
     #[pymodule_export]
     const BUILT_WITH_CUDA: bool = cfg!(feature = "cuda");
 
+    /// To be called in a process that was just forked.
+    #[pyfunction]
+    fn after_fork() {
+        store::after_fork();
+    }
+
     /// The device that a text names, by its full name; an error says why it can't be used.
     #[pyfunction]
     fn device(py: Python<'_>, name: &str) -> PyResult<String> {

@@ -1,9 +1,10 @@
 //! The class that Python's half calls.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use gpulsm::{CleanupPolicy, Device, Dictionary, Error, Key, Stats, Value};
-use pyo3::exceptions::{PyAssertionError, PyTypeError};
+use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -11,12 +12,22 @@ use crate::error::raise;
 use crate::span::{Place, Span};
 use crate::typed::{AnyDictionary, Pairs, Ranges, Typed};
 
+/// How often this process was forked from another since the module was loaded there. Threads do not
+/// survive that: what was made before must not be used after.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// To be called in a process that was just forked.
+pub fn after_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// A dictionary of any type. Arrays are given as addresses and lengths; those of a GPU's memory with
 /// the stream in whose order they are used.
 #[pyclass(frozen, module = "gpulsm._native")]
 pub struct Store {
     device: Device,
     dictionary: Box<dyn AnyDictionary>,
+    forks: u32,
 }
 
 #[pymethods]
@@ -26,7 +37,7 @@ impl Store {
     fn new(py: Python<'_>, key: &str, value_width: usize, settings: Settings) -> PyResult<Self> {
         py.detach(|| {
             let device = settings.device.parse().map_err(raise)?;
-            Ok(Store { device, dictionary: settings.open(key, value_width, device)? })
+            Ok(Store::new_here(device, settings.open(key, value_width, device)?))
         })
     }
 
@@ -51,6 +62,8 @@ impl Store {
     }
 
     fn merge_from(&self, py: Python<'_>, other: &Store) -> PyResult<()> {
+        self.check_process()?;
+        other.check_process()?;
         let merged = py.detach(|| self.dictionary.merge_from(other.dictionary.as_any()));
         merged
             .ok_or_else(|| PyTypeError::new_err("the dictionaries are of different types"))?
@@ -61,8 +74,11 @@ impl Store {
         self.call(py, None, |dictionary, _| dictionary.cleanup())
     }
 
-    fn clear(&self, py: Python<'_>) {
-        py.detach(|| self.dictionary.clear());
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, None, |dictionary, _| {
+            dictionary.clear();
+            Ok(())
+        })
     }
 
     fn lookup(
@@ -192,17 +208,32 @@ impl Store {
 
     /// For tests: checks every rule that the structure keeps.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_process()?;
         py.detach(|| self.dictionary.validate()).map_err(PyAssertionError::new_err)
     }
 
     /// The same pairs in a dictionary of its own, which shares the memory.
     fn copy(&self, py: Python<'_>) -> PyResult<Self> {
         let dictionary = self.call(py, None, |dictionary, _| dictionary.copy())?;
-        Ok(Store { device: self.device, dictionary })
+        Ok(Store::new_here(self.device, dictionary))
     }
 }
 
 impl Store {
+    fn new_here(device: Device, dictionary: Box<dyn AnyDictionary>) -> Self {
+        Store { device, dictionary, forks: FORKS.load(Ordering::Relaxed) }
+    }
+
+    fn check_process(&self) -> PyResult<()> {
+        if self.forks == FORKS.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(PyRuntimeError::new_err(
+            "this dictionary was made before the process was forked, and its threads did not come along: \
+             make it in the new process, or start that with multiprocessing's `spawn`",
+        ))
+    }
+
     /// Makes a call while other threads of Python go on.
     fn call<T: Send>(
         &self,
@@ -210,6 +241,7 @@ impl Store {
         stream: Option<usize>,
         make: impl FnOnce(&dyn AnyDictionary, &Place) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
+        self.check_process()?;
         py.detach(|| make(&*self.dictionary, &Place::new(self.device, stream)?)).map_err(raise)
     }
 }
@@ -268,7 +300,7 @@ impl Settings {
             .device(device)
             .batch_size(self.batch_size)
             .cleanup(policy);
-        if let Some(threads) = self.threads {
+        if let Some(threads) = self.threads.or_else(threads_after_fork) {
             builder = builder.threads(threads);
         }
         if let Some(bytes) = self.memory_limit {
@@ -276,6 +308,14 @@ impl Settings {
         }
         Ok(Box::new(Typed::new(builder.build()?)))
     }
+}
+
+/// The threads of the process's own pool did not come along: a dictionary gets some for itself.
+fn threads_after_fork() -> Option<usize> {
+    if FORKS.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    std::thread::available_parallelism().ok().map(|threads| threads.get())
 }
 
 /// The figures as Python's `Stats` takes them.

@@ -219,8 +219,9 @@ def test_pandas_and_arrow_come_in_and_go_out(device: str) -> None:
     assert d.count(20, 23) == 4
     with pytest.raises(ValueError, match="keys: expected no nulls"):
         d.lookup(pyarrow.array([1, None]))
-    with pytest.raises(ValueError, match="keys: expected no missing values"):
-        d.lookup(pandas.Series([1, None], dtype="Int64"))
+    for missing in ("Int64", "Float64", "double[pyarrow]"):
+        with pytest.raises(ValueError, match="keys: expected no missing values"):
+            d.lookup(pandas.Series([1, None], dtype=missing))
     with pytest.raises(TypeError, match="keys: expected int64"):
         d.lookup(pyarrow.array(["a"]))
 
@@ -237,7 +238,7 @@ def test_tables_of_every_kind_of_value(device: str) -> None:
     named = gpulsm.Dictionary("uint32", [("a", "f4"), ("b", "u4")], device=device)
     named.insert([1], [(0.5, 7)])
     assert named.to_arrow()["value"].to_pylist() == [{"a": 0.5, "b": 7}]
-    assert named.to_pandas().to_dict("list") == {"key": [1], "a": [0.5], "b": [7]}
+    assert named.to_pandas().to_dict("list") == {"key": [1], "value_a": [0.5], "value_b": [7]}
     wide = gpulsm.Dictionary("uint32", "complex128", device=device)
     wide.insert([1], [1 + 2j])
     column = wide.to_arrow()["value"]
@@ -265,6 +266,31 @@ def test_build_takes_its_types_from_the_arrays(family: Family, device: str) -> N
     )
     assert wide.value_dtype == np.dtype(("float64", 2))
     assert wide.values().shape == (2, 2)
+
+
+def test_lists_of_integers_stay_integers(device: str) -> None:
+    d = gpulsm.Dictionary.build([1, 2**63, 2**63 + 1], [1, 2, 3], device=device)
+    assert d.key_dtype == np.uint64 and d.keys().tolist() == [1, 2**63, 2**63 + 1]
+    assert gpulsm.Dictionary.build([1, -2], device=device).key_dtype == np.int64
+
+
+def test_building_from_columns(device: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"t": [2, 1], "x": [0.2, 0.1]})
+    for one in (frame, frame.convert_dtypes(), frame.convert_dtypes(dtype_backend="pyarrow")):
+        d = gpulsm.Dictionary.build(one["t"], one["x"], device=device)
+        assert (d.key_dtype, d.value_dtype) == (np.int64, np.float64)
+        assert d.to_pandas()["value"].tolist() == [0.1, 0.2]
+
+
+def test_polars_comes_in(device: str) -> None:
+    polars = pytest.importorskip("polars")
+    d = gpulsm.Dictionary.build(polars.Series([2, 1]), polars.Series([0.2, 0.1]), device=device)
+    assert d.lookup(polars.Series([1]))[0].tolist() == [0.1]
+    with pytest.raises(ValueError, match="keys: expected no nulls"):
+        d.lookup(polars.Series([1, None]))
+    with pytest.raises(TypeError, match=r"`.cast\('int64'\)` converts it"):
+        d.lookup(polars.Series([1], dtype=polars.Int32))
 
 
 def test_scalars_of_other_kinds(device: str) -> None:
@@ -331,6 +357,12 @@ def test_building_says_which_array_is_wrong() -> None:
         gpulsm.Dictionary.build(np.zeros(3, np.int16))
     with pytest.raises(TypeError, match="values: expected a type of 4, 8 or 16 bytes"):
         gpulsm.Dictionary.build(np.zeros(3), np.zeros(3, bool))
+    with pytest.raises(TypeError, match="keys: of an empty list the type can't be told"):
+        gpulsm.Dictionary.build([], [])
+    with pytest.raises(ValueError, match="keys: no type of integers goes from -1 to"):
+        gpulsm.Dictionary.build([-1, 2**63])
+    with pytest.raises(TypeError, match="values: expected plain data, got object"):
+        gpulsm.Dictionary.build([1, 2], [1.0, None])
     with pytest.raises(TypeError, match="keys: expected an array, got dict"):
         gpulsm.Dictionary.build({1: 2})
     with pytest.raises(TypeError, match="key: expected a type, got {1: 2}"):

@@ -16,7 +16,7 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "dtype",
         lambda d: d.lookup(np.array([1], np.int64)),
         TypeError,
-        r"keys: expected uint32, got int64; `.astype\('uint32'\)` converts it",
+        r"keys: expected uint32, got int64; `.astype\('uint32'\)` converts it, if every element fits",
     ),
     ("byte order", lambda d: d.lookup(np.array([1], ">u4")), TypeError, "expected uint32, got >u4"),
     (
@@ -35,13 +35,13 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "length",
         lambda d: d.insert([1, 2, 3], [1.0, 2.0]),
         ValueError,
-        "keys has 3 elements but values has 2 elements: give one of values for each",
+        "keys: 3 keys but 2 values",
     ),
     (
         "one key, many values",
         lambda d: d.insert(1, [1.0, 2.0]),
         ValueError,
-        "values has 2 elements",
+        "keys: 1 key but 2 values",
     ),
     ("ends", lambda d: d.count([1, 2], [3]), ValueError, "lo has 2 elements but hi has 1 element:"),
     (
@@ -100,7 +100,7 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "update",
         lambda d: d.update(insert=([1], [1.0, 2.0])),
         ValueError,
-        r"insert\[0\] has 1 element but insert\[1\] has 2",
+        "insert: 1 key but 2 values",
     ),
     (
         "update's keys",
@@ -114,11 +114,27 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         TypeError,
         "delete: expected uint32",
     ),
+    ("times", lambda d: d.lookup(np.zeros(1, "M8[us]")), TypeError, "got datetime64.us.$"),
+    ("floats", lambda d: d.lookup(np.zeros(1)), TypeError, "keys: expected uint32, got float64$"),
+    ("a set", lambda d: d.lookup({1}), TypeError, r"got set; `list\(…\)` makes a list of it"),
+    ("bools among numbers", lambda d: d.lookup([5, True]), TypeError, r"keys\[1\] is of type bool"),
+    (
+        "ragged",
+        lambda d: d.lookup([[1], [1, 2]]),
+        TypeError,
+        "keys: expected uint32: .*inhomogeneous",
+    ),
+    ("a text as a key", lambda d: "a" in d, TypeError, "key: expected one uint32, got str"),
     ("indices", lambda d: d.select(np.zeros(1, np.int32)), TypeError, "indices: expected int64"),
     ("missing", lambda d: d[77], KeyError, "77"),
     ("out of range", lambda d: d[-1], KeyError, "-1"),
     ("in a list", lambda d: [5] in d, TypeError, "key: expected one uint32, got an array"),
-    ("a slice", lambda d: d[1:3], TypeError, "key: expected uint32, or an array of it, got slice"),
+    (
+        "a slice",
+        lambda d: d[1:3],
+        TypeError,
+        r"key: expected one uint32; `range\(lo, hi\)` lists pairs",
+    ),
     ("by position", lambda d: d.update([1, 2], [3, 4]), TypeError, "positional"),
     ("a number too large", lambda d: d.insert([1], [1e40]), ValueError, r"values\[0\] is 1e\+40"),
     (
@@ -148,6 +164,7 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "other: expected keys and values of uint32 and float32",
     ),
     ("like", lambda d: d.items(like="jax"), ValueError, "like: expected 'numpy', 'cupy', 'torch'"),
+    ("like a list", lambda d: d.items(like=[1]), ValueError, "or an array of those, got list"),
 ]
 
 
@@ -178,11 +195,16 @@ def test_mistakes_are_named_and_change_nothing(
             TypeError,
             "value: expected a type of 4, 8 or 16 bytes, or None, got uint8 of 1",
         ),
-        ({"value": object}, TypeError, "value: expected a type of"),
-        ({"batch_size": 0}, ValueError, "batch_size: expected a number from 1 on, got 0"),
+        ({"value": object}, TypeError, "value: expected plain data, got object"),
+        ({"value": ">f8"}, TypeError, "value: expected this machine's byte order, got >f8"),
+        ({"key": None}, TypeError, "key: expected one of uint32, .*, got None"),
+        ({"device": 0}, TypeError, "device: expected a text such as 'cuda:0', got int"),
+        ({"threads": 2000}, ValueError, "threads: expected a number from 1 to 1,024, got 2,000"),
+        ({"batch_size": 2**70}, ValueError, "batch_size: expected a number from 1 to"),
+        ({"batch_size": 0}, ValueError, "batch_size: expected a number from 1 to [0-9,]+, got 0"),
         ({"batch_size": 2**41}, ValueError, "batch size of 2199023255552 is out of range"),
         ({"batch_size": 1.5}, TypeError, "batch_size: expected an integer, got float"),
-        ({"threads": -1}, ValueError, "threads: expected a number from 1 on"),
+        ({"threads": -1}, ValueError, "threads: expected a number from 1 to 1,024, got -1"),
         ({"memory_limit": -1}, ValueError, "memory_limit: expected"),
         (
             {"cleanup": "never"},
@@ -224,7 +246,7 @@ def test_arrays_of_a_family_are_checked_likewise(family: Family, device: str) ->
         d.lookup(family.make(np.zeros(8, np.int64))[::2])
     with pytest.raises(ValueError, match=r"keys: expected an array of shape \(n,\)"):
         d.lookup(family.make(np.zeros((2, 2), np.int64)))
-    with pytest.raises(ValueError, match="keys has 2 elements but values has 1 element"):
+    with pytest.raises(ValueError, match="keys: 2 keys but 1 value"):
         d.insert(family.make(np.zeros(2, np.int64)), family.make(np.zeros(1, np.float32)))
     assert len(d) == 0
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -121,3 +125,34 @@ def test_long_calls_let_other_threads_run(what: str, device: str) -> None:
     run_all(tick, work)
     # With the lock of the interpreter held there would be one turn for each of the three calls.
     assert len(ticks) > 100
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
+def test_a_forked_process_makes_its_own(device: str) -> None:
+    if device != "cpu":
+        pytest.skip("CUDA does not survive a fork")
+    keys = np.arange(100_000)
+    before = gpulsm.Dictionary.build(keys, keys, device=device)
+    before.lookup(keys)  # The process's threads are at work from here on.
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            with contextlib.suppress(RuntimeError):
+                before.lookup(keys)
+                os._exit(2)
+            own = gpulsm.Dictionary.build(keys, keys, device=device)
+            status = 0 if own.lookup(keys)[1].all() and len(own) == len(keys) else 3
+        finally:
+            os._exit(status)
+    for _ in range(600):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the forked process hangs")
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert before.lookup(keys)[1].all()
