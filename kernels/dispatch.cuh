@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "../include/gpulsm/view.cuh"
+#include "tuning.cuh"
 
 namespace gpulsm {
 
@@ -39,6 +40,16 @@ template <class Key, class Value>
 View<Key, Value> typed(const View<char, char>& view) {
     static_assert(sizeof(View<Key, Value>) == sizeof(View<char, char>));
     return reinterpret_cast<const View<Key, Value>&>(view);
+}
+
+/// As many blocks of `THREADS` as give every one of `items` a thread, but no more than can run at once, if a
+/// multiprocessor has so many.
+inline unsigned blocks_at_once(uint64_t items, int of_multiprocessor) {
+    int device = 0, multiprocessors = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    uint64_t blocks = (items + THREADS - 1) / THREADS, most = static_cast<uint64_t>(multiprocessors) * of_multiprocessor;
+    return static_cast<unsigned>(blocks < most ? blocks : most);
 }
 
 /// As many blocks of `threads` as give every one of `items` a thread.

@@ -33,14 +33,17 @@ struct FilterPlace {
     __device__ uint32_t word(uint32_t len) const { return __umulhi(fraction, len); }
 };
 
+/// Whether a filter says that the key may be there; one that isn't there says so always.
+__device__ __forceinline__ bool may_have(const uint64_t* words, uint32_t len, const FilterPlace& place) {
+    uint64_t word = words == nullptr ? ~0ull : __ldg(words + place.word(len));
+    return (word & place.bits) == place.bits;
+}
+
 /// The runs that may have the key, a bit each.
 template <class Key>
 __device__ __forceinline__ uint64_t runs_with(const Filters& filters, int count, Key key) {
     FilterPlace place(key);
-    auto says = [&](const uint64_t* words, uint32_t len) {
-        uint64_t word = words == nullptr ? ~0ull : __ldg(words + place.word(len));
-        return (word & place.bits) == place.bits;
-    };
+    auto says = [&](const uint64_t* words, uint32_t len) { return may_have(words, len, place); };
     int first = filters.joint == nullptr ? 0 : static_cast<int>(filters.joint_runs);
     bool is_new = first > 0 && says(filters.joint, filters.joint_len);
     uint64_t runs = 0;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "../include/gpulsm/queries.cuh"
-#include "tuning.cuh"
+#include "dispatch.cuh"
 
 namespace gpulsm {
 
@@ -149,17 +149,12 @@ struct IndexLaunch {
     size_t bytes;
 
     template <class Key>
-    static IndexLaunch of(uint64_t len, uint64_t runs, int blocks_at_once = INDEX_BLOCKS<Key>) {
-        int device = 0, multiprocessors = 1;
-        cudaGetDevice(&device);
-        cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-        uint64_t most = static_cast<uint64_t>(multiprocessors) * blocks_at_once;
-        uint64_t blocks = (len + THREADS - 1) / THREADS;
-        if (blocks > most) blocks = most;
+    static IndexLaunch of(uint64_t len, uint64_t runs, int of_multiprocessor = INDEX_BLOCKS<Key>) {
+        unsigned blocks = blocks_at_once(len, of_multiprocessor);
         uint64_t tops = len / blocks, room = INDEX_BYTES / sizeof(Key);
         if (tops > room) tops = room;
         if (tops < 4 * runs) tops = 4 * runs;
-        return {static_cast<unsigned>(blocks), static_cast<uint32_t>(tops), tops * sizeof(Key)};
+        return {blocks, static_cast<uint32_t>(tops), tops * sizeof(Key)};
     }
 };
 

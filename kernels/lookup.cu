@@ -2,6 +2,7 @@
 #include "dispatch.cuh"
 #include "filter.cuh"
 #include "index.cuh"
+#include "lanes.cuh"
 
 namespace gpulsm {
 
@@ -34,6 +35,34 @@ lookup_kernel(const __grid_constant__ View<Key, Value> view, const __grid_consta
     });
 }
 
+/// The same for few keys: `LANES` threads for each, of which every one asks some of the runs.
+template <int LANES, class Key, class Value>
+__global__ void __launch_bounds__(THREADS, 4)
+lookup_few_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Filters filters,
+                  const Key* keys, uint64_t len, Value* values, uint8_t* found) {
+    uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, at = thread / LANES;
+    int count = static_cast<int>(view.count), newest = count;
+    uint64_t position = 0;
+    if (at < len) {
+        Key key = keys[at];
+        FilterPlace place(key);
+        for (int run = thread % LANES; run < count && newest == count; run += LANES) {
+            if (!may_have(filters.words[run], filters.len[run], place)) continue;
+            position = LANES > 4 ? lower_bound_wide(view.runs[run], key) : lower_bound(view.runs[run], key);
+            if (position < length(view.runs[run]) && __ldg(view.runs[run].keys + position) == key) newest = run;
+        }
+    }
+    int of_all = newest;
+    for (int step = LANES / 2; step > 0; step /= 2) of_all = min(of_all, __shfl_xor_sync(~0u, of_all, step));
+    // The one that found it answers; if nobody did, the first.
+    if (at >= len || newest != of_all || (of_all == count && thread % LANES != 0)) return;
+    bool is_live_here = newest < count && is_live(view.runs[newest].marks, position);
+    found[at] = is_live_here;
+    if (sizeof(Value) > 1 && values != nullptr) {
+        values[at] = is_live_here ? value_at(view.runs[newest].values, position) : zero<Value>();
+    }
+}
+
 }  // namespace gpulsm
 
 using namespace gpulsm;
@@ -44,10 +73,19 @@ GPULSM_EXPORT gpulsm_lookup(int key_width, int value_width, const View<char, cha
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
-        lookup_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
-            typed<Key, Value>(*view), *filters, static_cast<const Key*>(keys), len, launch.tops,
-            static_cast<Value*>(values), found);
-        return cudaGetLastError();
+        auto runs = typed<Key, Value>(*view);
+        auto asked = static_cast<const Key*>(keys);
+        auto to = static_cast<Value*>(values);
+        return with_lanes(len, view->count, [&](auto lanes) -> int {
+            if constexpr (lanes == 1) {
+                IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
+                lookup_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(runs, *filters, asked, len, launch.tops,
+                                                                                to, found);
+            } else {
+                lookup_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(runs, *filters, asked,
+                                                                                                   len, to, found);
+            }
+            return cudaGetLastError();
+        });
     });
 }

@@ -54,13 +54,16 @@ constexpr int NEAREST_BLOCKS = 4;
 constexpr int LONG_RANGE = 64;
 constexpr int COPY_LANES = 8;
 
-/// Answers are written in pieces of this many pairs.
+/// Over one run, answers are written in pieces of this many pairs.
 constexpr int COPY_PIECE = 4096;
-constexpr int MERGE_PIECE = 4096;
 
-/// Threads that merge long ranges, entries of a tile for each, and blocks of a multiprocessor.
+/// Threads that merge long ranges, entries of a tile for each, and blocks of a multiprocessor; and those of
+/// pieces of very long ones, by `THREADS`.
 constexpr int RANGE_THREADS = 128;
 constexpr int range_items(int width) { return width <= 8 ? 9 : width <= 16 ? 7 : 5; }
 constexpr int range_blocks(int width) { return width <= 8 ? 7 : 5; }
+constexpr int PART_SLACK = 300;  // A piece has so many fewer pairs than a tile: with a few stale entries it fits.
+constexpr int part_items(int width) { return width <= 8 ? 9 : width <= 16 ? 7 : 5; }
+constexpr int part_blocks(int width) { return width <= 8 ? 5 : width <= 16 ? 3 : 2; }
 
 }  // namespace gpulsm

@@ -192,7 +192,7 @@ class Queries:
         >>> keys.tolist(), found.tolist()
         ([20, 0], [True, False])
         """
-        return self._pairs(self._store.successor, self._keys("keys", keys))
+        return self._pairs("successor", self._keys("keys", keys))
 
     @overload
     def predecessor(self, keys: Scalar) -> tuple[Any, Any, bool]: ...
@@ -207,7 +207,7 @@ class Queries:
         >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).predecessor(29)
         (20, 2, True)
         """
-        return self._pairs(self._store.predecessor, self._keys("keys", keys))
+        return self._pairs("predecessor", self._keys("keys", keys))
 
     @overload
     def select(self, indices: Scalar) -> tuple[Any, Any, bool]: ...
@@ -223,7 +223,7 @@ class Queries:
         >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).select(0)
         (10, 1, True)
         """
-        return self._pairs(self._store.select, read("indices", indices, INT64))
+        return self._pairs("select", read("indices", indices, INT64))
 
     @overload
     def rank(self, keys: Scalar) -> int: ...
@@ -409,10 +409,11 @@ class Queries:
         check_lengths(first, last)
         return self._asked(first, last)
 
-    def _pairs(self, ask: Any, given: Given) -> Any:
+    def _pairs(self, which: str, given: Given) -> Any:
         asked = self._asked(given)
         keys, values, found = asked.room(self._key), asked.room(self._value), asked.room(BOOL)
-        ask(*asked.spans, (keys.span, values.span), found.span, asked.stream)
+        [at] = asked.spans
+        self._store.pairs(which, at, (keys.span, values.span), found.span, asked.stream)
         return asked.answer(keys), asked.answer(values), asked.answer(found)
 
     def _one(self, name: str, key: Any) -> Any:

@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 
 use crate::error::raise;
 use crate::span::{Place, Span};
-use crate::typed::{AnyDictionary, Pairs, Ranges, Typed};
+use crate::typed::{AnyDictionary, Pairs, Ranges, Typed, Which};
 
 /// How often this process was forked from another since the module was loaded there. Threads do not
 /// survive that: what was made before must not be used after.
@@ -156,37 +156,23 @@ impl Store {
         self.call(py, stream, |dictionary, at| dictionary.range(at, ranges, offsets, to))
     }
 
-    fn successor(
+    /// For each key (or, of `select`, index) at most one pair: its `successor` or `predecessor`.
+    fn pairs(
         &self,
         py: Python<'_>,
-        keys: Span,
+        which: &str,
+        asked: Span,
         to: Pairs,
         found: Span,
         stream: Option<usize>,
     ) -> PyResult<()> {
-        self.call(py, stream, |dictionary, at| dictionary.successor(at, keys, to, found))
-    }
-
-    fn predecessor(
-        &self,
-        py: Python<'_>,
-        keys: Span,
-        to: Pairs,
-        found: Span,
-        stream: Option<usize>,
-    ) -> PyResult<()> {
-        self.call(py, stream, |dictionary, at| dictionary.predecessor(at, keys, to, found))
-    }
-
-    fn select(
-        &self,
-        py: Python<'_>,
-        indices: Span,
-        to: Pairs,
-        found: Span,
-        stream: Option<usize>,
-    ) -> PyResult<()> {
-        self.call(py, stream, |dictionary, at| dictionary.select(at, indices, to, found))
+        let which = match which {
+            "successor" => Which::Successor,
+            "predecessor" => Which::Predecessor,
+            "select" => Which::Select,
+            _ => return Err(PyTypeError::new_err(format!("no pairs are asked for as {which}"))),
+        };
+        self.call(py, stream, |dictionary, at| dictionary.pairs(at, which, asked, to, found))
     }
 
     fn len(&self, py: Python<'_>) -> PyResult<usize> {

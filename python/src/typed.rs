@@ -27,9 +27,15 @@ pub trait AnyDictionary: Send + Sync {
     fn range_offsets(&self, at: &Place, ranges: Ranges, offsets: Span) -> Result<usize, Error>;
     /// The pairs of ranges, where there is room for all of them.
     fn range(&self, at: &Place, ranges: Ranges, offsets: Span, to: Pairs) -> Result<(), Error>;
-    fn successor(&self, at: &Place, keys: Span, to: Pairs, found: Span) -> Result<(), Error>;
-    fn predecessor(&self, at: &Place, keys: Span, to: Pairs, found: Span) -> Result<(), Error>;
-    fn select(&self, at: &Place, indices: Span, to: Pairs, found: Span) -> Result<(), Error>;
+    /// For each key, or index, at most one pair, and whether there is one.
+    fn pairs(
+        &self,
+        at: &Place,
+        which: Which,
+        asked: Span,
+        to: Pairs,
+        found: Span,
+    ) -> Result<(), Error>;
 
     fn len(&self) -> Result<usize, Error>;
     fn stats(&self) -> Result<Stats, Error>;
@@ -41,6 +47,17 @@ pub trait AnyDictionary: Send + Sync {
     /// The same pairs in a dictionary of its own, which shares the memory.
     fn copy(&self) -> Result<Box<dyn AnyDictionary>, Error>;
     fn as_any(&self) -> &dyn Any;
+}
+
+/// Which pair is asked for.
+#[derive(Clone, Copy)]
+pub enum Which {
+    /// The nearest whose key is not less than a key.
+    Successor,
+    /// The nearest whose key is not greater.
+    Predecessor,
+    /// The one at a place in the order of keys.
+    Select,
 }
 
 /// Keys, and as many values.
@@ -187,10 +204,11 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
         }
     }
 
-    fn successor(
+    fn pairs(
         &self,
         at: &Place,
-        keys: Span,
+        which: Which,
+        asked: Span,
         Pairs(to, values): Pairs,
         found: Span,
     ) -> Result<(), Error> {
@@ -198,54 +216,23 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
         match at {
             Place::Host => {
                 let (to, values, found) = (to.host_mut(), values.host_mut(), found.host_mut());
-                dictionary.successor_into(keys.host(), to, values, found)
+                match which {
+                    Which::Successor => dictionary.successor_into(asked.host(), to, values, found),
+                    Which::Predecessor => {
+                        dictionary.predecessor_into(asked.host(), to, values, found)
+                    }
+                    Which::Select => dictionary.select_into(asked.host(), to, values, found),
+                }
             }
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
                 let (to, values, found) = (to.gpu_mut(on), values.gpu_mut(on), found.gpu_mut(on));
-                dictionary.resident()?.successor(keys.gpu(on), to, values, found)
-            }
-        }
-    }
-
-    fn predecessor(
-        &self,
-        at: &Place,
-        keys: Span,
-        Pairs(to, values): Pairs,
-        found: Span,
-    ) -> Result<(), Error> {
-        let dictionary = self.read();
-        match at {
-            Place::Host => {
-                let (to, values, found) = (to.host_mut(), values.host_mut(), found.host_mut());
-                dictionary.predecessor_into(keys.host(), to, values, found)
-            }
-            #[cfg(feature = "cuda")]
-            Place::Gpu(on) => {
-                let (to, values, found) = (to.gpu_mut(on), values.gpu_mut(on), found.gpu_mut(on));
-                dictionary.resident()?.predecessor(keys.gpu(on), to, values, found)
-            }
-        }
-    }
-
-    fn select(
-        &self,
-        at: &Place,
-        indices: Span,
-        Pairs(to, values): Pairs,
-        found: Span,
-    ) -> Result<(), Error> {
-        let dictionary = self.read();
-        match at {
-            Place::Host => {
-                let (to, values, found) = (to.host_mut(), values.host_mut(), found.host_mut());
-                dictionary.select_into(indices.host(), to, values, found)
-            }
-            #[cfg(feature = "cuda")]
-            Place::Gpu(on) => {
-                let (to, values, found) = (to.gpu_mut(on), values.gpu_mut(on), found.gpu_mut(on));
-                dictionary.resident()?.select(indices.gpu(on), to, values, found)
+                let resident = dictionary.resident()?;
+                match which {
+                    Which::Successor => resident.successor(asked.gpu(on), to, values, found),
+                    Which::Predecessor => resident.predecessor(asked.gpu(on), to, values, found),
+                    Which::Select => resident.select(asked.gpu(on), to, values, found),
+                }
             }
         }
     }

@@ -187,7 +187,7 @@ pub(crate) struct Ranges {
     pub total: u64,
     pub keys: Address,
     pub values: Address,
-    pub has_parts: Address,
+    pub flags: Address,
     pub parts: Address,
 }
 
@@ -345,7 +345,13 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
-    pub(crate) fn gpulsm_range_parts(room: u64) -> u64;
+    pub(crate) fn gpulsm_range_words(
+        key_width: c_int,
+        value_width: c_int,
+        runs: u64,
+        total: u64,
+        room: u64,
+    ) -> u64;
     pub(crate) fn gpulsm_range(
         key_width: c_int,
         value_width: c_int,

@@ -111,6 +111,9 @@ fn begin(cuda: &Cuda, offsets: Address) -> Result<(), Error> {
 
 /// Makes offsets of counts.
 fn add_up(cuda: &Cuda, offsets: Address, len: u64) -> Result<(), Error> {
+    if len == 1 {
+        return Ok(()); // The only count is where the only answer ends.
+    }
     let launch = |temp: Address, temp_bytes: &mut usize| {
         let _entered = cuda.gpu().enter()?;
         // SAFETY: `len` counts are there, and `temp` is null or of the size that this asked for.
@@ -151,19 +154,22 @@ fn write(
     let windows = windows.address();
     let Room { keys, values, len: room } = *room;
     // Long answers are shared out: whether there are any, and where their pieces begin in every run.
+    let (key_width, value_width) = (cuda.key_width, cuda.value_width);
     // SAFETY: no pointers.
-    let words = 1 + unsafe { ffi::gpulsm_range_parts(room) } * (view.count + 2);
+    let words = unsafe { ffi::gpulsm_range_words(key_width, value_width, view.count, total, room) };
     let parts = Buffer::counted(words * 8, &cuda.family.budget, &cuda.stream)?;
-    parts.zero(0, 8)?;
-    let (has_parts, parts_at) = (parts.address(), parts.address() + 8);
+    if words > 0 && total > 1 {
+        parts.zero(0, 8)?;
+    }
+    let (flags, parts_at) = (parts.address(), parts.address() + 8);
     let ranges =
-        Ranges { len, offsets, windows, room, total, keys, values, has_parts, parts: parts_at };
+        Ranges { len, offsets, windows, room, total, keys, values, flags, parts: parts_at };
     let _entered = cuda.gpu().enter()?;
     // SAFETY: there are `len` windows for every run, `total` offsets and one more, and room for `room` pairs,
     // which the kernel keeps to; the runs of the view are alive and written before what this stream does
     // now.
     check("listing ranges", unsafe {
-        ffi::gpulsm_range(cuda.key_width, cuda.value_width, view, &ranges, cuda.stream.raw())
+        ffi::gpulsm_range(key_width, value_width, view, &ranges, cuda.stream.raw())
     })
 }
 
