@@ -104,7 +104,8 @@ __device__ void place_pivot(Windows<Key>& windows, int count, float share, Key p
         const Key* keys = mine ? windows.keys[source] : nullptr;
         uint64_t start = mine ? windows.start[source] : 0, end = mine ? windows.end[source] : 0;
         float ahead = (end - start) * share, variance = max(ahead * (1 - share), 4.0f);
-        uint64_t guess = start + static_cast<uint64_t>(ahead);
+        // A share of very many, rounded, may be more than all.
+        uint64_t guess = start + min(static_cast<uint64_t>(ahead), end - start);
         uint64_t spread = static_cast<uint64_t>(4 * variance * rsqrtf(variance));
         uint64_t place = search_by_lanes(keys, start, end, guess, spread, pivot, lanes);
         if (mine && member % lanes == 0) {
