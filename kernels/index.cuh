@@ -60,6 +60,20 @@ struct Place {
     bool is_here;       // Its key is the key itself.
 };
 
+/// Where the key is in a run of `end` entries, once the node of its inner fences is found that has the first one
+/// not less, and the number of that node's first. The node is null where there is none. For whole warps.
+template <class Key, class Value>
+__device__ __forceinline__ Place find_below(const Run<Key, Value>& run, const Key* inner, uint64_t node, uint64_t end,
+                                            Key key) {
+    InNode fence = ask_nodes(inner, key);
+    const Key* keys = inner == nullptr ? nullptr : run.keys + (node + fence.less) * NODE;
+    InNode entry = ask_nodes(keys, key);
+    if (keys == nullptr) return {end, false};
+    // What fills up the last node is the largest key: it may be the key, but is no entry.
+    uint64_t position = min((node + fence.less) * NODE + entry.less, end);
+    return {position, entry.equal && position < end};
+}
+
 /// What a block knows of all runs. In shared memory.
 template <class Key, class Value>
 struct Index {
@@ -117,13 +131,7 @@ struct Index {
                 inner = runs[run].inner + node;
             }
         }
-        InNode fence = ask_nodes(inner, key);
-        const Key* keys = inner == nullptr ? nullptr : runs[run].keys + (node + fence.less) * NODE;
-        InNode entry = ask_nodes(keys, key);
-        if (keys == nullptr) return {end, false};
-        // What fills up the last node is the largest key: it may be the key, but is no entry.
-        uint64_t position = min((node + fence.less) * NODE + entry.less, end);
-        return {position, entry.equal && position < end};
+        return find_below(runs[run], inner, node, end, key);
     }
 
     /// The sum of (live - shadow) over the entries whose keys are less.

@@ -37,29 +37,47 @@ lookup_kernel(const __grid_constant__ View<Key, Value> view, const __grid_consta
 
 /// The same for few keys: `LANES` threads for each, of which every one asks some of the runs.
 template <int LANES, class Key, class Value>
-__global__ void __launch_bounds__(THREADS, 4)
+__global__ void __launch_bounds__(THREADS, FEW_BLOCKS<Key>)
 lookup_few_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Filters filters,
                   const Key* keys, uint64_t len, Value* values, uint8_t* found) {
+    // Threads that read different places of what a kernel is called with wait for each other.
+    __shared__ Run<Key, Value> runs[MAX_RUNS];
+    __shared__ uint64_t lens[MAX_RUNS];
     uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, at = thread / LANES;
     int count = static_cast<int>(view.count), newest = count;
+    Key key = at < len ? keys[at] : 0;
+    if (threadIdx.x < count) {
+        runs[threadIdx.x] = view.runs[threadIdx.x];
+        lens[threadIdx.x] = length(view.runs[threadIdx.x]);
+    }
+    __syncthreads();
+    FilterPlace in_filters(key);
     uint64_t position = 0;
-    if (at < len) {
-        Key key = keys[at];
-        FilterPlace place(key);
-        for (int run = thread % LANES; run < count && newest == count; run += LANES) {
-            if (!may_have(filters.words[run], filters.len[run], place)) continue;
-            position = LANES > 4 ? lower_bound_wide(view.runs[run], key) : lower_bound(view.runs[run], key);
-            if (position < length(view.runs[run]) && __ldg(view.runs[run].keys + position) == key) newest = run;
+    for (int first = 0; first < count; first += LANES) {
+        int run = first + thread % LANES;
+        const Key* inner = nullptr;
+        uint64_t node = 0, end = 0;
+        if (at < len && run < count && newest == count && may_have(filters.words[run], filters.len[run], in_filters)) {
+            end = lens[run];
+            const Key* outer = runs[run].outer;
+            uint32_t fences = outer_fences(end);
+            uint32_t fence = LANES > 4 ? lower_bound_wide(outer, fences, key) : lower_bound(outer, fences, key);
+            node = fence * uint64_t{NODE};
+            if (fence < fences) inner = runs[run].inner + node;
         }
+        Place place = find_below(runs[inner == nullptr ? 0 : run], inner, node, end, key);
+        if (!place.is_here) continue;
+        newest = run;
+        position = place.position;
     }
     int of_all = newest;
     for (int step = LANES / 2; step > 0; step /= 2) of_all = min(of_all, __shfl_xor_sync(~0u, of_all, step));
     // The one that found it answers; if nobody did, the first.
     if (at >= len || newest != of_all || (of_all == count && thread % LANES != 0)) return;
-    bool is_live_here = newest < count && is_live(view.runs[newest].marks, position);
+    bool is_live_here = newest < count && is_live(runs[newest].marks, position);
     found[at] = is_live_here;
     if (sizeof(Value) > 1 && values != nullptr) {
-        values[at] = is_live_here ? value_at(view.runs[newest].values, position) : zero<Value>();
+        values[at] = is_live_here ? value_at(runs[newest].values, position) : zero<Value>();
     }
 }
 

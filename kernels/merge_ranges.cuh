@@ -27,53 +27,65 @@ __device__ __forceinline__ void lower_to(uint64_t& bound, uint64_t key) {
     atomicMin(reinterpret_cast<unsigned long long*>(&bound), static_cast<unsigned long long>(key));
 }
 
-/// How many keys of a range come before these places in every run. For a whole warp.
-template <class Key, class Value>
-__device__ int64_t rank_in_range(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, uint64_t range,
-                                 const uint64_t* places) {
-    int64_t sum = 0;
-    for (int run = threadIdx.x % 32; run < view.count; run += 32) {
-        const Sector* marks = view.runs[run].marks;
-        sum += sum_before(marks, places[run]) - sum_before(marks, ranges.window(range, run).x);
-    }
-    return add_up_lanes<32>(sum);
-}
+/// How many keys come before a place in every run, and before another one. For a whole warp.
+struct Ranks {
+    int64_t less, up_to;
 
-/// Finds where about `goal` keys of a range come before, in every run (`windows.start`): at most so many,
-/// and at most `SLACK` fewer, or as near as there is a key. Returns how many do. For a whole warp.
-template <class Key, class Value>
-__device__ int64_t cut_range(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, uint64_t range,
-                             int64_t goal, Windows<Key>& windows) {
-    int count = static_cast<int>(view.count), lane = threadIdx.x % 32;
-    for (int run = lane; run < count; run += 32) {
-        ulonglong2 window = ranges.window(range, run);
-        windows.keys[run] = view.runs[run].keys;
-        windows.start[run] = window.x;
-        windows.end[run] = window.y;
+    template <class Key, class Value>
+    __device__ Ranks(const View<Key, Value>& view, const uint64_t* places, const uint64_t* past) : less(0), up_to(0) {
+        for (int run = threadIdx.x % 32; run < view.count; run += 32) {
+            less += sum_before(view.runs[run].marks, places[run]);
+            up_to += sum_before(view.runs[run].marks, past[run]);
+        }
+        less = add_up_lanes<32>(less);
+        up_to = add_up_lanes<32>(up_to);
     }
-    __syncwarp();
-    int64_t below = 0, above = __ldg(ranges.offsets + range + 1) - __ldg(ranges.offsets + range);
-    for (uint32_t round = 0; goal - below > SLACK; round++) {
-        uint64_t entries = add_up(windows.end, count) - add_up(windows.start, count);
-        if (entries == 0) break;
-        bool halve = round > 3 && round % 2 == 0;
-        float share = halve ? 0.5f : __fdividef(goal - below - SLACK / 2, above - below);
-        Key pivot = choose_pivot<32>(windows, count, share, entries);
-        place_pivot<32>(windows, count, share, pivot);
-        int64_t less = rank_in_range(view, ranges, range, windows.place);
-        int64_t up_to = less > goal ? less : rank_in_range(view, ranges, range, windows.past);
-        // The pivot is behind the goal, before it, or the last key before it.
-        bool is_behind = less > goal, is_last = !is_behind && up_to > goal;
-        for (int run = lane; run < count; run += 32) {
-            if (is_behind) windows.end[run] = windows.place[run];
-            else windows.start[run] = is_last ? windows.place[run] : windows.past[run];
+};
+
+/// Goes through the pieces of a range's answer, one after the other: what was found of one narrows the search
+/// for the next. In shared memory, for a whole warp.
+template <class Key, class Value>
+struct RangeCuts {
+    Windows<Key> windows;  // `start` is the last cut.
+
+    /// Begins with a range. Ranks count from the least key of all: returns that of the range's first key.
+    __device__ int64_t begin(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, uint64_t range) {
+        for (int run = threadIdx.x % 32; run < view.count; run += 32) {
+            windows.keys[run] = view.runs[run].keys;
+            windows.start[run] = ranges.window(range, run).x;
         }
         __syncwarp();
-        (is_behind ? above : below) = is_behind || is_last ? less : up_to;
-        if (is_last) break;
+        return Ranks(view, windows.start, windows.start).less;
     }
-    return below;
-}
+
+    /// Finds where about `goal` keys come before, in every run: at most so many, and at most `SLACK` fewer, or
+    /// as near as there is a key. So many come before the last cut and the range's end. Returns how many do.
+    __device__ int64_t cut(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, uint64_t range,
+                           int64_t goal, int64_t below, int64_t above) {
+        int count = static_cast<int>(view.count), lane = threadIdx.x % 32;
+        for (int run = lane; run < count; run += 32) windows.end[run] = ranges.window(range, run).y;
+        __syncwarp();
+        for (uint32_t round = 0; goal - below > SLACK; round++) {
+            uint64_t entries = add_up(windows.end, count) - add_up(windows.start, count);
+            if (entries == 0) break;
+            bool halve = round > 3 && round % 2 == 0;
+            float share = halve ? 0.5f : __fdividef(goal - below - SLACK / 2, above - below);
+            Key pivot = choose_pivot<32>(windows, count, share, entries);
+            place_pivot<32>(windows, count, share, pivot);
+            Ranks pivots(view, windows.place, windows.past);
+            // The pivot is behind the goal, before it, or the last key before it.
+            bool is_behind = pivots.less > goal, is_last = !is_behind && pivots.up_to > goal;
+            for (int run = lane; run < count; run += 32) {
+                if (is_behind) windows.end[run] = windows.place[run];
+                else windows.start[run] = is_last ? windows.place[run] : windows.past[run];
+            }
+            __syncwarp();
+            (is_behind ? above : below) = is_behind || is_last ? pivots.less : pivots.up_to;
+            if (is_last) break;
+        }
+        return below;
+    }
+};
 
 /// How long answers over several runs are shared out among blocks.
 struct Parts {
@@ -82,7 +94,7 @@ struct Parts {
     bool one;        // The only answer is shared out, however short it is.
 
     Parts(int width, uint64_t len, uint64_t room)
-        : size(THREADS * part_items(width) - PART_SLACK),
+        : size(THREADS * range_items(width) - PART_SLACK),
           count(static_cast<uint32_t>(room / (len == 1 ? size : size / 2) + 1)),
           one(len == 1) {}
 
@@ -103,23 +115,34 @@ __device__ bool find_part(const Ranges<Key, Value>& ranges, uint64_t number, con
 }
 
 /// Where each piece of an answer that is shared out begins: in every run, in the answers, and of which range it
-/// is, counted from 1; 0 if there is no such piece. By a warp each.
+/// is, counted from 1; 0 if there is no such piece. By a warp for each few that are next to each other.
 template <class Key, class Value>
 __global__ void __launch_bounds__(THREADS, 4)
 cut_ranges_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Ranges<Key, Value> ranges,
                   Parts parts) {
-    __shared__ Windows<Key> windows_of_warps[WARPS];
+    __shared__ RangeCuts<Key, Value> cuts_of_warps[WARPS];
     if (!parts.one && ranges.flags[ARE_PARTS] == 0) return;
     if (blockIdx.x == 0 && threadIdx.x == 0) ranges.flags[ARE_WIDE] = 0;
-    Windows<Key>& windows = windows_of_warps[threadIdx.x / 32];
-    for (uint32_t number = blockIdx.x * WARPS + threadIdx.x / 32; number < parts.count; number += gridDim.x * WARPS) {
+    RangeCuts<Key, Value>& cuts = cuts_of_warps[threadIdx.x / 32];
+    uint32_t warps = gridDim.x * WARPS, warp = blockIdx.x * WARPS + threadIdx.x / 32;
+    uint32_t each = (parts.count + warps - 1) / warps, number = min(warp * each, parts.count);
+    uint64_t cut_range = ~0ull;
+    int64_t first = 0, before = 0;  // ranks of the range's first key, and of the last cut
+    for (uint32_t end = min(number + each, parts.count); number < end; number++) {
         uint64_t* row = ranges.parts + number * (view.count + 2);
         Piece piece;
         bool is_there = find_part(ranges, number, parts, piece);
-        int64_t before = is_there ? cut_range(view, ranges, piece.range, piece.part * parts.size, windows) : 0;
-        for (int run = threadIdx.x % 32; is_there && run < view.count; run += 32) row[run] = windows.start[run];
+        uint64_t offset = 0;
+        if (is_there) {
+            offset = __ldg(ranges.offsets + piece.range);
+            if (piece.range != cut_range) before = first = cuts.begin(view, ranges, piece.range);
+            cut_range = piece.range;
+            int64_t last = first + static_cast<int64_t>(__ldg(ranges.offsets + piece.range + 1) - offset);
+            before = cuts.cut(view, ranges, piece.range, first + piece.part * parts.size, before, last);
+            for (int run = threadIdx.x % 32; run < view.count; run += 32) row[run] = cuts.windows.start[run];
+        }
         if (threadIdx.x % 32 == 0) {
-            row[view.count] = is_there ? __ldg(ranges.offsets + piece.range) + before : 0;
+            row[view.count] = is_there ? offset + (before - first) : 0;
             row[view.count + 1] = is_there ? piece.range + 1 : 0;
         }
         __syncwarp();
@@ -245,11 +268,11 @@ merge_parts_kernel(const __grid_constant__ View<Key, Value> view,
     else if (threadIdx.x == 0) ranges.flags[ARE_WIDE] = 1;
 }
 
-/// The other pieces, which have more entries than `most`: as many blocks as can run at once, for there are
-/// hardly ever any.
+/// The pieces of more entries than `most`, if `flag` says that there may be any: by as many blocks as can run at
+/// once, for there are hardly ever many.
 template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)) - 1)
-merge_wide_parts_kernel(const __grid_constant__ View<Key, Value> view,
+merge_few_parts_kernel(const __grid_constant__ View<Key, Value> view,
                         const __grid_constant__ Ranges<Key, Value> ranges, Parts parts, uint32_t flag, uint32_t most) {
     __shared__ Merging<RANGE_THREADS, PER_THREAD, Key, Value> merging;
     if (ranges.flags[flag] == 0) return;
@@ -265,17 +288,17 @@ merge_wide_parts_kernel(const __grid_constant__ View<Key, Value> view,
 /// Writes the pairs of long ranges over several runs.
 template <class Key, class Value>
 void merge_long(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, cudaStream_t stream) {
-    constexpr int WIDTH = sizeof(Key) + sizeof(Value), OF_RANGE = range_items(WIDTH), OF_PART = part_items(WIDTH);
+    constexpr int WIDTH = sizeof(Key) + sizeof(Value), ITEMS = range_items(WIDTH);
     Parts parts(WIDTH, ranges.total, ranges.room);
-    if (!parts.one) merge_long_kernel<OF_RANGE><<<ranges.len, RANGE_THREADS, 0, stream>>>(view, ranges, parts);
+    if (!parts.one) merge_long_kernel<ITEMS><<<ranges.len, RANGE_THREADS, 0, stream>>>(view, ranges, parts);
     cut_ranges_kernel<<<blocks_at_once(parts.count * 32ull, 4), THREADS, 0, stream>>>(view, ranges, parts);
     // Where most answers are shared out, each piece gets a block. Else there are hardly any pieces.
     bool many = parts.one || ranges.room / ranges.total >= parts.size;
-    if (many) merge_parts_kernel<OF_PART><<<parts.count, THREADS, 0, stream>>>(view, ranges, parts);
+    if (many) merge_parts_kernel<ITEMS><<<parts.count, THREADS, 0, stream>>>(view, ranges, parts);
     uint32_t flag = many ? ARE_WIDE : ARE_PARTS;
-    uint32_t most = many ? Merging<THREADS, OF_PART, Key, Value>::most(static_cast<int>(view.count)) : 0;
+    uint32_t most = many ? Merging<THREADS, ITEMS, Key, Value>::most(static_cast<int>(view.count)) : 0;
     unsigned blocks = blocks_at_once(static_cast<uint64_t>(parts.count) * THREADS, range_blocks(WIDTH));
-    merge_wide_parts_kernel<OF_RANGE><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges, parts, flag, most);
+    merge_few_parts_kernel<ITEMS><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges, parts, flag, most);
 }
 
 }  // namespace gpulsm

@@ -49,6 +49,10 @@ constexpr int INDEX_BYTES = 1 << 14;
 /// The same of those that look for neighbours, which take more registers.
 constexpr int NEAREST_BLOCKS = 4;
 
+/// Blocks of a multiprocessor that look few keys up: as many as hold all of 2^16 keys at once.
+template <class Key>
+constexpr int FEW_BLOCKS = sizeof(Key) == 4 ? 8 : 5;
+
 /// Ranges of so many pairs on average are long: their answers are written by a warp each over one run, by a
 /// block over several; of shorter ones by a few threads, and by one.
 constexpr int LONG_RANGE = 64;
@@ -57,13 +61,12 @@ constexpr int COPY_LANES = 8;
 /// Over one run, answers are written in pieces of this many pairs.
 constexpr int COPY_PIECE = 4096;
 
-/// Threads that merge long ranges, entries of a tile for each, and blocks of a multiprocessor; and those of
-/// pieces of very long ones, by `THREADS`.
+/// Threads that merge long ranges, entries of a tile for each, and blocks of a multiprocessor; and those that
+/// merge pieces of very long ones, by `THREADS`.
 constexpr int RANGE_THREADS = 128;
 constexpr int range_items(int width) { return width <= 8 ? 9 : width <= 16 ? 7 : 5; }
 constexpr int range_blocks(int width) { return width <= 8 ? 7 : 5; }
 constexpr int PART_SLACK = 300;  // A piece has so many fewer pairs than a tile: with a few stale entries it fits.
-constexpr int part_items(int width) { return width <= 8 ? 9 : width <= 16 ? 7 : 5; }
 constexpr int part_blocks(int width) { return width <= 8 ? 5 : width <= 16 ? 3 : 2; }
 
 }  // namespace gpulsm
