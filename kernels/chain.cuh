@@ -21,15 +21,15 @@ __device__ __forceinline__ Totals operator+(const Totals& before, const Totals& 
 
 class Chain {
 public:
-    /// Over `bytes_for(tiles)` bytes of zeros.
-    Chain(void* zeros, uint64_t tiles)
-        : tiles_(tiles), slots_(static_cast<ulonglong2*>(zeros)) {}
+    /// Over `bytes_for(tiles)` bytes that were zeros before the first tile. Tiles before `first` are done.
+    Chain(void* slots, uint64_t tiles, uint64_t first = 0)
+        : tiles_(tiles), first_(first), slots_(static_cast<ulonglong2*>(slots)) {}
 
     static uint64_t bytes_for(uint64_t tiles) { return tiles * 2 * sizeof(ulonglong2); }
 
     /// The tile of this block. Blocks start in the order of their numbers (CUB relies on that too), so
     /// that no tile is waited for in vain.
-    static __device__ unsigned tile() { return blockIdx.x; }
+    __device__ uint64_t tile() const { return first_ + blockIdx.x; }
 
     __device__ bool is_last() const { return tile() == tiles_ - 1; }
 
@@ -111,7 +111,7 @@ private:
                 __shfl_sync(~0u, part.tombstones, lane), __shfl_sync(~0u, part.last, lane)};
     }
 
-    uint64_t tiles_;
+    uint64_t tiles_, first_;
     ulonglong2* slots_;
 };
 

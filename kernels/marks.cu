@@ -8,7 +8,7 @@ __global__ void __launch_bounds__(THREADS, 3)
 mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Figures* figures) {
     __shared__ Tally<ITEMS> tally;
     constexpr uint64_t TILE = THREADS * ITEMS;
-    uint64_t first = Chain::tile() * TILE, len = head->len;
+    uint64_t first = chain.tile() * TILE, len = head->len;
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
     // A warp's entries make a word of each plane.

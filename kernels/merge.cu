@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(THREADS, merge_blocks(MARKS, sizeof(Key) + siz
 merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain chain,
              Output<Key, Value> out) {
     __shared__ MergeTile<MARKS, THREADS, PER_THREAD, Key, Value> tile;
-    uint64_t index = Chain::tile();
+    uint64_t index = chain.tile();
     int count = sources.count;
 
     // The part of every source, newest first.
@@ -126,21 +126,31 @@ extern "C" uint64_t gpulsm_merge_scratch(int key_width, int value_width, int sou
     return Chain::bytes_for(tiles) + (tiles + 1) * sources * sizeof(uint64_t);
 }
 
+/// In how many tiles `gpulsm_merge` merges.
+extern "C" uint64_t gpulsm_merge_tiles(int key_width, int value_width, int sources, uint64_t bound) {
+    return Plan(key_width, value_width, sources, bound).tiles;
+}
+
 /// Merges sources of at least one and at most `bound` entries; those that end up dead and shadow nothing
 /// are dropped. Of up to two stretches of keys, which are sources too, it is found out before which are
 /// live in the older runs.
+///
+/// Merges `tiles` tiles from `first` on, or all that there are; those before were merged by earlier calls with
+/// the same arguments. The run is there with the last tile.
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
-                           const Shadows<char>* asked, const View<char, char>* older, char* scratch,
-                           const Output<char, char>* out, cudaStream_t stream) {
+                           uint64_t first, uint64_t tiles, const Shadows<char>* asked, const View<char, char>* older,
+                           char* scratch, const Output<char, char>* out, cudaStream_t stream) {
     Plan plan(key_width, value_width, sources->count, bound);
-    unsigned tiles = static_cast<unsigned>(plan.tiles);
+    tiles = tiles < plan.tiles - first ? tiles : plan.tiles - first;
+    bool begins = first == 0;
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
         uint64_t chain_bytes = Chain::bytes_for(plan.tiles);
         auto* cuts = reinterpret_cast<uint64_t*>(scratch + chain_bytes);
-        Tiles cut = {plan.step, plan.tiles, cuts,
-                     {Zeros(out->marks, out->sectors * sizeof(Sector)), Zeros(scratch, chain_bytes)}};
+        Tiles cut = {plan.step, first, tiles, cuts,
+                     {Zeros(out->marks, begins ? out->sectors * sizeof(Sector) : 0),
+                      Zeros(scratch, begins ? chain_bytes : 0)}};
         int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), cut,
                             reinterpret_cast<const Shadows<Key>*>(asked),
                             typed<Key, Nothing>(*older), stream);
@@ -150,8 +160,9 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
         auto merge = marks ? plan.few ? merge_kernel<true, FEW_ITEMS, Key, Value> : merge_kernel<true, MANY, Key, Value>
                      : plan.few ? merge_kernel<false, FEW_ITEMS, Key, Value>
                                 : merge_kernel<false, MANY, Key, Value>;
-        merge<<<tiles, THREADS, 0, stream>>>(reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain(scratch, tiles),
-                                             reinterpret_cast<const Output<Key, Value>&>(*out));
+        merge<<<static_cast<unsigned>(tiles), THREADS, 0, stream>>>(
+            reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain(scratch, plan.tiles, first),
+            reinterpret_cast<const Output<Key, Value>&>(*out));
         return cudaGetLastError();
     });
 }

@@ -288,17 +288,17 @@ merge_few_parts_kernel(const __grid_constant__ View<Key, Value> view,
 /// Writes the pairs of long ranges over several runs.
 template <class Key, class Value>
 void merge_long(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, cudaStream_t stream) {
-    constexpr int WIDTH = sizeof(Key) + sizeof(Value), ITEMS = range_items(WIDTH);
+    constexpr int WIDTH = sizeof(Key) + sizeof(Value), PER_THREAD = range_items(WIDTH);
     Parts parts(WIDTH, ranges.total, ranges.room);
-    if (!parts.one) merge_long_kernel<ITEMS><<<ranges.len, RANGE_THREADS, 0, stream>>>(view, ranges, parts);
+    if (!parts.one) merge_long_kernel<PER_THREAD><<<ranges.len, RANGE_THREADS, 0, stream>>>(view, ranges, parts);
     cut_ranges_kernel<<<blocks_at_once(parts.count * 32ull, 4), THREADS, 0, stream>>>(view, ranges, parts);
     // Where most answers are shared out, each piece gets a block. Else there are hardly any pieces.
     bool many = parts.one || ranges.room / ranges.total >= parts.size;
-    if (many) merge_parts_kernel<ITEMS><<<parts.count, THREADS, 0, stream>>>(view, ranges, parts);
+    if (many) merge_parts_kernel<PER_THREAD><<<parts.count, THREADS, 0, stream>>>(view, ranges, parts);
     uint32_t flag = many ? ARE_WIDE : ARE_PARTS;
-    uint32_t most = many ? Merging<THREADS, ITEMS, Key, Value>::most(static_cast<int>(view.count)) : 0;
+    uint32_t most = many ? Merging<THREADS, PER_THREAD, Key, Value>::most(static_cast<int>(view.count)) : 0;
     unsigned blocks = blocks_at_once(static_cast<uint64_t>(parts.count) * THREADS, range_blocks(WIDTH));
-    merge_few_parts_kernel<ITEMS><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges, parts, flag, most);
+    merge_few_parts_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges, parts, flag, most);
 }
 
 }  // namespace gpulsm

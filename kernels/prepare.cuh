@@ -18,8 +18,9 @@ struct Zeros {
 
 /// What to cut: tile number i begins where about `i * step` entries come before.
 struct Tiles {
-    uint64_t step, count;
-    uint64_t* cuts;  // for every source, of one tile after the other, and where the last one ends
+    uint64_t step;
+    uint64_t first, count;  // from this one on so many, and where the last one ends
+    uint64_t* cuts;         // for every source, of one tile after the other
     // The marks, which the merge sets bit by bit, and its chain: here is someone with time.
     Zeros zeros[2];
 
@@ -50,8 +51,8 @@ prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, Tiles tile
         for (uint64_t i = first; i < zeros.len; i += all) zeros.first[i] = make_uint4(0, 0, 0, 0);
     }
     __shared__ Windows<Key> windows[THREADS / GROUP];
-    uint64_t tile = first / GROUP;
-    if (tile > tiles.count) return;
+    uint64_t tile = tiles.first + first / GROUP;
+    if (tile > tiles.first + tiles.count) return;
     cut<GROUP>(sources, tile * tiles.step, windows[threadIdx.x / GROUP], tiles.cuts + tile * sources.count);
 }
 

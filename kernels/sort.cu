@@ -55,7 +55,7 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
     __shared__ Tally<PER_THREAD> tally;
     __shared__ Key tile[TILE + 1];
     __shared__ unsigned last_place;
-    uint64_t first = static_cast<uint64_t>(Chain::tile()) * TILE;
+    uint64_t first = chain.tile() * TILE;
     unsigned here = static_cast<unsigned>(min(static_cast<uint64_t>(TILE), len - first));
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 

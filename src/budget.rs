@@ -47,6 +47,12 @@ impl Budget {
         self.limit.is_none_or(|limit| self.used() <= limit / 2)
     }
 
+    /// Whether so many bytes may be taken for a while beside all that is used: batches that come in
+    /// meanwhile need as much again.
+    pub fn is_spare(&self, bytes: u64) -> bool {
+        self.free().is_none_or(|free| bytes.saturating_mul(3) <= free)
+    }
+
     /// Whether so many bytes of updates can wait, and be taken in later: that takes several times as
     /// much for a while, beside all that is merged with them.
     pub fn is_vacant_for(&self, bytes: u64) -> bool {

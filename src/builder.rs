@@ -52,6 +52,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
                 policy: CleanupPolicy::default(),
                 threads: None,
                 memory_limit: None,
+                merged_at_once: None,
                 #[cfg(feature = "cuda")]
                 stream: None,
             },
@@ -92,6 +93,17 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// 2.5 times the size of the pairs.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.settings.memory_limit = Some(bytes);
+        self
+    }
+
+    /// About how many entries a batch merges at most; as many as take a few times as long as a usual
+    /// batch, if nothing is said.
+    ///
+    /// Now and then a batch would make many runs into one, which takes long. With more entries than
+    /// this (and than 16 times what the batch has), it is done in slices instead, one with each of the
+    /// batches that come next; until then queries have more runs to ask, and memory holds both. `usize::MAX` for everything at once.
+    pub fn merged_at_once(mut self, entries: usize) -> Self {
+        self.settings.merged_at_once = Some(entries);
         self
     }
 

@@ -110,6 +110,9 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
     /// Batches on this device that wait to be taken in, as they came.
     type Log: Log;
 
+    /// A merge of runs that is done in slices.
+    type Merge: Merge<Self::Run>;
+
     /// The most updates that may wait to be taken in together: from there on, more at a time is hardly
     /// faster.
     const MOST_WAITING: usize;
@@ -139,6 +142,23 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
         carried: &[Self::Run],
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error>;
+
+    /// How many entries are merged at once, if nobody says: with more, a batch would take much longer
+    /// than most.
+    fn merged_at_once(&self) -> usize;
+
+    /// Whether there is memory for so many entries to be merged while other batches come in.
+    fn is_roomy_for_merge(&self, entries: usize) -> bool;
+
+    /// Begins to merge runs that follow each other, on top of the older ones.
+    fn begin_merge(&self, runs: &[Self::Run], older: &[Self::Run]) -> Result<Self::Merge, Error>;
+
+    /// Merges about so many entries more.
+    fn go_on(
+        &self,
+        merge: Self::Merge,
+        entries: usize,
+    ) -> Result<Merged<Self::Merge, Self::Run>, Error>;
 
     /// Whether there is memory for so many updates to wait in, and to take them in later.
     fn is_roomy_for(&self, waiting: usize) -> bool;
@@ -204,6 +224,20 @@ pub(crate) trait Log: Default + Send + Sync {
 
     /// Whether so many inserts and deletes may come behind what waits.
     fn accepts(&self, inserts: usize, deletes: usize) -> bool;
+}
+
+/// A merge that is done in slices.
+pub(crate) trait Merge<R>: Send + Sync {
+    /// Whether these are the runs that it merges.
+    fn is_of(&self, runs: &[R]) -> bool;
+}
+
+/// How far a merge has come.
+pub(crate) enum Merged<M, R> {
+    /// There is more to merge.
+    InPart(M),
+    /// This is what came of it; `None` where nothing is left.
+    Whole(Option<R>),
 }
 
 /// A batch of queries of one kind, and where their answers go.

@@ -1,10 +1,15 @@
 //! The binary counter: which runs merge when a batch comes in.
 //!
-//! Level i holds at most one run, of at most `capacity(i)` entries; newer runs are in lower levels.
+//! Level i holds at most `capacity(i)` entries, in one run; newer runs are in lower levels.
 //! Taking in a batch walks up from level 0, adding up the batch and every run met, and stops at the
 //! first level that holds the sum; all of it becomes one run there. For batches of exactly b this
 //! is the paper's counter: the full levels are the set bits of the number of batches, and a carry
 //! is a merge.
+//!
+//! Where a carry would take long, the runs are only gathered in their new level: then that level has
+//! several runs until they are merged, a bit with every batch that comes.
+
+use std::ops::Range;
 
 /// Capacities of the levels: b halved down to [`Ladder::SMALLEST`], b, and b doubled without end.
 ///
@@ -89,7 +94,7 @@ impl<R> Levels<R> {
         let mut sum = len;
         let mut runs = 0;
         for level in 0.. {
-            if self.places.get(runs) == Some(&level) {
+            while self.places.get(runs) == Some(&level) {
                 sum = sum.saturating_add(bound(&self.runs[runs]));
                 runs += 1;
             }
@@ -107,12 +112,38 @@ impl<R> Levels<R> {
         self.places.splice(..carry.runs, place);
     }
 
-    /// Puts others in the place of runs that `other` has another for; whether there was any.
+    /// Puts `run`, if there is one, and the newest `carry.runs` runs behind it, into one level, where
+    /// they are still to be merged.
+    pub fn gather(&mut self, carry: &Carry, run: Option<R>) {
+        self.places[..carry.runs].fill(carry.level);
+        let place = run.as_ref().map(|_| carry.level);
+        self.runs.splice(..0, run);
+        self.places.splice(..0, place);
+    }
+
+    /// Which runs are in one level and still to be merged; the oldest such, if there are more.
+    pub fn unmerged(&self) -> Option<Range<usize>> {
+        let level = self.places.windows(2).rev().find(|pair| pair[0] == pair[1])?[0];
+        let start = self.places.partition_point(|&place| place < level);
+        Some(start..self.places.partition_point(|&place| place <= level))
+    }
+
+    /// Puts what they were merged into, if anything is left, in the place of the runs of one level.
+    pub fn merged(&mut self, runs: Range<usize>, run: Option<R>) {
+        let place = run.as_ref().map(|_| self.places[runs.start]);
+        self.runs.splice(runs.clone(), run);
+        self.places.splice(runs, place);
+    }
+
+    /// Puts others in the place of runs that `other` has another for, but for those that are still to
+    /// be merged; whether there was any.
     pub fn replace(&mut self, other: impl Fn(&R) -> Option<R>) -> bool {
         let mut any = false;
-        for run in &mut self.runs {
-            if let Some(other) = other(run) {
-                *run = other;
+        for at in 0..self.runs.len() {
+            let is_alone =
+                self.places.iter().filter(|&&place| place == self.places[at]).count() == 1;
+            if is_alone && let Some(other) = other(&self.runs[at]) {
+                self.runs[at] = other;
                 any = true;
             }
         }
@@ -211,6 +242,52 @@ mod tests {
         assert!(levels.replace(|&run| (run == 8).then_some(7)));
         assert_eq!((&levels.runs[..], &levels.places[..]), (&[4, 7][..], &[0, 1][..]));
         assert!(!levels.replace(|_| None));
+    }
+
+    /// Takes in a batch whose carry is left for later.
+    fn gather(levels: &mut Levels<usize>, len: usize) {
+        let carry = levels.walk(len, |&run| run);
+        levels.gather(&carry, Some(len));
+    }
+
+    #[test]
+    fn gathered_runs_are_one_level_to_those_that_come() {
+        let mut levels = levels(4);
+        for _ in 0..7 {
+            take_in(&mut levels, 4);
+        }
+        assert_eq!(levels.unmerged(), None);
+        gather(&mut levels, 4);
+        assert_eq!((&levels.runs[..], &levels.places[..]), (&[4, 4, 8, 16][..], &[3; 4][..]));
+        assert_eq!(levels.unmerged(), Some(0..4));
+        assert!(!levels.replace(|run| Some(run + 1)));
+        for _ in 0..3 {
+            take_in(&mut levels, 4);
+        }
+        assert_eq!((&levels.runs[..2], &levels.places[..]), (&[4, 8][..], &[0, 1, 3, 3, 3, 3][..]));
+        let mut merged = levels.clone();
+        merged.merged(2..6, Some(31));
+        assert_eq!((&merged.runs[..], &merged.places[..]), (&[4, 8, 31][..], &[0, 1, 3][..]));
+        assert_eq!(merged.unmerged(), None);
+        // A carry that meets them takes them with it.
+        assert_eq!(levels.walk(24, |&run| run), Carry { runs: 6, level: 4 });
+        merged.merged(0..1, None);
+        assert_eq!((&merged.runs[..], &merged.places[..]), (&[8, 31][..], &[1, 3][..]));
+    }
+
+    #[test]
+    fn of_several_levels_to_be_merged_the_oldest_is_the_first() {
+        let mut levels = levels(4);
+        for _ in 0..7 {
+            take_in(&mut levels, 4);
+        }
+        gather(&mut levels, 4);
+        take_in(&mut levels, 4);
+        gather(&mut levels, 4);
+        assert_eq!(levels.places, [1, 1, 3, 3, 3, 3]);
+        assert_eq!(levels.unmerged(), Some(2..6));
+        levels.merged(2..6, Some(32));
+        assert_eq!(levels.unmerged(), Some(0..2));
     }
 
     #[test]

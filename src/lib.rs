@@ -65,6 +65,7 @@ mod levels;
 pub mod model;
 mod ranges;
 pub mod script;
+mod slices;
 mod snapshot;
 mod stats;
 mod store;

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crate::batch::Batch;
+use crate::builder::Builder;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::key::Key;
@@ -64,9 +65,16 @@ impl<I: Iterator<Item = u8>> Draw<I> {
         Draw(bytes.into_iter())
     }
 
-    /// A batch size: often tiny, so that carries are many.
-    pub fn batch_size(&mut self) -> usize {
-        [1, 2, 3, 4, 8, 16, 50, 256, 600, 1024][usize::from(self.byte()) % 10]
+    /// Settings: often a tiny batch size, so that carries are many, and often few entries that are
+    /// merged at once.
+    pub fn settings<K: Key, V: Value>(&mut self) -> Builder<K, V> {
+        let byte = usize::from(self.byte());
+        let builder =
+            Dictionary::builder().batch_size([1, 2, 3, 4, 8, 16, 50, 256, 600, 1024][byte % 10]);
+        match byte / 10 % 4 {
+            0 => builder,
+            by => builder.merged_at_once([0, 20, 100][by - 1]),
+        }
     }
 
     /// The next operation.
@@ -218,7 +226,7 @@ fn check_once<K: Key, V: Value + fmt::Debug>(
     operations: &[Operation<K, V>],
     validate: Validate,
 ) -> Result<(), Mismatch> {
-    let mut pair = Pair { dictionary, model: Model::default() };
+    let mut pair = Pair { dictionary, model: Model::default(), changes: 0 };
     let mut snapshots: Vec<(Snapshot<K, V>, Model<K, V>)> = Vec::new();
     let mut clones: Vec<Pair<K, V>> = Vec::new();
     let mut count = 0;
@@ -260,8 +268,7 @@ fn check_once<K: Key, V: Value + fmt::Debug>(
 pub fn check_bytes(bytes: &[u8]) -> Result<(), Mismatch> {
     fn on<K: Key, V: Value + fmt::Debug>(bytes: &[u8]) -> Result<(), Mismatch> {
         let mut bytes = bytes.iter().copied().peekable();
-        let batch_size = Draw::new(bytes.next()).batch_size();
-        let dictionary = Dictionary::<K, V>::builder().batch_size(batch_size).build();
+        let dictionary = Draw::new(bytes.next()).settings::<K, V>().build();
         let operations = std::iter::from_fn(|| {
             bytes.peek()?;
             Some(Draw::new(&mut bytes).operation())
@@ -286,6 +293,8 @@ pub fn check_bytes(bytes: &[u8]) -> Result<(), Mismatch> {
 struct Pair<K: Key, V: Value> {
     dictionary: Dictionary<K, V>,
     model: Model<K, V>,
+    /// How many operations changed them.
+    changes: usize,
 }
 
 impl<K: Key, V: Value> Pair<K, V> {
@@ -298,12 +307,16 @@ impl<K: Key, V: Value> Pair<K, V> {
             return Ok(());
         }
         self.dictionary.validate()?;
-        self.check_size()
+        let len = self.dictionary.len().map_err(|error| error.to_string())?;
+        same("length", &len, &self.model.len())?;
+        self.changes += 1;
+        // Not every time: merges that were put off are done for it.
+        if self.changes.is_multiple_of(8) { self.check_size() } else { Ok(()) }
     }
 
     /// Does the operation if it is one that changes the dictionary.
     fn change(&mut self, operation: &Operation<K, V>) -> Result<bool, Error> {
-        let Pair { dictionary, model } = self;
+        let Pair { dictionary, model, .. } = self;
         match operation {
             Operation::Insert(pairs) => {
                 let (keys, values) = unzip(pairs);
@@ -366,7 +379,7 @@ impl<K: Key, V: Value> Pair<K, V> {
     }
 
     fn query(&self, operation: &Operation<K, V>) -> Result<(), String> {
-        let Pair { dictionary, model } = self;
+        let Pair { dictionary, model, .. } = self;
         match operation {
             Operation::Lookup(keys) => check_lookups(dictionary, model, keys),
             Operation::Count(ranges) => check_counts(dictionary, model, ranges),

@@ -10,6 +10,7 @@ use crate::device::{Device, Engine, Log, Mark, Query};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::levels::{Carry, Levels};
+use crate::slices::Slices;
 use crate::stats::Stats;
 use crate::value::Value;
 
@@ -43,6 +44,7 @@ pub(crate) struct Store<E: Engine> {
     policy: CleanupPolicy,
     batch_size: usize,
     held: Mutex<Held<E>>,
+    pub slices: Slices<E>,
     /// Whether anything was asked since the last batch.
     asked: AtomicBool,
     /// Levels that somebody has the addresses of for as long as this lives.
@@ -79,6 +81,7 @@ impl<E: Engine> Clone for Store<E> {
             policy: self.policy,
             batch_size: self.batch_size,
             held: Mutex::new(self.held().clone()),
+            slices: Slices::new(self.slices.most()),
             asked: AtomicBool::new(true),
             #[cfg(feature = "cuda")]
             pinned: Mutex::default(),
@@ -145,8 +148,10 @@ impl<E: Engine> Incoming<E> for Updates<'_, E::Key> {
 }
 
 impl<E: Engine> Store<E> {
-    pub fn new(engine: E, batch_size: usize, policy: CleanupPolicy) -> Self {
+    pub fn new(engine: E, settings: &Settings) -> Self {
+        let Settings { batch_size, policy, merged_at_once, .. } = *settings;
         Store {
+            slices: Slices::new(merged_at_once.unwrap_or_else(|| engine.merged_at_once())),
             engine,
             policy,
             batch_size,
@@ -202,8 +207,10 @@ impl<E: Engine> Store<E> {
             self.engine.absorb_log(&log, carried, older)
         });
         let mut held = self.held();
-        if held.log.as_ref().is_some_and(|waiting| Arc::ptr_eq(waiting, &log)) {
-            installed?;
+        let is_first = held.log.as_ref().is_some_and(|waiting| Arc::ptr_eq(waiting, &log));
+        let mut merged = 0;
+        if is_first {
+            merged = installed?;
             *held = Held {
                 levels: Arc::new(settled),
                 log: None,
@@ -211,13 +218,32 @@ impl<E: Engine> Store<E> {
             };
         }
         drop(held);
-        Ok(self.tidied(Count::WhenDue))
+        let levels = self.tidied(Count::WhenDue);
+        if !is_first {
+            return Ok(levels);
+        }
+        let further = self.slices.after_batch(&self.engine, &levels, log.len(), merged);
+        Ok(self.keep(levels, further))
     }
 
-    /// Every level, settled and as tidy as the policy wants it: what to tell of.
+    /// Puts levels that answer the same in the place of others, if those are still there. Returns what
+    /// is there then.
+    fn keep(&self, old: Arc<Levels<E::Run>>, new: Option<Levels<E::Run>>) -> Arc<Levels<E::Run>> {
+        let mut held = self.held();
+        if let Some(new) = new
+            && Arc::ptr_eq(&held.levels, &old)
+        {
+            held.levels = Arc::new(new);
+        }
+        held.levels.clone()
+    }
+
+    /// Every level, settled, as tidy as the policy wants it, and merged: what to tell of.
     pub fn settled_and_tidied(&self) -> Result<Arc<Levels<E::Run>>, Error> {
         self.settled()?;
-        Ok(self.tidied(Count::Now))
+        let levels = self.tidied(Count::Now);
+        let merged = self.slices.finish(&self.engine, &levels);
+        Ok(self.keep(levels, merged))
     }
 
     /// Every level, once what is found to be too stale is cleaned up.
@@ -240,16 +266,13 @@ impl<E: Engine> Store<E> {
         let Ok(clean) = clean else {
             return levels;
         };
-        let mut held = self.held();
         if must {
-            held.uncounted = 0;
+            self.held().uncounted = 0;
         }
-        if let Some(clean) = clean
-            && Arc::ptr_eq(&held.levels, &levels)
-        {
-            held.levels = Arc::new(clean);
+        if clean.is_some() {
+            self.slices.forget();
         }
-        held.levels.clone()
+        self.keep(levels, clean)
     }
 
     pub fn len(&self) -> Result<u64, Error> {
@@ -268,13 +291,15 @@ impl<E: Engine> Store<E> {
         }
         self.settle()?;
         let mut levels = Levels::clone(&self.held_mut().levels);
-        self.install(&mut levels, batch.len(), |carried, older| {
+        let merged = self.install(&mut levels, batch.len(), |carried, older| {
             batch.absorb(&self.engine, carried, older)
         })?;
         let held = self.held_mut();
         held.levels = Arc::new(levels);
         held.uncounted = held.uncounted.saturating_add(batch.len());
-        self.tidied(Count::WhenDue);
+        let levels = self.tidied(Count::WhenDue);
+        let further = self.slices.after_batch(&self.engine, &levels, batch.len(), merged);
+        self.keep(levels, further);
         Ok(())
     }
 
@@ -318,27 +343,34 @@ impl<E: Engine> Store<E> {
         levels.runs().iter().map(|run| self.engine.bound(run) as u64).sum()
     }
 
-    /// Puts the run that `absorb` makes of `len` new entries where it belongs. After an error the
-    /// levels are as they were.
+    /// Puts the run that `absorb` makes of `len` new entries where it belongs, and returns how many
+    /// entries were merged for that. After an error the levels are as they were.
     fn install(
         &self,
         levels: &mut Levels<E::Run>,
         len: usize,
         absorb: impl FnOnce(&[E::Run], &[E::Run]) -> Result<Option<E::Run>, Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         // A device may find out late that a run has lost all its entries.
         levels.retain(|run| self.engine.bound(run) > 0);
         let carry = levels.walk(len, |run| self.engine.bound(run));
         let (carried, older) = levels.runs().split_at(carry.runs);
+        let entries = carried.iter().map(|run| self.engine.bound(run)).sum::<usize>() + len;
+        if carry.runs > 0 && self.slices.puts_off(&self.engine, levels, len, entries) {
+            let run = absorb(&[], levels.runs())?;
+            levels.gather(&carry, run);
+            return Ok(0);
+        }
         let run = absorb(carried, older)?;
         levels.install(&carry, run);
-        Ok(())
+        Ok(entries)
     }
 
     /// Merges everything into one run without stale entries.
     pub fn cleanup(&mut self) -> Result<(), Error> {
         let levels = self.settled()?;
         self.held_mut().levels = Arc::new(self.cleaned(&levels)?);
+        self.slices.forget();
         Ok(())
     }
 
@@ -373,11 +405,20 @@ impl<E: Engine> Store<E> {
     /// Checks every rule that runs and levels keep; the text says which one is broken and where.
     pub fn validate(&self) -> Result<(), String> {
         // The length first: a device may find out only now what it needs to know for that.
-        let levels = self.settled_and_tidied().map_err(|error| error.to_string())?;
+        self.settled().map_err(|error| error.to_string())?;
+        let levels = self.tidied(Count::Now);
         let len = self.engine.len(levels.runs()).map_err(|error| error.to_string())?;
         let places: Vec<usize> = levels.placed().map(|(level, _)| level).collect();
-        if !places.is_sorted_by(|lower, upper| lower < upper) {
+        if !places.is_sorted() {
             return Err(format!("levels out of order: {places:?}"));
+        }
+        for &level in &places {
+            let in_level = levels.placed().filter(|&(place, _)| place == level);
+            let entries: usize = in_level.map(|(_, run)| self.engine.bound(run)).sum();
+            let capacity = levels.ladder().capacity(level);
+            if entries > capacity {
+                return Err(format!("level {level}: {entries} entries where {capacity} may be"));
+            }
         }
         // Oldest first, so that what was live before each run is known when its shadows are checked.
         let mut live = BTreeSet::new();
@@ -488,6 +529,7 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
 
     fn clear(&mut self) {
         *self.held_mut() = Held::new(Levels::new(self.batch_size));
+        self.slices.forget();
     }
 
     fn answer(&self, query: Query<'_, E::Key>) -> Result<(), Error> {
@@ -533,6 +575,7 @@ pub struct Settings {
     pub policy: CleanupPolicy,
     pub threads: Option<usize>,
     pub memory_limit: Option<u64>,
+    pub merged_at_once: Option<usize>,
     #[cfg(feature = "cuda")]
     pub stream: Option<crate::cuda::Stream>,
 }
@@ -580,7 +623,7 @@ open!(u64);
 
 fn open_cpu<B: OrderedKey, V: Value>(settings: &Settings) -> Result<Box<dyn AnyStore<B>>, Error> {
     let engine = CpuEngine::<B, V>::new(Cpu::new(settings.memory_limit, settings.threads)?);
-    Ok(Box::new(Store::new(engine, settings.batch_size, settings.policy)))
+    Ok(Box::new(Store::new(engine, settings)))
 }
 
 #[cfg(feature = "cuda")]
@@ -596,7 +639,7 @@ fn open_cuda<B: OrderedKey>(
         None => Stream::new(device)?,
     };
     let cuda = Cuda::new(stream, settings.memory_limit, size_of::<B>(), width);
-    Ok(Box::new(Store::new(CudaEngine::new(cuda), settings.batch_size, settings.policy)))
+    Ok(Box::new(Store::new(CudaEngine::new(cuda), settings)))
 }
 
 /// Whether one run is sorted, fits its level, and is marked rightly over the `live` older keys.

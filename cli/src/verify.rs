@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use gpulsm::script::{Draw, check};
-use gpulsm::{Device, Dictionary, Key, Value};
+use gpulsm::{Device, Key, Value};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::batch_size;
@@ -73,11 +73,11 @@ impl Verify {
         for (list, start) in (0..self.ops).step_by(LIST as usize).enumerate() {
             let seed = self.seed.wrapping_add((list as u64) << 32);
             let mut draw = Draw::random(seed);
-            let drawn = draw.batch_size();
-            let dictionary = Dictionary::<K, V>::builder()
-                .device(self.device)
-                .batch_size(self.batch_size.map_or(drawn, |size| size as usize))
-                .build()?;
+            let mut settings = draw.settings::<K, V>().device(self.device);
+            if let Some(size) = self.batch_size {
+                settings = settings.batch_size(size as usize);
+            }
+            let dictionary = settings.build()?;
             let len = LIST.min(self.ops - start);
             match check(dictionary, (0..len).map(|_| draw.operation())) {
                 Ok(()) => passed += len,

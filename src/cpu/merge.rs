@@ -52,35 +52,73 @@ pub(crate) fn merge<B: OrderedKey, V: Value>(
     sources: &[Source<'_, B, V>],
     keep: Keep,
 ) -> Result<Merged<B, V>, Error> {
-    // Each thread merges the sources' entries between two keys.
-    let entries = sources.iter().map(|source| source.keys.len()).sum();
-    let parts: Vec<Vec<Source<'_, B, V>>> = split(sources, cpu.workers.parts(entries))
-        .into_iter()
-        .map(|ranges| {
-            sources.iter().zip(ranges).map(|(source, range)| source.slice(range)).collect()
-        })
-        .collect();
-    let sizes: Vec<usize> = parts.iter().map(|part| room_for(part, keep)).collect();
-    let room = sizes.iter().sum();
-    let mut keys = cpu.memory.zeroed(key_room(room))?;
-    let mut values = cpu.memory.zeroed(room)?;
-    let mut marks = cpu.memory.zeroed(if keep == Keep::Marked { room } else { 0 })?;
-    let mark_sizes = sizes.iter().map(|&size| if keep == Keep::Marked { size } else { 0 });
-    let outputs = cut(&mut keys, sizes.iter().copied())
-        .into_iter()
-        .zip(cut(&mut values, sizes.iter().copied()))
-        .zip(cut(&mut marks, mark_sizes))
-        .map(|((keys, values), marks)| Entries { keys, values, marks });
-    let written = cpu.workers.each(parts.iter().zip(outputs), |(part, out)| {
-        Merger::new(cpu, part, keep)?.merge(part, out)
-    })?;
+    let mut merged = Merged::with_room_for(cpu, sources, keep)?;
+    merged.append(cpu, sources, keep)?;
+    Ok(merged)
+}
 
-    // What was dropped left gaps between the parts.
-    let gaps = || sizes.iter().copied().zip(written.iter().copied());
-    let len = close_gaps(&mut keys, gaps());
-    close_gaps(&mut values, gaps());
-    close_gaps(&mut marks, gaps().filter(|_| keep == Keep::Marked));
-    Ok(Merged { keys, values, marks: (keep == Keep::Marked).then_some(marks), len })
+impl<B: OrderedKey, V: Value> Merged<B, V> {
+    /// Nothing yet, with room for what may come of the sources.
+    pub fn with_room_for(
+        cpu: &Cpu,
+        sources: &[Source<'_, B, V>],
+        keep: Keep,
+    ) -> Result<Self, Error> {
+        let room = room_for(sources, keep);
+        Ok(Merged {
+            keys: cpu.memory.zeroed(key_room(room))?,
+            values: cpu.memory.zeroed(room)?,
+            marks: match keep {
+                Keep::Live => None,
+                Keep::Marked => Some(cpu.memory.zeroed(room)?),
+            },
+            len: 0,
+        })
+    }
+
+    /// Merges sources, newest first, behind what is there, with all threads. After an error as much is
+    /// there as before.
+    pub fn append(
+        &mut self,
+        cpu: &Cpu,
+        sources: &[Source<'_, B, V>],
+        keep: Keep,
+    ) -> Result<(), Error> {
+        // Each thread merges the sources' entries between two keys.
+        let entries = sources.iter().map(|source| source.keys.len()).sum();
+        let parts: Vec<Vec<Source<'_, B, V>>> = split(sources, cpu.workers.parts(entries))
+            .iter()
+            .map(|ranges| slices(sources, ranges))
+            .collect();
+        let sizes: Vec<usize> = parts.iter().map(|part| room_for(part, keep)).collect();
+        let marks = self.marks.as_deref_mut().unwrap_or_default();
+        let mut all = Entries { keys: &mut *self.keys, values: &mut *self.values, marks };
+        let out = all.between(self.len, self.len + sizes.iter().sum::<usize>());
+        let mark_sizes = sizes.iter().map(|&size| if keep == Keep::Marked { size } else { 0 });
+        let outputs = cut(&mut *out.keys, sizes.iter().copied())
+            .into_iter()
+            .zip(cut(&mut *out.values, sizes.iter().copied()))
+            .zip(cut(&mut *out.marks, mark_sizes))
+            .map(|((keys, values), marks)| Entries { keys, values, marks });
+        let written = cpu.workers.each(parts.iter().zip(outputs), |(part, out)| {
+            Merger::new(cpu, part, keep)?.merge(part, out)
+        })?;
+
+        // What was dropped left gaps between the parts.
+        let gaps = || sizes.iter().copied().zip(written.iter().copied());
+        self.len += close_gaps(out.keys, gaps());
+        close_gaps(out.values, gaps());
+        close_gaps(out.marks, gaps().filter(|_| keep == Keep::Marked));
+        Ok(())
+    }
+}
+
+/// These entries of every source.
+pub(crate) fn slices<'a, B, V>(
+    sources: &[Source<'a, B, V>],
+    ranges: &[Range<usize>],
+) -> Vec<Source<'a, B, V>> {
+    sources.iter().zip(ranges).map(|(source, range)| source.slice(range.clone())).collect()
 }
 
 /// How many entries a merge may write: exactly as many, where only live ones are kept and the marks

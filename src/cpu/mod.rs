@@ -8,6 +8,7 @@ mod entries;
 mod fences;
 mod filter;
 mod log;
+mod long_merge;
 mod lookup;
 mod marks;
 mod memory;
@@ -26,11 +27,12 @@ mod workers;
 use std::marker::PhantomData;
 
 use crate::batch::Updates;
-use crate::device::{Engine, Mark, Query, RunStats};
+use crate::device::{Engine, Mark, Merged, Query, RunStats};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::{Value, of_bytes_mut};
 use log::Log;
+use long_merge::Merge;
 use memory::Memory;
 use run::Run;
 use workers::Workers;
@@ -48,6 +50,9 @@ impl Cpu {
         Ok(Cpu { memory: Memory::new(limit), workers: Workers::new(threads)? })
     }
 }
+
+/// Merging so many entries takes a few times as long as the rest of a batch of 2^16 updates.
+const MERGED_AT_ONCE: usize = 1 << 20;
 
 /// The CPU as a device for keys `B` and values `V`.
 pub(crate) struct CpuEngine<B, V> {
@@ -71,6 +76,7 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     type Key = B;
     type Run = Run<B, V>;
     type Log = Log<B>;
+    type Merge = Merge<B, V>;
 
     const MOST_WAITING: usize = 1 << 22;
 
@@ -98,6 +104,27 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error> {
         absorb::absorb(&self.cpu, &log.updates(), carried, older)
+    }
+
+    fn merged_at_once(&self) -> usize {
+        MERGED_AT_ONCE
+    }
+
+    fn is_roomy_for_merge(&self, entries: usize) -> bool {
+        let bytes = entries * (size_of::<B>() + size_of::<V>());
+        self.cpu.memory.budget().is_spare(bytes as u64)
+    }
+
+    fn begin_merge(&self, runs: &[Self::Run], older: &[Self::Run]) -> Result<Self::Merge, Error> {
+        Merge::new(&self.cpu, runs, older)
+    }
+
+    fn go_on(
+        &self,
+        merge: Self::Merge,
+        entries: usize,
+    ) -> Result<Merged<Self::Merge, Self::Run>, Error> {
+        merge.go_on(&self.cpu, entries)
     }
 
     fn is_roomy_for(&self, waiting: usize) -> bool {

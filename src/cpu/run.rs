@@ -77,6 +77,11 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         self.0.values.len()
     }
 
+    /// Whether this is that run, and not only like it.
+    pub fn is(&self, run: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &run.0)
+    }
+
     pub fn keys(&self) -> &[B] {
         &self.0.keys[..self.len()]
     }

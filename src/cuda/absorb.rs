@@ -62,7 +62,7 @@ pub(crate) fn absorb(
         return absorb(cuda, &log.updates(), carried, older);
     }
     let wanted = cuda.family.wants_marks.swap(false, Ordering::Relaxed);
-    let marks = marks(updates, carried, older, wanted);
+    let marks = marks(updates.deletes, wanted && updates.len() <= SHORT, carried, older);
     if marks == Marks::Within {
         let runs: Vec<Run> = carried.iter().chain(older).cloned().collect();
         find_all(cuda, &runs)?;
@@ -111,15 +111,14 @@ pub(crate) fn absorb(
     run.written(cuda, least_sum).map(Some)
 }
 
-/// Which marks the run gets. As long as only inserts meet inserts, it is left open which of them are
-/// shadows; with deletes it is found out on the way, and where somebody wants to know after every batch and
-/// two kernels more would be felt.
-fn marks(updates: &Updates, carried: &[Run], older: &[Run], wanted: bool) -> Marks {
-    match (older, updates.deletes) {
+/// Which marks the run gets that these runs, and a batch with so many deletes, are merged into. As long as
+/// only inserts meet inserts, it is left open which of them are shadows; with deletes it is found out on
+/// the way, and where they are wanted now: by somebody who wants to know after every batch, if two kernels
+/// more would be felt.
+pub(super) fn marks(deletes: u64, wanted: bool, carried: &[Run], older: &[Run]) -> Marks {
+    match (older, deletes) {
         ([], _) => Marks::Needless,
-        (_, 0) if !(wanted && updates.len() <= SHORT) && carried.iter().all(Run::lacks_marks) => {
-            Marks::Later
-        }
+        (_, 0) if !wanted && carried.iter().all(Run::lacks_marks) => Marks::Later,
         _ => Marks::Within,
     }
 }
@@ -420,6 +419,8 @@ fn merge(
             cuda.value_width,
             &sources,
             bound,
+            0,
+            u64::MAX,
             &asked,
             older,
             scratch,
@@ -430,7 +431,7 @@ fn merge(
 }
 
 /// Bytes that a merge works in.
-fn merge_scratch(cuda: &Cuda, sources: i32, bound: u64) -> u64 {
+pub(super) fn merge_scratch(cuda: &Cuda, sources: i32, bound: u64) -> u64 {
     // SAFETY: no pointers.
     unsafe { ffi::gpulsm_merge_scratch(cuda.key_width, cuda.value_width, sources, bound) }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::ffi::{self, View};
 use super::gpu::Gpu;
 use super::log::Log;
+use super::long_merge::Merge;
 use super::memory::{Buffer, download};
 use super::resident::CudaStore;
 use super::run::Run;
@@ -14,7 +15,7 @@ use super::stream::{Event, Stream};
 use super::{absorb, count, entries, lookup, nearest, range, resolve, select};
 use crate::batch::Updates;
 use crate::budget::Budget;
-use crate::device::{Engine, Mark, PairsOut, Query, RunStats};
+use crate::device::{Engine, Mark, Merged, PairsOut, Query, RunStats};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::store::Store;
@@ -123,6 +124,9 @@ impl Drop for Reading<'_> {
     }
 }
 
+/// Merging so many bytes takes about as long as the rest of a batch of 2^16 updates, on an H200.
+const BYTES_MERGED_AT_ONCE: usize = 40 << 20;
+
 /// A GPU as a device for keys `B`.
 pub(crate) struct CudaEngine<B> {
     pub(super) cuda: Cuda,
@@ -170,6 +174,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     type Key = B;
     type Run = Run;
     type Log = Log;
+    type Merge = Merge;
 
     const MOST_WAITING: usize = 1 << 25;
 
@@ -192,6 +197,24 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
 
     fn absorb_log(&self, log: &Log, carried: &[Run], older: &[Run]) -> Result<Option<Run>, Error> {
         absorb::absorb(&self.cuda, &log.updates(), carried, older)
+    }
+
+    fn merged_at_once(&self) -> usize {
+        let Cuda { key_width, value_width, .. } = self.cuda;
+        BYTES_MERGED_AT_ONCE / (key_width + value_width) as usize
+    }
+
+    fn is_roomy_for_merge(&self, entries: usize) -> bool {
+        let Cuda { key_width, value_width, .. } = self.cuda;
+        self.cuda.family.budget.is_spare(entries as u64 * (key_width + value_width) as u64)
+    }
+
+    fn begin_merge(&self, runs: &[Run], older: &[Run]) -> Result<Merge, Error> {
+        Merge::new(&self.cuda, runs, older)
+    }
+
+    fn go_on(&self, merge: Merge, entries: usize) -> Result<Merged<Merge, Run>, Error> {
+        merge.go_on(&self.cuda, entries)
     }
 
     fn is_roomy_for(&self, waiting: usize) -> bool {

@@ -283,11 +283,19 @@ unsafe extern "C" {
         sources: c_int,
         bound: u64,
     ) -> u64;
+    pub(crate) fn gpulsm_merge_tiles(
+        key_width: c_int,
+        value_width: c_int,
+        sources: c_int,
+        bound: u64,
+    ) -> u64;
     pub(crate) fn gpulsm_merge(
         key_width: c_int,
         value_width: c_int,
         sources: *const Sources,
         bound: u64,
+        first: u64,
+        tiles: u64,
         asked: *const [Asked; 2],
         older: *const View,
         scratch: Address,

@@ -21,6 +21,7 @@ mod ffi;
 mod filter;
 mod gpu;
 mod log;
+mod long_merge;
 mod lookup;
 mod memory;
 mod nearest;

@@ -111,7 +111,12 @@ fn survives(
 
 each_device! {
     fn every_allocation_of_a_history_may_fail(device) {
-        for (batch_size, threads) in [(16, 1), (64, 1), (64, 3)] {
+        for (batch_size, threads, merged_at_once) in [
+            (16, 1, usize::MAX),
+            (16, 1, 0),
+            (64, 1, usize::MAX),
+            (64, 3, usize::MAX),
+        ] {
             let history = history(if threads == 1 { 2 } else { 150 });
             let mut struck = 0;
             let mut silent = 0;
@@ -122,6 +127,7 @@ each_device! {
                     .device(device)
                     .batch_size(batch_size)
                     .threads(threads)
+                    .merged_at_once(merged_at_once)
                     .build()
                     .unwrap();
                 let arm = |dictionary: &Dictionary<u32, u64>| dictionary.fail_allocation_after(n);

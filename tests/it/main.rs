@@ -11,6 +11,7 @@ mod large;
 mod model;
 mod parity;
 mod regressions;
+mod slices;
 mod waiting;
 
 /// Runs the same test on every device of this build: `each_device! { fn name(device) { … } }`.

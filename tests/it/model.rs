@@ -1,6 +1,5 @@
 //! Random lists of operations against the model, for every key type and every width of value.
 
-use gpulsm::Dictionary;
 use gpulsm::script::{Draw, Operation, check};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -19,10 +18,10 @@ macro_rules! model_tests {
                 // losing operations.
                 let lists = vec(vec(any::<u8>(), 0..150), 0..60);
                 proptest!(config, |(size in any::<u8>(), bytes in lists, threads in 1usize..3)| {
-                    let dictionary = Dictionary::<$key, $value>::builder()
+                    let dictionary = Draw::new([size])
+                        .settings::<$key, $value>()
                         .device(device)
                         .threads(threads)
-                        .batch_size(Draw::new([size]).batch_size())
                         .build()
                         .unwrap();
                     let operations: Vec<Operation<$key, $value>> =
@@ -67,11 +66,8 @@ each_device! {
     fn long_lists_of_short_batches(device) {
         for seed in 0..20 {
             let mut draw = Draw::random(seed);
-            let dictionary = Dictionary::<i32, u32>::builder()
-                .device(device)
-                .batch_size(draw.batch_size())
-                .build()
-                .unwrap();
+            let dictionary =
+                draw.settings::<i32, u32>().device(device).build().unwrap();
             let operations = (0..600).map(|_| draw.operation());
             check(dictionary, operations).unwrap_or_else(|mismatch| panic!("seed {seed}: {mismatch}"));
         }

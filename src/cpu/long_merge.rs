@@ -1,0 +1,60 @@
+//! Merging runs in slices: what lies between two keys at a time.
+
+use crate::cpu::Cpu;
+use crate::cpu::merge::{Keep, Merged, slices, split};
+use crate::cpu::run::Run;
+use crate::cpu::source::Source;
+use crate::device;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::value::Value;
+
+/// A merge of runs that has come so far.
+pub(crate) struct Merge<B, V> {
+    runs: Vec<Run<B, V>>,
+    /// So many entries of each are merged.
+    at: Vec<usize>,
+    keep: Keep,
+    merged: Merged<B, V>,
+}
+
+impl<B: OrderedKey, V: Value> Merge<B, V> {
+    /// With nothing merged yet.
+    pub fn new(cpu: &Cpu, runs: &[Run<B, V>], older: &[Run<B, V>]) -> Result<Self, Error> {
+        // Where no run has marks, all entries are new, and stay so.
+        let is_new = runs.iter().all(|run| run.marks().is_none());
+        let keep = if older.is_empty() || is_new { Keep::Live } else { Keep::Marked };
+        let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
+        let merged = Merged::with_room_for(cpu, &sources, keep)?;
+        Ok(Merge { runs: runs.to_vec(), at: vec![0; runs.len()], keep, merged })
+    }
+
+    /// Merges about so many entries more.
+    pub fn go_on(
+        mut self,
+        cpu: &Cpu,
+        entries: usize,
+    ) -> Result<device::Merged<Self, Run<B, V>>, Error> {
+        let left: Vec<Source<'_, B, V>> = self
+            .runs
+            .iter()
+            .zip(&self.at)
+            .map(|(run, &at)| Source::from(run).slice(at..run.len()))
+            .collect();
+        let total: usize = left.iter().map(|source| source.keys.len()).sum();
+        let slice = split(&left, total.div_ceil(entries).max(1)).swap_remove(0);
+        self.merged.append(cpu, &slices(&left, &slice), self.keep)?;
+        self.at.iter_mut().zip(&slice).for_each(|(at, range)| *at += range.end);
+        if self.at.iter().zip(&self.runs).any(|(&at, run)| at < run.len()) {
+            return Ok(device::Merged::InPart(self));
+        }
+        let Merged { keys, values, marks, len } = self.merged;
+        Run::build(cpu, keys, values, marks.as_deref(), len).map(device::Merged::Whole)
+    }
+}
+
+impl<B: OrderedKey, V: Value> device::Merge<Run<B, V>> for Merge<B, V> {
+    fn is_of(&self, runs: &[Run<B, V>]) -> bool {
+        self.runs.len() == runs.len() && self.runs.iter().zip(runs).all(|(own, run)| own.is(run))
+    }
+}
