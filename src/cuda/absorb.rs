@@ -75,22 +75,26 @@ pub(crate) fn absorb(
     }
     let least_sum = carried.iter().map(Run::least_sum).sum::<i64>() - updates.deletes.cast_signed();
     let mut batch = Half::of(cuda, updates);
-    let sort = updates.order == Order::Any;
-    let tiles = match &batch[..] {
-        [half] if sort && half.is_short() && entries <= FEW_MERGED => {
-            half.tiles() as usize + carried.len() <= MAX_SOURCES
+    let sort = match &batch[..] {
+        _ if updates.order == Order::Sorted => Sort::Not,
+        [half] if half.is_short() => {
+            let sources = half.tiles() as usize + carried.len();
+            if entries <= FEW_MERGED && sources <= MAX_SOURCES {
+                Sort::Tiles
+            } else if half.kind == Kind::Inserts {
+                Sort::MergedTiles
+            } else {
+                Sort::Whole
+            }
         }
-        _ => false,
+        _ => Sort::Whole,
     };
-    let steps = Steps {
-        sort,
-        tiles,
-        shadows: marks == Marks::Within,
-        merge: !carried.is_empty() || updates.deletes > 0 || tiles || marks == Marks::Within,
-    };
+    let shadows = marks == Marks::Within;
+    let merge = !carried.is_empty() || updates.deletes > 0 || shadows || sort == Sort::Tiles;
+    let steps = Steps { sort, shadows, merge };
     let mut work = Work::new(cuda, &steps, &batch, carried.len(), entries)?;
     let run = Unwritten::new(cuda, bound, marks)?;
-    for half in batch.iter_mut().filter(|half| steps.sort && !steps.tiles && half.len > 1) {
+    for half in batch.iter_mut().filter(|half| steps.sort == Sort::Whole && half.len > 1) {
         // Inserts alone, and nothing carried: none will be dropped but doubles, so they are sorted
         // straight into the run, and ordered there.
         let to = match steps.merge {
@@ -137,11 +141,21 @@ fn bound(cuda: &Cuda, updates: &Updates, carried: &[Run], older: &[Run]) -> Resu
 /// Which steps a batch must go through.
 #[derive(Clone, Copy)]
 struct Steps {
-    sort: bool,
-    /// The batch is sorted in tiles only, which are then merged like runs.
-    tiles: bool,
+    sort: Sort,
     shadows: bool,
     merge: bool,
+}
+
+/// How a batch is sorted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    /// It came so.
+    Not,
+    Whole,
+    /// In tiles only, which are then merged like runs.
+    Tiles,
+    /// In tiles, which are merged with each other before anything else is.
+    MergedTiles,
 }
 
 /// Half of a batch: its inserts, or its deletes; or all of it. At first as it came, then sorted.
@@ -295,6 +309,19 @@ impl Half {
         })
     }
 
+    /// Sorts inserts in tiles, and merges those: something to merge with others, with room to say which
+    /// keys are shadows. Sooner done than a sort of all.
+    fn merge_tiles(&self, cuda: &Cuda, work: &mut Work, shadows: Address) -> Result<Source, Error> {
+        let mut sources = Sources::new();
+        sources.push_tiles(self.sort_tiles(cuda, work, 0)?, self.tiles());
+        let head = work.room(size_of::<Head>() as u64);
+        let (keys, values) = (work.room(self.key_bytes()), work.room(self.value_bytes()));
+        let out = Output { head, keys, values, ..Output::default() };
+        let none = View::new([].into_iter());
+        merge_sources(cuda, work, &sources, self.len, &Default::default(), &none, &out)?;
+        Ok(Source { keys, values, len: head, kind: self.kind, shadows, ..Source::default() })
+    }
+
     /// The same in working space: something to merge, with room to say which keys are shadows.
     fn order(&self, cuda: &Cuda, work: &mut Work, shadows: Address) -> Result<Source, Error> {
         let (keys, values) = match self.is_ours {
@@ -332,12 +359,20 @@ impl Work {
         let (mut zeros, mut room) = (0, 0);
         let mut sources = carried;
         for half in batch {
-            let parts = if steps.tiles { half.tiles() } else { 1 };
-            sources += parts as usize;
+            let tiles = half.tiles();
+            sources += if steps.sort == Sort::Tiles { tiles as usize } else { 1 };
             let pairs = aligned(half.key_bytes()) + aligned(half.value_bytes());
-            let lengths = aligned(parts * size_of::<Head>() as u64);
-            zeros += if steps.tiles { 0 } else { aligned(half.order_scratch()) };
-            room += if steps.merge { lengths + pairs } else { 0 };
+            let length = aligned(size_of::<Head>() as u64);
+            let lengths = aligned(tiles * size_of::<u64>() as u64);
+            let scratch = || aligned(merge_scratch(cuda, tiles as i32, half.len));
+            match steps.sort {
+                Sort::Tiles => room += lengths + pairs,
+                Sort::MergedTiles => room += lengths + pairs + length + pairs + scratch(),
+                Sort::Not | Sort::Whole => {
+                    zeros += aligned(half.order_scratch());
+                    room += if steps.merge { length + pairs } else { 0 };
+                }
+            }
             room += if steps.shadows { aligned(half.len) } else { 0 };
         }
         if steps.merge {
@@ -395,12 +430,15 @@ fn merge(
     let mut asked = [Asked::default(); 2];
     for (half, asked) in batch.iter().zip(&mut asked) {
         let shadows = if steps.shadows { work.room(half.len) } else { 0 };
-        let (keys, len) = if steps.tiles {
+        let (keys, len) = if steps.sort == Sort::Tiles {
             let oldest = half.sort_tiles(cuda, work, shadows)?;
             sources.push_tiles(oldest, half.tiles());
             (oldest.keys, 0)
         } else {
-            let ordered = half.order(cuda, work, shadows)?;
+            let ordered = match steps.sort {
+                Sort::MergedTiles => half.merge_tiles(cuda, work, shadows)?,
+                _ => half.order(cuda, work, shadows)?,
+            };
             sources.push(ordered);
             (ordered.keys, ordered.len)
         };
@@ -409,6 +447,19 @@ fn merge(
         }
     }
     carried.iter().for_each(|run| sources.push(run.source()));
+    merge_sources(cuda, work, &sources, bound, &asked, older, out)
+}
+
+/// Merges sources of at most `bound` entries into the output.
+fn merge_sources(
+    cuda: &Cuda,
+    work: &mut Work,
+    sources: &Sources,
+    bound: u64,
+    asked: &[Asked; 2],
+    older: &View,
+    out: &Output,
+) -> Result<(), Error> {
     let scratch = work.room(merge_scratch(cuda, sources.count, bound));
     // SAFETY: the sources have at most `bound` entries, and those asked about are among them; they and the
     // older runs are alive, and written before what this stream does now; the output has room for what
@@ -417,11 +468,11 @@ fn merge(
         ffi::gpulsm_merge(
             cuda.key_width,
             cuda.value_width,
-            &sources,
+            sources,
             bound,
             0,
             u64::MAX,
-            &asked,
+            asked,
             older,
             scratch,
             out,
