@@ -270,7 +270,7 @@ mod tests {
         assert_eq!((&merged.runs[..], &merged.places[..]), (&[4, 8, 31][..], &[0, 1, 3][..]));
         assert_eq!(merged.unmerged(), None);
         // A carry that meets them takes them with it.
-        assert_eq!(levels.walk(24, |&run| run), Carry { runs: 6, level: 4 });
+        assert_eq!(levels.walk(20, |&run| run), Carry { runs: 6, level: 4 });
         merged.merged(0..1, None);
         assert_eq!((&merged.runs[..], &merged.places[..]), (&[8, 31][..], &[1, 3][..]));
     }

@@ -125,7 +125,7 @@ impl Drop for Reading<'_> {
 }
 
 /// Merging so many bytes takes about as long as the rest of a batch of 2^16 updates, on an H200.
-const BYTES_MERGED_AT_ONCE: usize = 40 << 20;
+const BYTES_MERGED_AT_ONCE: usize = 32 << 20;
 
 /// A GPU as a device for keys `B`.
 pub(crate) struct CudaEngine<B> {

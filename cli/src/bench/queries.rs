@@ -27,7 +27,7 @@ fn fill<S: Site<K, V>, K: Number, V: Number>(
 ) -> Outcome<()> {
     let (len, size) = (1usize << n, 1usize << b);
     let pairs = lab.pairs(len)?;
-    let mut dictionary = lab.site.dictionary(size)?;
+    let mut dictionary = lab.site.levels(size)?;
     let mut sorted = lab.site.sorted(len, len)?;
     let fillings = lab.scale.fillings(len / size);
     let mut filled = 0;

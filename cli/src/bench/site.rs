@@ -35,6 +35,12 @@ pub trait Site<K: Number, V: Number>: Sized {
         self.build(Dictionary::builder().batch_size(batch_size).cleanup(CleanupPolicy::Manual))
     }
 
+    /// The same, with the paper's levels after every batch: whatever a batch must merge is merged at once.
+    fn levels(&self, batch_size: usize) -> Outcome<Dictionary<K, V>> {
+        let settings = Dictionary::builder().batch_size(batch_size).cleanup(CleanupPolicy::Manual);
+        self.build(settings.merged_at_once(usize::MAX))
+    }
+
     fn array<T: bytemuck::Pod + Send + Sync>(&self, data: Vec<T>) -> Outcome<Self::Array<T>>;
     fn zeroed<T: bytemuck::Pod + Send + Sync>(&self, len: usize) -> Outcome<Self::Array<T>>;
     fn found(&self, len: usize) -> Outcome<Self::Found>;
