@@ -9,7 +9,8 @@
 
 namespace gpulsm {
 
-/// The most runs a dictionary can have: each is at least twice as large as the one before.
+/// The most runs a dictionary can have: those of about 30 levels, each twice as large as the one before, and
+/// those that wait to be merged.
 constexpr int MAX_RUNS = 64;
 
 /// Keys in a node; a fence stands at the end of each.

@@ -36,6 +36,9 @@ class Dictionary(Queries):
     memory_limit
         The most bytes that it, its copies and its snapshots may take together, with the space that
         taking in batches works in. A call that needs more raises `OutOfMemory` and changes nothing.
+    merged_at_once
+        About how many entries a batch merges at most; what more there is to merge is left for the batches
+        that come next. None: as many as take a few times as long as a usual batch.
     cleanup
         'automatic': stale entries are removed when they outnumber the keys by more than a batch.
         'manual': only `cleanup()` removes them.
@@ -64,6 +67,7 @@ class Dictionary(Queries):
         device: str = "best",
         threads: int | None = None,
         memory_limit: int | None = None,
+        merged_at_once: int | None = None,
         cleanup: Literal["automatic", "manual"] = "automatic",
     ) -> None:
         if not isinstance(device, str):
@@ -79,6 +83,9 @@ class Dictionary(Queries):
             "memory_limit": None
             if memory_limit is None
             else _positive("memory_limit", memory_limit),
+            "merged_at_once": None
+            if merged_at_once is None
+            else _positive("merged_at_once", merged_at_once),
             "cleans_itself": cleanup == "automatic",
         }
         keys, values = _key_dtype(key), _value_dtype(value)
@@ -97,6 +104,7 @@ class Dictionary(Queries):
         device: str | None = None,
         threads: int | None = None,
         memory_limit: int | None = None,
+        merged_at_once: int | None = None,
         cleanup: Literal["automatic", "manual"] = "automatic",
     ) -> Dictionary:
         """A dictionary of these pairs, at the speed of one sort. Of equal keys the last one wins.
@@ -123,6 +131,7 @@ class Dictionary(Queries):
             device=device,
             threads=threads,
             memory_limit=memory_limit,
+            merged_at_once=merged_at_once,
             cleanup=cleanup,
         )
         built.insert(keys, values)

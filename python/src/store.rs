@@ -240,6 +240,7 @@ struct Settings {
     batch_size: usize,
     threads: Option<usize>,
     memory_limit: Option<u64>,
+    merged_at_once: Option<usize>,
     cleans_itself: bool,
 }
 
@@ -291,6 +292,9 @@ impl Settings {
         }
         if let Some(bytes) = self.memory_limit {
             builder = builder.memory_limit(bytes);
+        }
+        if let Some(entries) = self.merged_at_once {
+            builder = builder.merged_at_once(entries);
         }
         Ok(Box::new(Typed::new(builder.build()?)))
     }

@@ -90,8 +90,11 @@ pub(crate) fn absorb(
         _ => Sort::Whole,
     };
     let shadows = marks == Marks::Within;
-    let merge = !carried.is_empty() || updates.deletes > 0 || shadows || sort == Sort::Tiles;
-    let steps = Steps { sort, shadows, merge };
+    let steps = Steps {
+        sort,
+        shadows,
+        merge: !carried.is_empty() || updates.deletes > 0 || shadows || sort == Sort::Tiles,
+    };
     let mut work = Work::new(cuda, &steps, &batch, carried.len(), entries)?;
     let run = Unwritten::new(cuda, bound, marks)?;
     for half in batch.iter_mut().filter(|half| steps.sort == Sort::Whole && half.len > 1) {

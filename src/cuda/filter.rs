@@ -87,7 +87,7 @@ pub(crate) fn filters(cuda: &Cuda, runs: &[Run], lookups: u64) -> Result<Filters
     if newest.len() < FEWEST_JOINT || filters.words[..newest.len()].contains(&0) {
         return Ok(filters);
     }
-    // Older runs change only when there is a newer one: it can stay with the newest.
+    // Older runs hardly ever change without a newer one: it can stay with the newest.
     let joint = newest[0].joint_filter(|| make(newest));
     if let Some(joint) =
         joint.filter(|joint| joint.runs.iter().copied().eq(newest.iter().map(Run::id)))
