@@ -18,9 +18,9 @@ __device__ __forceinline__ Number add_up_lanes(Number own) {
 /// Calls `body` with how many threads a key gets, as a constant: as many as there are searches for it, as
 /// long as all can run at once.
 template <class Body>
-int with_lanes(uint64_t keys, uint64_t searches, Body body) {
+int with_lanes(uint64_t keys, uint64_t searches, Body body, uint64_t most_threads = LANE_THREADS) {
     uint64_t lanes = 1;
-    while (lanes < searches && lanes < 16 && keys * lanes < LANE_THREADS) lanes *= 2;
+    while (lanes < searches && lanes < 16 && keys * lanes < most_threads) lanes *= 2;
     switch (lanes) {
         case 1: return body(std::integral_constant<int, 1>());
         case 2: return body(std::integral_constant<int, 2>());

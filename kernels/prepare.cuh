@@ -67,7 +67,7 @@ int prepare(const Sources<Key, Nothing>& sources, const Tiles& tiles, const Shad
         auto kernel = tiles.group() == 32 ? prepare_kernel<lanes, 32, Key> : prepare_kernel<lanes, THREADS, Key>;
         kernel<<<blocks, THREADS, 0, stream>>>(sources, tiles, tiles.blocks(), halves, older);
         return cudaGetLastError();
-    });
+    }, SHADOW_THREADS);
 }
 
 }  // namespace gpulsm

@@ -23,6 +23,6 @@ GPULSM_EXPORT gpulsm_shadows(int key_width, const void* keys, const uint64_t* le
             shadows_kernel<lanes><<<blocks_for(bound * lanes, THREADS), THREADS, 0, stream>>>(
                 Shadows<Key>{static_cast<const Key*>(keys), len, bound, bytes}, typed<Key, Nothing>(*older));
             return cudaGetLastError();
-        });
+        }, SHADOW_THREADS);
     });
 }

@@ -8,31 +8,45 @@
 
 namespace gpulsm {
 
-/// Writes the fences of a sorted batch as if no key came twice, and says whether one does.
+/// Writes the fences of a sorted batch as if no key came twice, and says whether one does. Each warp has a stretch
+/// of the batch, of which its lanes read 16 bytes each at a time. The batch lies where a run's keys do: there is
+/// room for whole nodes.
 template <class Key>
 __global__ void __launch_bounds__(THREADS)
 fence_kernel(const Key* keys, uint64_t len, Key* inner, Key* outer, unsigned* has_doubles) {
-    uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS * FENCE_ITEMS) + threadIdx.x;
-    Key mine[FENCE_ITEMS], next[FENCE_ITEMS];
+    using Quad = std::conditional_t<sizeof(Key) == 4, uint4, ulonglong2>;
+    constexpr unsigned WIDTH = sizeof(Quad) / sizeof(Key), CHUNK = 32 * WIDTH;
+    union Some {
+        Quad quad;
+        Key keys[WIDTH];
+    };
+    unsigned lane = threadIdx.x % 32;
+    uint64_t warp = blockIdx.x * static_cast<uint64_t>(WARPS) + threadIdx.x / 32;
+    uint64_t first = warp * CHUNK * FENCE_ITEMS + lane * WIDTH;
+    Some mine[FENCE_ITEMS];
 #pragma unroll
     for (int i = 0; i < FENCE_ITEMS; i++) {
-        uint64_t position = first + i * THREADS;
-        if (position < len) mine[i] = keys[position];
+        uint64_t position = first + i * CHUNK;
+        if (position < len) mine[i].quad = *reinterpret_cast<const Quad*>(keys + position);
     }
-#pragma unroll
-    for (int i = 0; i < FENCE_ITEMS; i++) {
-        uint64_t position = first + i * THREADS;
-        next[i] = __shfl_down_sync(~0u, mine[i], 1);
-        if (threadIdx.x % 32 == 31 && position + 1 < len) next[i] = keys[position + 1];
-    }
+    uint64_t end = first + FENCE_ITEMS * CHUNK;  // of the last lane's, where the next warp's begin
+    Key next_warps = lane == 31 && end - lane * WIDTH < len ? keys[end - lane * WIDTH] : 0;
     bool doubled = false;
 #pragma unroll
     for (int i = 0; i < FENCE_ITEMS; i++) {
-        uint64_t position = first + i * THREADS;
-        if (position + 1 < len && mine[i] == next[i]) doubled = true;
-        if (position >= len || position % NODE != NODE - 1 || inner == nullptr) continue;
-        inner[position / NODE] = mine[i];
-        if (position % (NODE * NODE) == NODE * NODE - 1) outer[position / (NODE * NODE)] = mine[i];
+        uint64_t position = first + i * CHUNK;
+        Key next = __shfl_down_sync(~0u, mine[i].keys[0], 1);
+        Key next_chunks = i + 1 < FENCE_ITEMS ? __shfl_sync(~0u, mine[i + 1 < FENCE_ITEMS ? i + 1 : i].keys[0], 0) : next_warps;
+        if (lane == 31) next = next_chunks;
+#pragma unroll
+        for (unsigned k = 0; k < WIDTH; k++) {
+            Key after = k + 1 < WIDTH ? mine[i].keys[k + 1 < WIDTH ? k + 1 : k] : next;
+            if (position + k + 1 < len && mine[i].keys[k] == after) doubled = true;
+        }
+        uint64_t last = position + WIDTH - 1;
+        if (last >= len || last % NODE != NODE - 1 || inner == nullptr) continue;
+        inner[last / NODE] = mine[i].keys[WIDTH - 1];
+        if (last % (NODE * NODE) == NODE * NODE - 1) outer[last / (NODE * NODE)] = mine[i].keys[WIDTH - 1];
     }
     if (doubled) *has_doubles = 1;
 }
@@ -185,7 +199,7 @@ GPULSM_EXPORT gpulsm_order(int key_width, int value_width, const void* keys, con
         unsigned* has_doubles = nullptr;
         if (keys == out->keys && len > FEW_ENTRIES) {
             has_doubles = reinterpret_cast<unsigned*>(static_cast<char*>(zeros) + Chain::bytes_for(tiles));
-            fence_kernel<<<blocks_for(len, THREADS * FENCE_ITEMS), THREADS, 0, stream>>>(
+            fence_kernel<<<blocks_for(len, THREADS * FENCE_ITEMS * (16 / sizeof(Key))), THREADS, 0, stream>>>(
                 typed_keys, len, reinterpret_cast<Key*>(out->inner), reinterpret_cast<Key*>(out->outer), has_doubles);
         }
         auto order = len <= FEW_ENTRIES ? order_kernel<FEW_ITEMS, Key, Value> : order_kernel<MANY, Key, Value>;

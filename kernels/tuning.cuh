@@ -41,6 +41,9 @@ constexpr int FAR = 1024;
 /// While fewer threads than this look for keys in several runs, each key gets more of them.
 constexpr int LANE_THREADS = 1 << 18;
 
+/// The same of those that look for shadows.
+constexpr int SHADOW_THREADS = 1 << 17;
+
 /// Blocks of a multiprocessor that search by warps, and bytes of each for the tops of fences.
 template <class Key>
 constexpr int INDEX_BLOCKS = sizeof(Key) == 4 ? 6 : 4;
