@@ -185,12 +185,11 @@ impl<E: Engine> Store<E> {
         self.settle()
     }
 
-    /// Puts every run into no more memory than it needs.
-    fn compact(&mut self) {
-        let mut levels = Levels::clone(&self.held_mut().levels);
-        if levels.replace(|run| self.engine.compacted(run)) {
-            self.held_mut().levels = Arc::new(levels);
-        }
+    /// The same levels with every run in no more memory than it needs, as far as that is known, if any has
+    /// much more.
+    fn compacted(&self, levels: &Levels<E::Run>) -> Option<Levels<E::Run>> {
+        let mut compact = levels.clone();
+        compact.replace(|run| self.engine.compacted(run)).then_some(compact)
     }
 
     /// Takes in what waits. Answers stay the same, also after an error.
@@ -238,12 +237,16 @@ impl<E: Engine> Store<E> {
         held.levels.clone()
     }
 
-    /// Every level, settled, as tidy as the policy wants it, and merged: what to tell of.
+    /// Every level, settled, as tidy as the policy wants it, merged, and in no more memory than it needs:
+    /// what to tell of.
     pub fn settled_and_tidied(&self) -> Result<Arc<Levels<E::Run>>, Error> {
         self.settled()?;
         let levels = self.tidied(Count::Now);
         let merged = self.slices.finish(&self.engine, &levels);
-        Ok(self.keep(levels, merged))
+        let levels = self.keep(levels, merged);
+        self.engine.synchronize()?; // Then it is known how much memory each run needs.
+        let compact = self.compacted(&levels);
+        Ok(self.keep(levels, compact))
     }
 
     /// Every level, once what is found to be too stale is cleaned up.
@@ -284,7 +287,9 @@ impl<E: Engine> Store<E> {
         if batch.len() == 0 {
             return Ok(());
         }
-        self.compact();
+        let levels = self.held_mut().levels.clone();
+        let compact = self.compacted(&levels);
+        self.keep(levels, compact);
         let asked = std::mem::replace(self.asked.get_mut(), false);
         if self.let_wait(batch, asked)? {
             return Ok(());
