@@ -133,13 +133,13 @@ extern "C" uint64_t gpulsm_merge_tiles(int key_width, int value_width, int sourc
 
 /// Merges sources of at least one and at most `bound` entries; those that end up dead and shadow nothing
 /// are dropped. Of up to two stretches of keys, which are sources too, it is found out before which are
-/// live in the older runs.
+/// live in the older runs; filters may spare them.
 ///
 /// Merges `tiles` tiles from `first` on, or all that there are; those before were merged by earlier calls with
 /// the same arguments. The run is there with the last tile.
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
                            uint64_t first, uint64_t tiles, const Shadows<char>* asked, const View<char, char>* older,
-                           char* scratch, const Output<char, char>* out, cudaStream_t stream) {
+                           const Filters* filters, char* scratch, const Output<char, char>* out, cudaStream_t stream) {
     Plan plan(key_width, value_width, sources->count, bound);
     tiles = tiles < plan.tiles - first ? tiles : plan.tiles - first;
     bool begins = first == 0;
@@ -153,7 +153,7 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
                       Zeros(scratch, begins ? chain_bytes : 0)}};
         int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), cut,
                             reinterpret_cast<const Shadows<Key>*>(asked),
-                            typed<Key, Nothing>(*older), stream);
+                            typed<Key, Nothing>(*older), *filters, stream);
         if (error != cudaSuccess) return error;
         constexpr int MANY = merge_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
         bool marks = out->marks != nullptr;

@@ -40,10 +40,11 @@ struct Halves {
 template <int LANES, int GROUP, class Key>
 __global__ void __launch_bounds__(THREADS, 4)
 prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, Tiles tiles, unsigned cutting,
-               const __grid_constant__ Halves<Key> halves, const __grid_constant__ View<Key, Nothing> older) {
+               const __grid_constant__ Halves<Key> halves, const __grid_constant__ View<Key, Nothing> older,
+               const __grid_constant__ Filters filters) {
     if (blockIdx.x >= cutting) {
         unsigned block = blockIdx.x - cutting, half = block >= halves.blocks[0];
-        find_shadows<LANES>(halves.at[half], older, half == 0 ? block : block - halves.blocks[0]);
+        find_shadows<LANES>(halves.at[half], older, filters, half == 0 ? block : block - halves.blocks[0]);
         return;
     }
     uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, all = cutting * THREADS;
@@ -59,13 +60,13 @@ prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, Tiles tile
 /// Prepares a merge; of the batch's keys it is asked which are shadows, where there are any to ask.
 template <class Key>
 int prepare(const Sources<Key, Nothing>& sources, const Tiles& tiles, const Shadows<Key> asked[2],
-            const View<Key, Nothing>& older, cudaStream_t stream) {
+            const View<Key, Nothing>& older, const Filters& filters, cudaStream_t stream) {
     return with_lanes(asked[0].bound + asked[1].bound, older.count, [&](auto lanes) -> int {
         Halves<Key> halves = {{asked[0], asked[1]}, {}};
         for (int half = 0; half < 2; half++) halves.blocks[half] = blocks_for(asked[half].bound * lanes, THREADS);
         unsigned blocks = tiles.blocks() + halves.blocks[0] + halves.blocks[1];
         auto kernel = tiles.group() == 32 ? prepare_kernel<lanes, 32, Key> : prepare_kernel<lanes, THREADS, Key>;
-        kernel<<<blocks, THREADS, 0, stream>>>(sources, tiles, tiles.blocks(), halves, older);
+        kernel<<<blocks, THREADS, 0, stream>>>(sources, tiles, tiles.blocks(), halves, older, filters);
         return cudaGetLastError();
     }, SHADOW_THREADS);
 }

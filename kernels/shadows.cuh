@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../include/gpulsm/queries.cuh"
+#include "filter.cuh"
 #include "lanes.cuh"
 
 namespace gpulsm {
@@ -21,7 +22,8 @@ struct Shadows {
 /// (live - shadow) over all entries of a key adds up to 1 if the key is live and to 0 if it is not:
 /// runs can be asked in any order, by as many threads as there are.
 template <int LANES, class Key>
-__device__ void find_shadows(const Shadows<Key>& batch, const View<Key, Nothing>& older, unsigned block) {
+__device__ void find_shadows(const Shadows<Key>& batch, const View<Key, Nothing>& older, const Filters& filters,
+                             unsigned block) {
     uint64_t thread = block * static_cast<uint64_t>(THREADS) + threadIdx.x;
     uint64_t many = batch.len == nullptr ? batch.bound : *batch.len;
     uint64_t index = thread / LANES;
@@ -41,7 +43,9 @@ __device__ void find_shadows(const Shadows<Key>& batch, const View<Key, Nothing>
     if (NEAR) __syncthreads();
 
     int worth = 0;
+    FilterPlace in_filters(key);
     for (unsigned at = thread % LANES; here && at < older.count; at += LANES) {
+        if (!may_have(filters.words[at], filters.len[at], in_filters)) continue;
         const Run<Key, Nothing>& run = older.runs[at];
         uint64_t position, entries = length(run);
         if constexpr (NEAR) {

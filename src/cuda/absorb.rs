@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 
 use super::engine::Cuda;
 use super::ffi::{
-    self, Address, Asked, Head, Kind, MAX_SOURCES, Output, Source, Sources, View, check,
+    self, Address, Asked, Filters, Head, Kind, MAX_SOURCES, Output, Source, Sources, View, check,
 };
+use super::filter::run_filters;
 use super::log::Log;
 use super::memory::Buffer;
 use super::resolve::find_all;
@@ -21,6 +22,9 @@ const SHORT: u64 = 1 << 16;
 /// …if no more entries than this are merged: every one of them is compared more often, the more tiles
 /// there are.
 const FEW_MERGED: u64 = 1 << 20;
+
+/// A search for a key of a short batch is worth so many of a lookup's, when it comes to making filters.
+const SHORT_WORTH: u64 = 4;
 
 /// A batch whose keys and values are on the GPU.
 #[derive(Clone, Copy, Debug)]
@@ -109,8 +113,13 @@ pub(crate) fn absorb(
     let reading = cuda.read(carried.iter().chain(older))?;
     if steps.merge {
         let asked = if steps.shadows { older } else { &[] };
-        let view = View::new(asked.iter().map(Run::view));
-        merge(cuda, &mut work, &batch, carried, &view, entries, &run.output())?;
+        // Few keys wait longer for each search than many.
+        let worth = if updates.len() <= SHORT { SHORT_WORTH } else { 1 };
+        let older = Older {
+            view: View::new(asked.iter().map(Run::view)),
+            filters: run_filters(cuda, asked, updates.len() * worth)?,
+        };
+        merge(cuda, &mut work, &batch, carried, &older, entries, &run.output())?;
     } else {
         batch[0].order_into(cuda, &mut work, &run.output())?;
     }
@@ -159,6 +168,12 @@ enum Sort {
     Tiles,
     /// In tiles, which are merged with each other before anything else is.
     MergedTiles,
+}
+
+/// Runs that shadows are looked for in.
+struct Older {
+    view: View,
+    filters: Filters,
 }
 
 /// Half of a batch: its inserts, or its deletes; or all of it. At first as it came, then sorted.
@@ -320,7 +335,7 @@ impl Half {
         let head = work.room(size_of::<Head>() as u64);
         let (keys, values) = (work.room(self.key_bytes()), work.room(self.value_bytes()));
         let out = Output { head, keys, values, ..Output::default() };
-        let none = View::new([].into_iter());
+        let none = Older { view: View::new([].into_iter()), filters: Filters::default() };
         merge_sources(cuda, work, &sources, self.len, &Default::default(), &none, &out)?;
         Ok(Source { keys, values, len: head, kind: self.kind, shadows, ..Source::default() })
     }
@@ -424,7 +439,7 @@ fn merge(
     work: &mut Work,
     batch: &[Half],
     carried: &[Run],
-    older: &View,
+    older: &Older,
     bound: u64,
     out: &Output,
 ) -> Result<(), Error> {
@@ -460,7 +475,7 @@ fn merge_sources(
     sources: &Sources,
     bound: u64,
     asked: &[Asked; 2],
-    older: &View,
+    older: &Older,
     out: &Output,
 ) -> Result<(), Error> {
     let scratch = work.room(merge_scratch(cuda, sources.count, bound));
@@ -476,7 +491,8 @@ fn merge_sources(
             0,
             u64::MAX,
             asked,
-            older,
+            &older.view,
+            &older.filters,
             scratch,
             out,
             cuda.stream.raw(),

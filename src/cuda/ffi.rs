@@ -264,6 +264,7 @@ unsafe extern "C" {
         len: Address,
         bound: u64,
         older: *const View,
+        filters: *const Filters,
         shadows: Address,
         stream: CUstream,
     ) -> c_int;
@@ -298,6 +299,7 @@ unsafe extern "C" {
         tiles: u64,
         asked: *const [Asked; 2],
         older: *const View,
+        filters: *const Filters,
         scratch: Address,
         out: *const Output,
         stream: CUstream,

@@ -1,5 +1,5 @@
-//! Filters: which runs a lookup need not search. A run gets one when lookups have asked it so often that
-//! it pays; the newest runs, which are short and many, get one together besides.
+//! Filters: which runs a lookup need not search, nor a batch that looks for its shadows. A run gets one when
+//! it was asked so often that it pays; the newest runs, which are short and many, get one together besides.
 
 use super::engine::Cuda;
 use super::ffi::{self, Address, Filters, check};
@@ -49,6 +49,12 @@ impl Filter {
         Ok(Filter { words, written: Event::record(&cuda.stream)?, runs })
     }
 
+    /// None where there is no memory for it, or no time: what it is for does without.
+    fn if_roomy(cuda: &Cuda, runs: &[Run]) -> Option<Self> {
+        let may_make = cuda.stream.is_capturing() == Ok(false) && cuda.family.budget.is_roomy();
+        if may_make { Filter::new(cuda, runs).ok() } else { None }
+    }
+
     pub fn words_mut(&mut self) -> &mut Buffer {
         &mut self.words
     }
@@ -70,30 +76,34 @@ impl Filter {
 
 /// The filters for so many lookups on this stream, which has waited for the runs.
 pub(crate) fn filters(cuda: &Cuda, runs: &[Run], lookups: u64) -> Result<Filters, Error> {
-    let mut filters = Filters::default();
     if runs.len() < 2 {
-        return Ok(filters); // To search the only run is all there is to do.
+        return Ok(Filters::default()); // To search the only run is all there is to do.
     }
-    let may_make = !cuda.stream.is_capturing()? && cuda.family.budget.is_roomy();
-    // Without memory for one, lookups do without it.
-    let make = |runs: &[Run]| if may_make { Filter::new(cuda, runs).ok() } else { None };
-    for (at, run) in runs.iter().enumerate() {
-        let is_due = run.asked(lookups) >= run.bound() / PART + OFTEN;
-        if let Some(filter) = run.filter(|| if is_due { make(&runs[at..=at]) } else { None }) {
-            (filters.words[at], filters.len[at]) = filter.read(cuda)?;
-        }
-    }
+    let mut filters = run_filters(cuda, runs, lookups)?;
     let newest = &runs[..newest(runs)];
     if newest.len() < FEWEST_JOINT || filters.words[..newest.len()].contains(&0) {
         return Ok(filters);
     }
     // Older runs hardly ever change without a newer one: it can stay with the newest.
-    let joint = newest[0].joint_filter(|| make(newest));
+    let joint = newest[0].joint_filter(|| Filter::if_roomy(cuda, newest));
     if let Some(joint) =
         joint.filter(|joint| joint.runs.iter().copied().eq(newest.iter().map(Run::id)))
     {
         (filters.joint, filters.joint_len) = joint.read(cuda)?;
         filters.joint_runs = newest.len() as u32;
+    }
+    Ok(filters)
+}
+
+/// The filters of the runs themselves, that so many searches ask for on this stream.
+pub(crate) fn run_filters(cuda: &Cuda, runs: &[Run], searches: u64) -> Result<Filters, Error> {
+    let mut filters = Filters::default();
+    for (at, run) in runs.iter().enumerate() {
+        let is_due = run.asked(searches) >= run.bound() / PART + OFTEN;
+        let make = || if is_due { Filter::if_roomy(cuda, &runs[at..=at]) } else { None };
+        if let Some(filter) = run.filter(make) {
+            (filters.words[at], filters.len[at]) = filter.read(cuda)?;
+        }
     }
     Ok(filters)
 }

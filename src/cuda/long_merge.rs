@@ -2,7 +2,7 @@
 
 use super::absorb::{marks, merge_scratch};
 use super::engine::Cuda;
-use super::ffi::{self, Asked, Sources, View, check};
+use super::ffi::{self, Asked, Filters, Sources, View, check};
 use super::memory::Buffer;
 use super::resolve::find_all;
 use super::run::{Marks, Run, Unwritten};
@@ -76,6 +76,7 @@ impl Merge {
                 tiles,
                 &[Asked::default(); 2],
                 &View::new([].into_iter()),
+                &Filters::default(),
                 self.scratch.address(),
                 &self.run.output(),
                 cuda.stream.raw(),
