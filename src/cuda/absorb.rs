@@ -23,8 +23,8 @@ const SHORT: u64 = 1 << 16;
 /// there are.
 const FEW_MERGED: u64 = 1 << 20;
 
-/// A search for a key of a short batch is worth so many of a lookup's, when it comes to making filters.
-const SHORT_WORTH: u64 = 4;
+/// A run gets a filter for the sake of short batches once they asked for this part of its entries.
+const SHORT_PART: u64 = 8;
 
 /// A batch whose keys and values are on the GPU.
 #[derive(Clone, Copy, Debug)]
@@ -113,12 +113,11 @@ pub(crate) fn absorb(
     let reading = cuda.read(carried.iter().chain(older))?;
     if steps.merge {
         let asked = if steps.shadows { older } else { &[] };
-        // Few keys wait longer for each search than many.
-        let worth = if updates.len() <= SHORT { SHORT_WORTH } else { 1 };
-        let older = Older {
-            view: View::new(asked.iter().map(Run::view)),
-            filters: run_filters(cuda, asked, updates.len() * worth)?,
+        let filters = match updates.len() {
+            len @ ..=SHORT => run_filters(cuda, asked, len, SHORT_PART)?,
+            _ => Filters::default(), // Many keys, sorted, are looked for as fast without.
         };
+        let older = Older { view: View::new(asked.iter().map(Run::view)), filters };
         merge(cuda, &mut work, &batch, carried, &older, entries, &run.output())?;
     } else {
         batch[0].order_into(cuda, &mut work, &run.output())?;

@@ -249,12 +249,13 @@ unsafe extern "C" {
         value_width: c_int,
         keys: Address,
         values: Address,
-        len: u64,
+        inserts: u64,
+        delete_keys: Address,
+        deletes: u64,
         to_keys: Address,
         to_values: Address,
         numbers: Address,
         first: u64,
-        deletes: c_int,
         stream: CUstream,
     ) -> c_int;
 

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// Bits for each entry.
 const BITS: u64 = 12;
 
-/// A run gets a filter once it was asked so many times, and for this part of its entries besides:
+/// A run gets a filter once it was asked so many times, and by lookups for this part of its entries besides:
 /// making one takes as long as that many searches.
 const OFTEN: u64 = 1 << 18;
 const PART: u64 = 2;
@@ -79,7 +79,7 @@ pub(crate) fn filters(cuda: &Cuda, runs: &[Run], lookups: u64) -> Result<Filters
     if runs.len() < 2 {
         return Ok(Filters::default()); // To search the only run is all there is to do.
     }
-    let mut filters = run_filters(cuda, runs, lookups)?;
+    let mut filters = run_filters(cuda, runs, lookups, PART)?;
     let newest = &runs[..newest(runs)];
     if newest.len() < FEWEST_JOINT || filters.words[..newest.len()].contains(&0) {
         return Ok(filters);
@@ -95,11 +95,17 @@ pub(crate) fn filters(cuda: &Cuda, runs: &[Run], lookups: u64) -> Result<Filters
     Ok(filters)
 }
 
-/// The filters of the runs themselves, that so many searches ask for on this stream.
-pub(crate) fn run_filters(cuda: &Cuda, runs: &[Run], searches: u64) -> Result<Filters, Error> {
+/// The filters of the runs themselves, for so many searches on this stream. One is made if `OFTEN` searches asked
+/// the run, and for this part of its entries besides.
+pub(crate) fn run_filters(
+    cuda: &Cuda,
+    runs: &[Run],
+    searches: u64,
+    part: u64,
+) -> Result<Filters, Error> {
     let mut filters = Filters::default();
     for (at, run) in runs.iter().enumerate() {
-        let is_due = run.asked(searches) >= run.bound() / PART + OFTEN;
+        let is_due = run.asked(searches) >= run.bound() / part + OFTEN;
         let make = || if is_due { Filter::if_roomy(cuda, &runs[at..=at]) } else { None };
         if let Some(filter) = run.filter(make) {
             (filters.words[at], filters.len[at]) = filter.read(cuda)?;

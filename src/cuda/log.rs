@@ -31,16 +31,6 @@ impl device::Log for Log {
     }
 }
 
-/// Some updates of one kind.
-struct Part {
-    keys: Address,
-    values: Address,
-    len: u64,
-    deletes: bool,
-    /// Whether it becomes part of a log that has both kinds.
-    is_mixed: bool,
-}
-
 impl Log {
     /// Whether the updates of a batch can be numbered.
     pub fn can_take(updates: &Updates) -> bool {
@@ -64,25 +54,21 @@ impl Log {
         reserve(|log| &mut log.keys, true, true, cuda.key_width as u64)?;
         reserve(|log| &mut log.values, had_values, inserts > 0, cuda.value_width as u64)?;
         reserve(|log| &mut log.numbers, was_mixed, is_mixed, size_of::<u32>() as u64)?;
-        if is_mixed && !was_mixed {
+        if is_mixed && !was_mixed && len > 0 {
             // Those that were there are of one kind, and get their numbers now.
-            let there = Part { keys: 0, values: 0, len, deletes: self.deletes > 0, is_mixed };
-            self.put(cuda, 0, &there)?;
+            let (inserts, deletes) = (self.inserts, self.deletes);
+            let there =
+                Updates { keys: 0, values: 0, inserts, delete_keys: 0, deletes, ..*updates };
+            self.put(cuda, 0, &there, is_mixed)?;
         }
-        let Updates { keys, values, inserts: came, .. } = *updates;
-        self.put(cuda, len, &Part { keys, values, len: came, deletes: false, is_mixed })?;
-        let keys = updates.delete_keys;
-        let doomed = Part { keys, values: 0, len: updates.deletes, deletes: true, is_mixed };
-        self.put(cuda, len + came, &doomed)?;
+        self.put(cuda, len, updates, is_mixed)?;
         (self.inserts, self.deletes) = (inserts, deletes);
         Ok(())
     }
 
-    /// Puts updates where room was made for them.
-    fn put(&self, cuda: &Cuda, first: u64, part: &Part) -> Result<(), Error> {
-        if part.len == 0 {
-            return Ok(());
-        }
+    /// Puts updates where room was made for them, with their numbers if the log will have both kinds; those
+    /// without addresses are only numbered.
+    fn put(&self, cuda: &Cuda, first: u64, part: &Updates, is_mixed: bool) -> Result<(), Error> {
         let at = |stack: &Stack, width: u64| match stack.address() {
             0 => 0,
             address => address + first * width,
@@ -95,12 +81,13 @@ impl Log {
                 cuda.value_width,
                 part.keys,
                 part.values,
-                part.len,
+                part.inserts,
+                part.delete_keys,
+                part.deletes,
                 at(&self.keys, cuda.key_width as u64),
                 at(&self.values, cuda.value_width as u64),
-                if part.is_mixed { at(&self.numbers, size_of::<u32>() as u64) } else { 0 },
+                if is_mixed { at(&self.numbers, size_of::<u32>() as u64) } else { 0 },
                 first,
-                i32::from(part.deletes),
                 cuda.stream.raw(),
             )
         })
