@@ -33,12 +33,6 @@ public:
 
     __device__ bool is_last() const { return tile() == tiles_ - 1; }
 
-    /// For blocks that see to several tiles: goes on to the next of this one's; whether there is one.
-    __device__ bool next() {
-        first_ += gridDim.x;
-        return tile() < tiles_;
-    }
-
     /// Publishes what this tile adds up to and returns what all tiles before it do. Called by one
     /// whole warp; the answer is the same in every lane.
     __device__ Totals look_back(const Totals& mine) {

@@ -9,8 +9,7 @@
 namespace gpulsm {
 
 /// Writes the fences of a sorted batch as if no key came twice, and says whether one does. Each warp has a stretch
-/// of the batch, of which its lanes read 16 bytes each at a time. The batch lies where a run's keys do: there is
-/// room for whole nodes.
+/// of the batch, of which its lanes read 16 bytes each at a time: there is room for as many behind the last key.
 template <class Key>
 __global__ void __launch_bounds__(THREADS)
 fence_kernel(const Key* keys, uint64_t len, Key* inner, Key* outer, unsigned* has_doubles) {
@@ -51,22 +50,17 @@ fence_kernel(const Key* keys, uint64_t len, Key* inner, Key* outer, unsigned* ha
     if (doubled) *has_doubles = 1;
 }
 
-/// Blocks of a multiprocessor that order a batch, so that no register spills.
-constexpr int order_blocks(int value_width) { return value_width > 8 ? 2 : 3; }
-
 /// Keeps the last of equal keys of a sorted batch. If it was looked before whether there are any, and
 /// there are none, only the end is left to see to.
 ///
 /// The batch may lie in the output already: then entries only move down, and only if any before them is
 /// dropped, and no tile writes before all before it have read theirs.
-///
-/// As many blocks as can run at once, each for many tiles: mostly there is nothing to do.
 template <int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(THREADS, order_blocks(sizeof(Value)))
+__global__ void __launch_bounds__(THREADS, sizeof(Value) > 8 ? 3 : 4)
 order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_doubles, Chain chain,
              Output<Key, Value> out) {
     if (has_doubles != nullptr && *has_doubles == 0) {
-        if (blockIdx.x == 0 && threadIdx.x < 32) finish({len, static_cast<int64_t>(len), 0, keys[len - 1]}, out);
+        if (chain.is_last()) finish({len, static_cast<int64_t>(len), 0, keys[len - 1]}, out);
         return;
     }
     constexpr unsigned TILE = THREADS * PER_THREAD;
@@ -74,74 +68,71 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
     __shared__ Tally<PER_THREAD> tally;
     __shared__ Key tile[TILE + 1];
     __shared__ unsigned last_place;
+    uint64_t first = chain.tile() * TILE;
+    unsigned here = static_cast<unsigned>(min(static_cast<uint64_t>(TILE), len - first));
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    do {
-        uint64_t first = chain.tile() * TILE;
-        unsigned here = static_cast<unsigned>(min(static_cast<uint64_t>(TILE), len - first));
 
-        // The keys of the tile, and the one after; all are asked for before the first is put anywhere.
-        unsigned seen = static_cast<unsigned>(min(static_cast<uint64_t>(TILE + 1), len - first));
-        Key mine[PER_THREAD];
+    // The keys of the tile, and the one after; all are asked for before the first is put anywhere.
+    unsigned seen = static_cast<unsigned>(min(static_cast<uint64_t>(TILE + 1), len - first));
+    Key mine[PER_THREAD];
 #pragma unroll
-        for (int i = 0; i < PER_THREAD; i++) {
-            unsigned place = i * THREADS + threadIdx.x;
-            if (place < here) mine[i] = keys[first + place];
-        }
-        if (threadIdx.x == 0 && seen > here) tile[here] = keys[first + here];
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned place = i * THREADS + threadIdx.x;
+        if (place < here) mine[i] = keys[first + place];
+    }
+    if (threadIdx.x == 0 && seen > here) tile[here] = keys[first + here];
 #pragma unroll
-        for (int i = 0; i < PER_THREAD; i++) {
-            unsigned place = i * THREADS + threadIdx.x;
-            if (place < here) tile[place] = mine[i];
-        }
-        if (threadIdx.x == 0) last_place = 0;
-        __syncthreads();
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned place = i * THREADS + threadIdx.x;
+        if (place < here) tile[place] = mine[i];
+    }
+    if (threadIdx.x == 0) last_place = 0;
+    __syncthreads();
 
-        // Which ones are kept, and at each time around how many; which comes last. Values that others may write
-        // over are read before the tiles before this one are waited for.
-        unsigned kept = 0, of_lane = 0;  // a bit for each time around; for each lane
-        Value values_of_mine[PER_THREAD];
+    // Which ones are kept, and at each time around how many; which comes last. Values that others may write
+    // over are read before the tiles before this one are waited for.
+    unsigned kept = 0, of_lane = 0;  // a bit for each time around; for each lane
+    Value values_of_mine[PER_THREAD];
 #pragma unroll
-        for (int i = 0; i < PER_THREAD; i++) {
-            unsigned place = i * THREADS + threadIdx.x;
-            bool keep = place < here && (place + 1 == seen || tile[place] != tile[place + 1]);
-            if (keep) values_of_mine[i] = value_at(values, first + place);
-            unsigned of_warp = __ballot_sync(~0u, keep);
-            if (lane == i) of_lane = of_warp;
-            kept |= static_cast<unsigned>(keep) << i;
-        }
-        if (lane < PER_THREAD) tally.counts[lane * WARPS + warp] = pack_counts(of_lane, of_lane, 0);
-        unsigned some = __ballot_sync(~0u, of_lane != 0);
-        if (some != 0 && lane == 31 - __clz(some)) {
-            atomicMax(&last_place, lane * THREADS + warp * 32 + 31 - __clz(of_lane));
-        }
-        __syncthreads();  // All is read…
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned place = i * THREADS + threadIdx.x;
+        bool keep = place < here && (place + 1 == seen || tile[place] != tile[place + 1]);
+        if (keep) values_of_mine[i] = value_at(values, first + place);
+        unsigned of_warp = __ballot_sync(~0u, keep);
+        if (lane == i) of_lane = of_warp;
+        kept |= static_cast<unsigned>(keep) << i;
+    }
+    if (lane < PER_THREAD) tally.counts[lane * WARPS + warp] = pack_counts(of_lane, of_lane, 0);
+    unsigned some = __ballot_sync(~0u, of_lane != 0);
+    if (some != 0 && lane == 31 - __clz(some)) {
+        atomicMax(&last_place, lane * THREADS + warp * 32 + 31 - __clz(of_lane));
+    }
+    __syncthreads();  // All is read…
 
-        // How many are kept before: in this tile, and in those before it.
-        if (warp == 0) {
-            Totals own = unpack_counts(add_up(tally.counts));
-            own.last = tile[last_place];
-            __threadfence();  // …before others hear of it…
-            Totals before = chain.look_back(own);
-            __threadfence();  // …and of others before anything is written.
-            if (lane == 0) tally.before = before;
-            if (chain.is_last()) finish(before + own, out);
-        }
-        __syncthreads();
+    // How many are kept before: in this tile, and in those before it.
+    if (warp == 0) {
+        Totals own = unpack_counts(add_up(tally.counts));
+        own.last = tile[last_place];
+        __threadfence();  // …before others hear of it…
+        Totals before = chain.look_back(own);
+        __threadfence();  // …and of others before anything is written.
+        if (lane == 0) tally.before = before;
+        if (chain.is_last()) finish(before + own, out);
+    }
+    __syncthreads();
 
-        uint64_t base = tally.before.kept;
+    uint64_t base = tally.before.kept;
 #pragma unroll
-        for (int i = 0; i < PER_THREAD; i++) {
-            unsigned of_warp = __ballot_sync(~0u, kept >> i & 1);
-            if (!(kept >> i & 1)) continue;
-            unsigned before = static_cast<unsigned>(tally.counts[i * WARPS + warp] & 0xfffff);
-            uint64_t position = base + before + __popc(of_warp & ((1u << lane) - 1));
-            Key key = tile[i * THREADS + threadIdx.x];
-            out.keys[position] = key;
-            if constexpr (sizeof(Value) > 1) out.values[position] = values_of_mine[i];
-            write_fences(out, position, key);
-        }
-        __syncthreads();  // before the next tile
-    } while (chain.next());
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned of_warp = __ballot_sync(~0u, kept >> i & 1);
+        if (!(kept >> i & 1)) continue;
+        unsigned before = static_cast<unsigned>(tally.counts[i * WARPS + warp] & 0xfffff);
+        uint64_t position = base + before + __popc(of_warp & ((1u << lane) - 1));
+        Key key = tile[i * THREADS + threadIdx.x];
+        out.keys[position] = key;
+        if constexpr (sizeof(Value) > 1) out.values[position] = values_of_mine[i];
+        write_fences(out, position, key);
+    }
 }
 
 /// Entries for each thread, where there are many: as many as a thread can hold.
@@ -203,10 +194,9 @@ GPULSM_EXPORT gpulsm_order(int key_width, int value_width, const void* keys, con
                 typed_keys, len, reinterpret_cast<Key*>(out->inner), reinterpret_cast<Key*>(out->outer), has_doubles);
         }
         auto order = len <= FEW_ENTRIES ? order_kernel<FEW_ITEMS, Key, Value> : order_kernel<MANY, Key, Value>;
-        unsigned blocks = blocks_at_once(static_cast<uint64_t>(tiles) * THREADS, order_blocks(sizeof(Value)));
-        order<<<blocks, THREADS, 0, stream>>>(typed_keys, static_cast<const Value*>(values), len, has_doubles,
-                                              Chain(zeros, tiles),
-                                              reinterpret_cast<const Output<Key, Value>&>(*out));
+        order<<<tiles, THREADS, 0, stream>>>(typed_keys, static_cast<const Value*>(values), len, has_doubles,
+                                             Chain(zeros, tiles),
+                                             reinterpret_cast<const Output<Key, Value>&>(*out));
         return cudaGetLastError();
     });
 }

@@ -1,6 +1,6 @@
 //! The binary counter: which runs merge when a batch comes in.
 //!
-//! Level i holds at most `capacity(i)` entries, in one run; newer runs are in lower levels.
+//! Level i holds at most `capacity(i)` entries; newer runs are in lower levels.
 //! Taking in a batch walks up from level 0, adding up the batch and every run met, and stops at the
 //! first level that holds the sum; all of it becomes one run there. For batches of exactly b this
 //! is the paper's counter: the full levels are the set bits of the number of batches, and a carry

@@ -37,6 +37,13 @@ impl<E: Engine> Slices<E> {
         self.most.max(len.saturating_mul(BATCHES))
     }
 
+    /// Forgets it if it merges any of the newest so many runs, which are about to be merged with others.
+    pub fn forget_if_among(&self, levels: &Levels<E::Run>, runs: usize) {
+        if levels.unmerged().is_some_and(|unmerged| unmerged.start < runs) {
+            self.forget();
+        }
+    }
+
     /// Whether a batch of `len` updates puts off a carry of so many entries.
     pub fn puts_off(
         &self,
@@ -72,9 +79,9 @@ impl<E: Engine> Slices<E> {
         Some(finished)
     }
 
-    /// Forgets how far the merge has come, and gives its memory back.
-    pub fn forget(&self) {
-        *self.merge() = None;
+    /// Forgets how far the merge has come, and gives its memory back; whether there was one.
+    pub fn forget(&self) -> bool {
+        self.merge().take().is_some()
     }
 
     fn merge(&self) -> MutexGuard<'_, Option<E::Merge>> {
@@ -94,7 +101,7 @@ impl<E: Engine> Slices<E> {
         // For want of memory the runs stay as they are, until the next batch, or a carry, meets them.
         match engine.go_on(begun.ok()?, entries).ok()? {
             Merged::InPart(merge) => {
-                *self.merge() = Some(merge);
+                self.merge().get_or_insert(merge); // Another thread's may have come as far.
                 None
             }
             Merged::Whole(run) => {
@@ -243,6 +250,18 @@ mod tests {
             }
             assert_eq!(lengths(&store).len(), runs);
         }
+    }
+
+    #[test]
+    fn for_want_of_memory_a_merge_in_part_makes_room() {
+        let mut store = store(64, 1000, None);
+        for batch in 0..32 {
+            take_in(&mut store, batch, 64);
+        }
+        assert!(store.slices.merge().is_some());
+        store.engine.fail_after(0);
+        take_in(&mut store, 32, 64);
+        holds(&store, 33, 64);
     }
 
     #[test]

@@ -244,7 +244,7 @@ impl<E: Engine> Store<E> {
         let levels = self.tidied(Count::Now);
         let merged = self.slices.finish(&self.engine, &levels);
         let levels = self.keep(levels, merged);
-        self.engine.synchronize()?; // Then it is known how much memory each run needs.
+        self.engine.len(levels.runs())?; // Then it is known how much memory each run needs.
         let compact = self.compacted(&levels);
         Ok(self.keep(levels, compact))
     }
@@ -354,7 +354,7 @@ impl<E: Engine> Store<E> {
         &self,
         levels: &mut Levels<E::Run>,
         len: usize,
-        absorb: impl FnOnce(&[E::Run], &[E::Run]) -> Result<Option<E::Run>, Error>,
+        absorb: impl Fn(&[E::Run], &[E::Run]) -> Result<Option<E::Run>, Error>,
     ) -> Result<usize, Error> {
         // A device may find out late that a run has lost all its entries.
         levels.retain(|run| self.engine.bound(run) > 0);
@@ -362,20 +362,30 @@ impl<E: Engine> Store<E> {
         let (carried, older) = levels.runs().split_at(carry.runs);
         let entries = carried.iter().map(|run| self.engine.bound(run)).sum::<usize>() + len;
         if carry.runs > 0 && self.slices.puts_off(&self.engine, levels, len, entries) {
-            let run = absorb(&[], levels.runs())?;
+            self.slices.forget_if_among(levels, carry.runs);
+            let run = self.with_memory(|| absorb(&[], levels.runs()))?;
             levels.gather(&carry, run);
             return Ok(0);
         }
-        let run = absorb(carried, older)?;
+        self.slices.forget_if_among(levels, carry.runs);
+        let run = self.with_memory(|| absorb(carried, older))?;
         levels.install(&carry, run);
         Ok(entries)
+    }
+
+    /// Does something; if there is no memory for it, once more without a merge that has come so far.
+    fn with_memory<T>(&self, job: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+        match job() {
+            Err(Error::OutOfMemory { .. }) if self.slices.forget() => job(),
+            done => done,
+        }
     }
 
     /// Merges everything into one run without stale entries.
     pub fn cleanup(&mut self) -> Result<(), Error> {
         let levels = self.settled()?;
-        self.held_mut().levels = Arc::new(self.cleaned(&levels)?);
         self.slices.forget();
+        self.held_mut().levels = Arc::new(self.cleaned(&levels)?);
         Ok(())
     }
 

@@ -265,7 +265,6 @@ unsafe extern "C" {
         len: Address,
         bound: u64,
         older: *const View,
-        filters: *const Filters,
         shadows: Address,
         stream: CUstream,
     ) -> c_int;

@@ -11,7 +11,9 @@ use crate::error::Error;
 
 /// A merge of runs that has come so far.
 pub(crate) struct Merge {
-    runs: Vec<Run>,
+    /// None once it is written.
+    run: Option<Unwritten>,
+    scratch: Buffer,
     /// The runs as they were at first: whether they lacked marks is not to change on the way.
     sources: Box<Sources>,
     /// At most so many entries…
@@ -19,8 +21,18 @@ pub(crate) struct Merge {
     /// …in so many tiles, of which some are done.
     tiles: u64,
     done: u64,
-    scratch: Buffer,
-    run: Unwritten,
+    /// Dropped last: they keep what the memory is given back to.
+    runs: Vec<Run>,
+}
+
+impl Drop for Merge {
+    fn drop(&mut self) {
+        if self.done < self.tiles
+            && let Some(run) = self.run.take()
+        {
+            run.abandon();
+        }
+    }
 }
 
 impl Merge {
@@ -47,7 +59,7 @@ impl Merge {
             },
             done: 0,
             scratch: Buffer::counted(room, &cuda.family.budget, &cuda.stream)?,
-            run: Unwritten::new(cuda, bound, marks)?,
+            run: Some(Unwritten::new(cuda, bound, marks)?),
             sources,
         })
     }
@@ -62,6 +74,7 @@ impl Merge {
         let _entered = cuda.gpu().enter()?;
         let share = u128::from(self.tiles) * entries as u128 / u128::from(self.bound);
         let tiles = u64::try_from(share).unwrap_or(u64::MAX).clamp(1, self.tiles - self.done);
+        let out = self.run.as_ref().expect("there is more to merge").output();
         let reading = cuda.read(self.runs.iter())?;
         // SAFETY: the sources are alive, have at most `bound` entries, and are written before what this
         // stream does now; the output has room for all of them; the same stream has merged the tiles
@@ -78,17 +91,18 @@ impl Merge {
                 &View::new([].into_iter()),
                 &Filters::default(),
                 self.scratch.address(),
-                &self.run.output(),
+                &out,
                 cuda.stream.raw(),
             )
         })?;
-        reading.end()?;
         self.done += tiles;
+        reading.end()?;
         if self.done < self.tiles {
             return Ok(device::Merged::InPart(self));
         }
         let least_sum = self.runs.iter().map(Run::least_sum).sum();
-        self.run.written(cuda, least_sum).map(|run| device::Merged::Whole(Some(run)))
+        let run = self.run.take().expect("it was there above");
+        run.written(cuda, least_sum).map(|run| device::Merged::Whole(Some(run)))
     }
 }
 

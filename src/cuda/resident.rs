@@ -62,6 +62,7 @@ impl<B: OrderedKey> CudaStore<B> for Store<CudaEngine<B>> {
         // What waits, and what is still to be found out, does so on this stream.
         let mut store = self.clone();
         resolve::resolve(&self.engine.cuda, store.settled()?.runs())?;
+        store.slices.forget(); // A merge goes on where it began.
         store.engine.cuda.stream = stream.clone();
         Ok(Box::new(store))
     }

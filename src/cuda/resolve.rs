@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use super::engine::Cuda;
-use super::ffi::{self, Filters, Output, View, check};
+use super::ffi::{self, Output, View, check};
 use super::memory::Buffer;
 use super::run::{Found, Run, sectors_for};
 use super::stream::{Event, Stream};
@@ -57,8 +57,7 @@ fn find(cuda: &Cuda, run: &Run, older: &[Run]) -> Result<Found, Error> {
     check("finding shadows", unsafe {
         let (keys, len) = (view.keys, view.head);
         let stream = cuda.stream.raw();
-        let none = Filters::default();
-        ffi::gpulsm_shadows(cuda.key_width, keys, len, bound, &older, &none, bytes, stream)
+        ffi::gpulsm_shadows(cuda.key_width, keys, len, bound, &older, bytes, stream)
     })?;
     let out = Output {
         head: view.head,

@@ -37,7 +37,7 @@ struct Parts {
     filter: OnceLock<Filter>,
     /// Of this run and some that are next to it, all older.
     joint_filter: OnceLock<Filter>,
-    /// How many lookups have asked it.
+    /// How many searches have asked it.
     asked: AtomicU64,
     /// At most so many entries…
     bound: u64,
@@ -148,6 +148,11 @@ impl Unwritten {
         }
     }
 
+    /// Ends it before the kernel that tells its figures is on the stream: nobody will write those.
+    pub fn abandon(self) {
+        self.figures.set(Head::default());
+    }
+
     /// The run, once the kernels that write it are on the stream.
     pub fn written(self, cuda: &Cuda, least_sum: i64) -> Result<Run, Error> {
         let Unwritten { buffer, layout, marks, bound, figures } = self;
@@ -236,7 +241,7 @@ impl Run {
         get_or_make(&self.0.joint_filter, make)
     }
 
-    /// How many lookups have asked it, with so many more.
+    /// How many searches have asked it, with so many more.
     pub(crate) fn asked(&self, lookups: u64) -> u64 {
         self.0.asked.fetch_add(lookups, Ordering::Relaxed).saturating_add(lookups)
     }
