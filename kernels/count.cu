@@ -36,7 +36,7 @@ count_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, con
 }
 
 template <class Key>
-__global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
+__global__ void __launch_bounds__(THREADS, RANK_BLOCKS<Key>)
 rank_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys, uint64_t len, uint32_t tops,
             uint64_t* ranks) {
     extern __shared__ __align__(16) unsigned char room[];
@@ -122,7 +122,7 @@ GPULSM_EXPORT gpulsm_rank(int key_width, const View<char, char>* view, const voi
         return with_lanes(len, view->count, [&](auto lanes) -> int {
             auto asked = static_cast<const Key*>(keys);
             if constexpr (lanes == 1) {
-                IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
+                IndexLaunch launch = IndexLaunch::of<Key>(len, view->count, RANK_BLOCKS<Key>);
                 rank_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(typed<Key, Nothing>(*view), asked, len,
                                                                               launch.tops, ranks);
             } else {

@@ -54,6 +54,37 @@ __device__ __forceinline__ InNode ask_nodes(const Key* node, Key key) {
     return {own & 0xff, own >> 8 != 0};
 }
 
+/// How many keys of each lane's node are less than each lane's key, with what two rounds read asked for at once: for
+/// kernels that have registers to spare. As above otherwise.
+template <class Key>
+__device__ __forceinline__ uint32_t less_in_nodes(const Key* node, Key key) {
+    using Quad = std::conditional_t<sizeof(Key) == 4, uint4, ulonglong2>;
+    constexpr int LANES = NODE * sizeof(Key) / sizeof(Quad), NODES = 32 / LANES;
+    int lane = threadIdx.x % 32;
+    uint32_t own = 0;
+#pragma unroll
+    for (int round = 0; round < LANES; round += 2) {
+        Quad keys[2];
+        Key asked[2];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int owner = (round + i) * NODES + lane / LANES;
+            auto of = reinterpret_cast<const Quad*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
+            asked[i] = __shfl_sync(~0u, key, owner);
+            keys[i] = of == nullptr ? Quad() : __ldg(of + lane % LANES);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            uint32_t less = less_of(keys[i], asked[i]);
+#pragma unroll
+            for (int step = LANES / 2; step > 0; step /= 2) less += __shfl_xor_sync(~0u, less, step);
+            less = __shfl_sync(~0u, less, lane % NODES * LANES);
+            if (lane / NODES == round + i) own = less;
+        }
+    }
+    return own;
+}
+
 /// Where a key is, or would be.
 struct Place {
     uint64_t position;  // of the first entry whose key is not less; the length if there is none
@@ -112,10 +143,10 @@ struct Index {
         __syncthreads();
     }
 
-    /// Where the key is in a run. For whole warps; lanes that look for nothing say so.
-    __device__ __forceinline__ Place find(int run, Key key, bool looks) const {
+    /// The node of a run's inner fences that has the first one not less, and the number of its first; null if there
+    /// is none.
+    __device__ __forceinline__ const Key* node_of(int run, Key key, bool looks, uint64_t& node, uint64_t& end) const {
         const Key* inner = nullptr;
-        uint64_t node = 0, end = 0;
         if (looks) {
             end = len[run];
             uint32_t start = first[run], count = first[run + 1] - start, top = 0;
@@ -131,12 +162,24 @@ struct Index {
                 inner = runs[run].inner + node;
             }
         }
+        return inner;
+    }
+
+    /// Where the key is in a run. For whole warps; lanes that look for nothing say so.
+    __device__ __forceinline__ Place find(int run, Key key, bool looks) const {
+        uint64_t node = 0, end = 0;
+        const Key* inner = node_of(run, key, looks, node, end);
         return find_below(runs[run], inner, node, end, key);
     }
 
     /// The sum of (live - shadow) over the entries whose keys are less.
     __device__ __forceinline__ int64_t sum_less(int run, Key key, bool looks) const {
-        uint64_t position = find(run, key, looks).position;
+        uint64_t node = 0, end = 0;
+        const Key* inner = node_of(run, key, looks, node, end);
+        node = (node + less_in_nodes(inner, key)) * NODE;
+        const Key* keys = inner == nullptr ? nullptr : runs[run].keys + node;
+        uint64_t position = node + less_in_nodes(keys, key);
+        if (inner == nullptr || position > end) position = end;
         return looks ? sum_before(runs[run].marks, position) : 0;
     }
 };

@@ -49,8 +49,10 @@ template <class Key>
 constexpr int INDEX_BLOCKS = sizeof(Key) == 4 ? 6 : 4;
 constexpr int INDEX_BYTES = 1 << 14;
 
-/// The same of those that look for neighbours, which take more registers.
+/// The same of those that look for neighbours, and of those that rank, which take more registers.
 constexpr int NEAREST_BLOCKS = 4;
+template <class Key>
+constexpr int RANK_BLOCKS = sizeof(Key) == 4 ? 5 : 4;
 
 /// Blocks of a multiprocessor that look few keys up: as many as hold all of 2^16 keys at once.
 template <class Key>
