@@ -32,7 +32,7 @@ impl<E: Engine> Slices<E> {
         self.most
     }
 
-    /// How many entries a batch of `len` updates merges at most.
+    /// About how many entries a batch of `len` updates merges at most.
     fn of_batch(&self, len: usize) -> usize {
         self.most.max(len.saturating_mul(BATCHES))
     }

@@ -382,7 +382,8 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         Iter::new(self.clone())
     }
 
-    /// What the levels hold, and how many bytes that takes.
+    /// What the levels hold, and how many bytes that takes: once all that was left for later batches is
+    /// merged, and every run is in no more memory than it needs.
     pub fn stats(&self) -> Result<Stats, Error> {
         self.store.stats(self.device)
     }

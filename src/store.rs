@@ -361,13 +361,12 @@ impl<E: Engine> Store<E> {
         let carry = levels.walk(len, |run| self.engine.bound(run));
         let (carried, older) = levels.runs().split_at(carry.runs);
         let entries = carried.iter().map(|run| self.engine.bound(run)).sum::<usize>() + len;
+        self.slices.forget_if_among(levels, carry.runs);
         if carry.runs > 0 && self.slices.puts_off(&self.engine, levels, len, entries) {
-            self.slices.forget_if_among(levels, carry.runs);
             let run = self.with_memory(|| absorb(&[], levels.runs()))?;
             levels.gather(&carry, run);
             return Ok(0);
         }
-        self.slices.forget_if_among(levels, carry.runs);
         let run = self.with_memory(|| absorb(carried, older))?;
         levels.install(&carry, run);
         Ok(entries)
