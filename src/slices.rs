@@ -153,6 +153,15 @@ mod tests {
         store.settled().unwrap();
     }
 
+    /// 32 batches of 64, of which the last began to merge all in slices.
+    fn gathered() -> OnCpu {
+        let mut store = store(64, 1000, None);
+        for batch in 0..32 {
+            take_in(&mut store, batch, 64);
+        }
+        store
+    }
+
     fn lengths(store: &OnCpu) -> Vec<usize> {
         let levels = store.settled().unwrap();
         levels.runs().iter().map(|run| store.engine.bound(run)).collect()
@@ -204,20 +213,14 @@ mod tests {
 
     #[test]
     fn who_asks_for_figures_finds_all_merged() {
-        let mut store = store(64, 1000, None);
-        for batch in 0..32 {
-            take_in(&mut store, batch, 64);
-        }
+        let store = gathered();
         assert_eq!(store.settled_and_tidied().unwrap().runs().len(), 1);
         holds(&store, 32, 64);
     }
 
     #[test]
     fn a_clone_merges_by_itself() {
-        let mut one = store(64, 1000, None);
-        for batch in 0..32 {
-            take_in(&mut one, batch, 64);
-        }
+        let mut one = gathered();
         let mut other = one.clone();
         for batch in 32..34 {
             take_in(&mut one, batch, 64);
@@ -231,10 +234,7 @@ mod tests {
 
     #[test]
     fn a_carry_that_meets_gathered_runs_takes_them_along() {
-        let mut store = store(64, 1000, None);
-        for batch in 0..32 {
-            take_in(&mut store, batch, 64);
-        }
+        let mut store = gathered();
         take_in(&mut store, 32, 2000);
         assert_eq!(lengths(&store), [32 * 64 + 2000]);
         store.validate().unwrap();
@@ -254,10 +254,7 @@ mod tests {
 
     #[test]
     fn for_want_of_memory_a_merge_in_part_makes_room() {
-        let mut store = store(64, 1000, None);
-        for batch in 0..32 {
-            take_in(&mut store, batch, 64);
-        }
+        let mut store = gathered();
         assert!(store.slices.merge().is_some());
         store.engine.fail_after(0);
         take_in(&mut store, 32, 64);
@@ -267,10 +264,7 @@ mod tests {
     #[test]
     fn what_is_cleaned_up_or_cleared_is_merged_no_more() {
         for clean in [true, false] {
-            let mut store = store(64, 1000, None);
-            for batch in 0..32 {
-                take_in(&mut store, batch, 64);
-            }
+            let mut store = gathered();
             assert!(store.slices.merge().is_some());
             if clean {
                 store.cleanup().unwrap();

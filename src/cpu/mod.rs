@@ -64,6 +64,11 @@ impl<B, V> CpuEngine<B, V> {
     pub fn new(cpu: Cpu) -> Self {
         CpuEngine { cpu, types: PhantomData }
     }
+
+    /// The bytes of so many pairs.
+    fn pair_bytes(len: usize) -> u64 {
+        (len * (size_of::<B>() + size_of::<V>())) as u64
+    }
 }
 
 impl<B, V> Clone for CpuEngine<B, V> {
@@ -111,8 +116,7 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     }
 
     fn is_roomy_for_merge(&self, entries: usize) -> bool {
-        let bytes = entries * (size_of::<B>() + size_of::<V>());
-        self.cpu.memory.budget().is_spare(bytes as u64)
+        self.cpu.memory.budget().is_spare(Self::pair_bytes(entries))
     }
 
     fn begin_merge(&self, runs: &[Self::Run], older: &[Self::Run]) -> Result<Self::Merge, Error> {
@@ -128,8 +132,7 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     }
 
     fn is_roomy_for(&self, waiting: usize) -> bool {
-        let bytes = waiting * (size_of::<B>() + size_of::<V>());
-        self.cpu.memory.budget().is_vacant_for(bytes as u64)
+        self.cpu.memory.budget().is_vacant_for(Self::pair_bytes(waiting))
     }
 
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error> {

@@ -83,6 +83,11 @@ impl Cuda {
         Ok(Reading { stream: &self.stream, foreign })
     }
 
+    /// The bytes of so many pairs.
+    pub(super) fn pair_bytes(&self, len: usize) -> u64 {
+        len as u64 * (self.key_width + self.value_width) as u64
+    }
+
     /// The bytes of so many values.
     pub(super) fn value_bytes(&self, len: usize) -> u64 {
         len as u64 * self.value_width as u64
@@ -200,13 +205,11 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn merged_at_once(&self) -> usize {
-        let Cuda { key_width, value_width, .. } = self.cuda;
-        BYTES_MERGED_AT_ONCE / (key_width + value_width) as usize
+        BYTES_MERGED_AT_ONCE / self.cuda.pair_bytes(1) as usize
     }
 
     fn is_roomy_for_merge(&self, entries: usize) -> bool {
-        let Cuda { key_width, value_width, .. } = self.cuda;
-        self.cuda.family.budget.is_spare(entries as u64 * (key_width + value_width) as u64)
+        self.cuda.family.budget.is_spare(self.cuda.pair_bytes(entries))
     }
 
     fn begin_merge(&self, runs: &[Run], older: &[Run]) -> Result<Merge, Error> {
@@ -218,9 +221,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn is_roomy_for(&self, waiting: usize) -> bool {
-        let Cuda { key_width, value_width, .. } = self.cuda;
-        let bytes = waiting as u64 * (key_width + value_width) as u64;
-        self.cuda.family.budget.is_vacant_for(bytes)
+        self.cuda.family.budget.is_vacant_for(self.cuda.pair_bytes(waiting))
     }
 
     fn len(&self, runs: &[Run]) -> Result<u64, Error> {

@@ -10,6 +10,11 @@ use super::numbers::Number;
 
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
 
+/// Dictionaries here are cleaned up only when asked to.
+fn settings<K: Number, V: Number>(batch_size: usize) -> Builder<K, V> {
+    Dictionary::builder().batch_size(batch_size).cleanup(CleanupPolicy::Manual)
+}
+
 /// A device with its arrays. `K` and `V` are the types of keys and values.
 pub trait Site<K: Number, V: Number>: Sized {
     /// An array in the device's memory.
@@ -32,13 +37,12 @@ pub trait Site<K: Number, V: Number>: Sized {
 
     /// A dictionary that is cleaned up only when asked to.
     fn dictionary(&self, batch_size: usize) -> Outcome<Dictionary<K, V>> {
-        self.build(Dictionary::builder().batch_size(batch_size).cleanup(CleanupPolicy::Manual))
+        self.build(settings(batch_size))
     }
 
     /// The same, with the paper's levels after every batch: whatever a batch must merge is merged at once.
     fn levels(&self, batch_size: usize) -> Outcome<Dictionary<K, V>> {
-        let settings = Dictionary::builder().batch_size(batch_size).cleanup(CleanupPolicy::Manual);
-        self.build(settings.merged_at_once(usize::MAX))
+        self.build(settings(batch_size).merged_at_once(usize::MAX))
     }
 
     fn array<T: bytemuck::Pod + Send + Sync>(&self, data: Vec<T>) -> Outcome<Self::Array<T>>;
