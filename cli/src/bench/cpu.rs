@@ -143,6 +143,8 @@ fn answer<K: Number, V: Number>(
 }
 
 impl<K: Number, V: Number> Site<K, V> for Cpu {
+    const LISTED: u64 = 8; // More would take minutes.
+
     type Array<T: bytemuck::Pod + Send + Sync> = Vec<T>;
     type Found = Vec<bool>;
     type Sorting = Pairs<Self, K, V>;
@@ -162,6 +164,10 @@ impl<K: Number, V: Number> Site<K, V> for Cpu {
         let mut zeros = Vec::with_capacity(len);
         zeros.resize(len, T::zeroed());
         Ok(zeros)
+    }
+
+    fn most_listed(&self) -> u64 {
+        u64::MAX // That is little.
     }
 
     fn found(&self, len: usize) -> Outcome<Vec<bool>> {

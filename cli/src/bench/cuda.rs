@@ -12,8 +12,13 @@ use super::ffi::*;
 use super::numbers::Number;
 use super::site::{Ends, Listed, Nearest, Outcome, Pairs, Site};
 
+/// Pairs that a call lists take no more than this part of the GPU's memory.
+const LISTED_PART: u64 = 8;
+
 pub struct Cuda {
     stream: Stream,
+    /// Bytes of the GPU's memory.
+    memory: u64,
     begin: Event,
     end: Event,
 }
@@ -23,7 +28,8 @@ impl Cuda {
         let stream = Stream::new(device)?;
         // SAFETY: no pointers.
         check(unsafe { bench_use(index(device)) })?;
-        Ok(Cuda { stream, begin: Event::new()?, end: Event::new()? })
+        let memory = ask(device)?.memory;
+        Ok(Cuda { stream, memory, begin: Event::new()?, end: Event::new()? })
     }
 }
 
@@ -57,11 +63,17 @@ fn index(device: Device) -> c_int {
     name.split_once(':').and_then(|(_, index)| index.parse().ok()).unwrap_or(0)
 }
 
-/// What a GPU says of itself: its name, and what else there is to tell.
-pub fn describe(device: Device) -> Outcome<(String, Vec<(String, String)>)> {
+/// What a GPU says of itself.
+fn ask(device: Device) -> Outcome<Description> {
     let mut of = Description::default();
     // SAFETY: the address of a local variable.
     check(unsafe { bench_describe(index(device), &mut of) })?;
+    Ok(of)
+}
+
+/// A GPU's name, and what else there is to tell.
+pub fn describe(device: Device) -> Outcome<(String, Vec<(String, String)>)> {
+    let of = ask(device)?;
     let name = CStr::from_bytes_until_nul(&of.name)?.to_string_lossy().into_owned();
     let version = |number: c_int| format!("{}.{}", number / 1000, number % 1000 / 10);
     let details = [
@@ -204,6 +216,8 @@ impl Cuda {
 }
 
 impl<K: Number, V: Number> Site<K, V> for Cuda {
+    const LISTED: u64 = 64; // That is a million ranges of 1,024 among 2^24 pairs.
+
     type Array<T: bytemuck::Pod + Send + Sync> = DeviceVec<T>;
     type Found = DeviceVec<u8>;
     type Sorting = Sorting<K, V>;
@@ -220,6 +234,10 @@ impl<K: Number, V: Number> Site<K, V> for Cuda {
 
     fn zeroed<T: bytemuck::Pod + Send + Sync>(&self, len: usize) -> Outcome<DeviceVec<T>> {
         Ok(DeviceVec::zeroed(&self.stream, len)?)
+    }
+
+    fn most_listed(&self) -> u64 {
+        self.memory / LISTED_PART / (size_of::<K>() + size_of::<V>()) as u64
     }
 
     fn found(&self, len: usize) -> Outcome<DeviceVec<u8>> {

@@ -10,9 +10,6 @@ use super::scale::Scale;
 use super::site::{Ends, Listed, Nearest, Outcome, Site};
 use crate::results::Point;
 
-/// At most so many times as many pairs are listed by one call as there are.
-const LISTED: u64 = 8;
-
 fn point(batches: usize, items: usize, samples: Vec<f64>) -> Point {
     Point { at: batches as f64, items: items as u64, samples }
 }
@@ -191,9 +188,10 @@ fn check_counts<S: Site<K, V>, K: Number, V: Number>(
 pub fn range<S: Site<K, V> + 'static, K: Number, V: Number>(scale: &Scale) -> Vec<Case<S, K, V>> {
     let n = scale.asked;
     let make = |(wide, b): (u64, u32)| {
-        let most = ((LISTED << n) / wide).min(1 << n);
+        let most = ((S::LISTED << n) / wide).min(1 << n);
         let work = (work(scale, n, b, 8 + wide / 8) * most) >> n;
         let job = move |lab: &Lab<S, K, V>| {
+            let most = most.min(lab.site.most_listed() / wide);
             let mut points = vec![Vec::new(), Vec::new()];
             let held = lab.sorted(1 << n);
             fill(lab, (n, b), work, |dictionary, sorted, batches, len| {

@@ -17,6 +17,9 @@ fn settings<K: Number, V: Number>(batch_size: usize) -> Builder<K, V> {
 
 /// A device with its arrays. `K` and `V` are the types of keys and values.
 pub trait Site<K: Number, V: Number>: Sized {
+    /// One call lists at most so many times as many pairs as there are.
+    const LISTED: u64;
+
     /// An array in the device's memory.
     type Array<T: bytemuck::Pod + Send + Sync>;
 
@@ -48,6 +51,9 @@ pub trait Site<K: Number, V: Number>: Sized {
     fn array<T: bytemuck::Pod + Send + Sync>(&self, data: Vec<T>) -> Outcome<Self::Array<T>>;
     fn zeroed<T: bytemuck::Pod + Send + Sync>(&self, len: usize) -> Outcome<Self::Array<T>>;
     fn found(&self, len: usize) -> Outcome<Self::Found>;
+
+    /// How many pairs one call may list here, and leave memory enough for everything else.
+    fn most_listed(&self) -> u64;
 
     /// A copy of a part of an array, on the host.
     fn copy<T: bytemuck::Pod + Send + Sync>(
