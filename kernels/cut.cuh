@@ -25,7 +25,7 @@ struct Windows {
 __device__ __forceinline__ uint64_t add_up(const uint64_t* numbers, int count) {
     uint64_t sum = 0;
     for (int i = threadIdx.x % 32; i < count; i += 32) sum += numbers[i];
-    return add_up_lanes<32>(sum);
+    return add_up_lanes(sum, 32);
 }
 
 /// The first position from `start` to `end` whose key is not less than `pivot`. `lanes` neighbours, a
@@ -64,6 +64,14 @@ __device__ __forceinline__ void wait_for_group() {
     else __syncthreads();
 }
 
+/// How many threads of a group see to each of so many sources: as many as there are, up to a few.
+template <int GROUP>
+__device__ __forceinline__ int cut_lanes(int count) {
+    int lanes = CUT_LANES;
+    while (lanes > 1 && lanes * count > GROUP) lanes /= 2;
+    return lanes;
+}
+
 /// A key that about `share` of all entries in the windows are less than: every source proposes its own
 /// such key, and the one in the middle is taken, sources with wide windows counting for more.
 template <int GROUP, class Key>
@@ -76,16 +84,19 @@ __device__ Key choose_pivot(Windows<Key>& windows, int count, float share, uint6
         windows.proposal[source] = windows.keys[source][windows.start[source] + ahead];
     }
     wait_for_group<GROUP>();
-    for (int source = member; source < count; source += GROUP) {
-        uint64_t width = windows.width(source), before = 0;
-        if (width == 0) continue;
-        Key own = windows.proposal[source];
-        for (int other = 0; other < count; other++) {
+    int lanes = cut_lanes<GROUP>(count), lane = member % lanes;
+    for (int first = 0; first < count; first += GROUP / lanes) {
+        int source = first + member / lanes;
+        bool mine = source < count;
+        uint64_t width = mine ? windows.width(source) : 0, before = 0;
+        Key own = mine ? windows.proposal[source] : 0;
+        for (int other = lane; mine && other < count; other += lanes) {
             uint64_t weight = windows.width(other);
             Key key = windows.proposal[other];
             if (weight > 0 && (key < own || (key == own && other < source))) before += weight;
         }
-        if (before <= entries / 2 && entries / 2 < before + width) windows.pivot = own;
+        before = add_up_lanes(before, lanes);
+        if (lane == 0 && before <= entries / 2 && entries / 2 < before + width) windows.pivot = own;
     }
     wait_for_group<GROUP>();
     return windows.pivot;
@@ -95,9 +106,7 @@ __device__ Key choose_pivot(Windows<Key>& windows, int count, float share, uint6
 /// `share` of all entries in the windows are less.
 template <int GROUP, class Key>
 __device__ void place_pivot(Windows<Key>& windows, int count, float share, Key pivot) {
-    // As many threads for each source as there are, up to a few.
-    int lanes = CUT_LANES, member = threadIdx.x % GROUP;
-    while (lanes > 1 && lanes * count > GROUP) lanes /= 2;
+    int lanes = cut_lanes<GROUP>(count), member = threadIdx.x % GROUP;
     for (int first = 0; first < count; first += GROUP / lanes) {
         int source = first + member / lanes;
         bool mine = source < count;

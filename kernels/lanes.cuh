@@ -8,10 +8,10 @@
 
 namespace gpulsm {
 
-/// What `LANES` neighbours have, together, in each of them. For whole warps.
-template <int LANES, class Number>
-__device__ __forceinline__ Number add_up_lanes(Number own) {
-    for (int step = LANES / 2; step > 0; step /= 2) own += __shfl_xor_sync(~0u, own, step);
+/// What `lanes` neighbours have, together, in each of them. For whole warps.
+template <class Number>
+__device__ __forceinline__ Number add_up_lanes(Number own, int lanes) {
+    for (int step = lanes / 2; step > 0; step /= 2) own += __shfl_xor_sync(~0u, own, step);
     return own;
 }
 

@@ -59,7 +59,7 @@ __device__ void find_shadows(const Shadows<Key>& batch, const View<Key, Nothing>
             worth += is_live(run.marks, position) - is_shadow(run.marks, position);
         }
     }
-    worth = add_up_lanes<LANES>(worth);
+    worth = add_up_lanes(worth, LANES);
     if (here && thread % LANES == 0) batch.bytes[index] = static_cast<uint8_t>(worth);
 }
 
