@@ -37,8 +37,8 @@ struct Ranks {
             less += sum_before(view.runs[run].marks, places[run]);
             up_to += sum_before(view.runs[run].marks, past[run]);
         }
-        less = add_up_lanes<32>(less);
-        up_to = add_up_lanes<32>(up_to);
+        less = add_up_lanes(less, 32);
+        up_to = add_up_lanes(up_to, 32);
     }
 };
 
@@ -199,7 +199,7 @@ struct Merging {
             uint32_t taken = static_cast<uint32_t>(all ? len : min(len, static_cast<uint64_t>(len * share) + 1));
             const Run<Key, Value>& run = view.runs[own];
             if (taken < len) lower_to(bound, run.keys[start[own] + taken - 1]);
-            tile.parts[own].source = {run.keys, run.values, run.marks, nullptr, nullptr, nullptr, Kind::Run};
+            tile.parts[own].source = source_of(run);
             tile.parts[own].ahead = start[own];
             tile.offset[own + 1] = taken;
         }

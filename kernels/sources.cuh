@@ -22,12 +22,16 @@ struct Source {
     const Sector* marks;      // a run's; null where every entry is new, or nobody asks for shadows
     uint8_t* shadows;         // a batch's, a byte each; null where nobody asks for them
     const uint32_t* numbers;  // a mixed batch's, of its updates
-    const uint64_t* len;
+    const uint64_t* len;      // a run's: its head
     Kind kind;
 
-    /// Whether every entry is live, and shadows nothing that is older.
+    /// Whether every entry is live and, if shadows matter, none is one: then nobody need look at their marks.
+    template <bool SHADOWS>
     __device__ bool is_plain() const {
-        return kind == Kind::Run ? marks == nullptr : kind == Kind::Inserts && shadows == nullptr;
+        if (kind != Kind::Run) return kind == Kind::Inserts && shadows == nullptr;
+        if (marks == nullptr) return true;
+        const Head& head = *reinterpret_cast<const Head*>(len);
+        return SHADOWS ? head.sum == static_cast<int64_t>(head.len) : head.tombstones == 0;
     }
 
     __device__ Value value(uint64_t position) const {
@@ -44,6 +48,18 @@ struct Source {
         return shadows != nullptr && shadows[position] != 0;
     }
 };
+
+/// A run, to be merged.
+template <class Key, class Value>
+__device__ Source<Key, Value> source_of(const Run<Key, Value>& run) {
+    Source<Key, Value> source = {};
+    source.keys = run.keys;
+    source.values = run.values;
+    source.marks = run.marks;
+    source.len = reinterpret_cast<const uint64_t*>(run.head);
+    source.kind = Kind::Run;
+    return source;
+}
 
 /// Newest first: the tiles of a short batch, if it is in tiles, then all others.
 template <class Key, class Value>

@@ -28,7 +28,7 @@ struct Part {
     const Key* keys;
     const Value* values;
     uint64_t ahead;  // by how much positions are greater than numbers
-    bool is_plain;   // Every entry is live and shadows nothing.
+    bool is_plain;
     Source<Key, Value> source;
 };
 
@@ -212,6 +212,7 @@ struct Stretch {
 /// whole block, which has seen to it that all of that is there.
 template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
 __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int count) {
+    static_assert(MAX_SOURCES <= BLOCK - 32, "there is a thread for every part, beside the first warp's");
     if (threadIdx.x < 32) {
         uint32_t before = 0;
         for (int start = 1; start <= count; start += 32) {
@@ -225,6 +226,9 @@ __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int 
             before += __shfl_sync(~0u, sum, 31);
         }
         if (threadIdx.x == 0) tile.offset[0] = 0;
+    } else if (threadIdx.x - 32 < count) {
+        Part<Key, Value>& part = tile.parts[threadIdx.x - 32];
+        part.is_plain = part.source.template is_plain<MARKS>();
     }
     __syncthreads();
     if (threadIdx.x < count) {
@@ -232,7 +236,6 @@ __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int 
         part.ahead -= tile.offset[threadIdx.x];
         part.keys = part.source.keys + part.ahead;
         part.values = part.source.values + (sizeof(Value) > 1 ? part.ahead : 0);
-        part.is_plain = part.source.is_plain();
     }
     __syncthreads();
     // All that there is to read is asked for before the first of it is put anywhere.
