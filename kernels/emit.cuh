@@ -33,6 +33,8 @@ struct Output {
     Head* head;
     uint64_t sectors;  // of marks
     Figures* figures;  // where the host reads what `head` says; null where it need not know
+    unsigned long long* filter;  // null where none is made with the entries
+    uint32_t filter_len;         // in words
 };
 
 /// What the threads of a block tell each other of a tile.

@@ -9,9 +9,7 @@ template <class Key>
 __global__ void __launch_bounds__(THREADS)
 filter_kernel(const Key* keys, const uint64_t* len, unsigned long long* words, uint32_t words_len) {
     uint64_t index = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
-    if (index >= *len) return;
-    FilterPlace place(keys[index]);
-    atomicOr(words + place.word(words_len), static_cast<unsigned long long>(place.bits));
+    if (index < *len) add_to(words, words_len, keys[index]);
 }
 
 }  // namespace gpulsm

@@ -33,6 +33,12 @@ struct FilterPlace {
     __device__ uint32_t word(uint32_t len) const { return __umulhi(fraction, len); }
 };
 
+/// Adds a key to a filter.
+__device__ __forceinline__ void add_to(unsigned long long* words, uint32_t len, uint64_t key) {
+    FilterPlace place(key);
+    atomicOr(words + place.word(len), static_cast<unsigned long long>(place.bits));
+}
+
 /// Whether a filter says that the key may be there; one that isn't there says so always.
 __device__ __forceinline__ bool may_have(const uint64_t* words, uint32_t len, const FilterPlace& place) {
     uint64_t word = words == nullptr ? ~0ull : __ldg(words + place.word(len));

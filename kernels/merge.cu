@@ -85,6 +85,7 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
             if constexpr (sizeof(Value) > 1) out_values[to] = values[i];
             if (ends_node) out.inner[(position + to) / NODE] = keys[i];
             if (ends_nodes) out.outer[(position + to) / (NODE * NODE)] = keys[i];
+            if (MARKS && out.filter != nullptr) add_to(out.filter, out.filter_len, keys[i]);
         }
     }
     if constexpr (MARKS) {
@@ -132,7 +133,7 @@ extern "C" uint64_t gpulsm_merge_tiles(int key_width, int value_width, int sourc
 }
 
 /// Merges sources of at least one and at most `bound` entries; those that end up dead and shadow nothing
-/// are dropped. Of up to two stretches of keys, which are sources too, it is found out before which are
+/// are dropped. With marks, there may be a filter to be made, too. Of up to two stretches of keys, which are sources too, it is found out before which are
 /// live in the older runs; filters may spare them.
 ///
 /// Merges `tiles` tiles from `first` on, or all that there are; those before were merged by earlier calls with
@@ -150,6 +151,7 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
         auto* cuts = reinterpret_cast<uint64_t*>(scratch + chain_bytes);
         Tiles cut = {plan.step, first, tiles, cuts,
                      {Zeros(out->marks, begins ? out->sectors * sizeof(Sector) : 0),
+                      Zeros(out->filter, begins ? out->filter_len * sizeof(uint64_t) : 0),
                       Zeros(scratch, begins ? chain_bytes : 0)}};
         int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), cut,
                             reinterpret_cast<const Shadows<Key>*>(asked),

@@ -21,8 +21,8 @@ struct Tiles {
     uint64_t step;
     uint64_t first, count;  // from this one on so many, and where the last one ends
     uint64_t* cuts;         // for every source, of one tile after the other
-    // The marks, which the merge sets bit by bit, and its chain: here is someone with time.
-    Zeros zeros[2];
+    // The marks and the filter, which the merge sets bit by bit, and its chain: here is someone with time.
+    Zeros zeros[3];
 
     /// How many threads search for a cut, all over the same: a block's, if there are few cuts.
     int group() const { return count < FEW_CUTS ? THREADS : 32; }

@@ -23,8 +23,12 @@ const SHORT: u64 = 1 << 16;
 /// there are.
 const FEW_MERGED: u64 = 1 << 20;
 
-/// A run gets a filter for the sake of short batches once they asked for this part of its entries.
+/// A run gets a filter for the sake of short batches once they asked for this part of its entries…
 const SHORT_PART: u64 = 8;
+
+/// …or with its entries, where it is made by a batch of more than this that looks for shadows: so will the next.
+/// (Fewer searches are hidden behind what else a merge must know beforehand.)
+const FILTERED: u64 = 1 << 14;
 
 /// A batch whose keys and values are on the GPU.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +104,10 @@ pub(crate) fn absorb(
         merge: !carried.is_empty() || updates.deletes > 0 || shadows || sort == Sort::Tiles,
     };
     let mut work = Work::new(cuda, &steps, &batch, carried.len(), entries)?;
-    let run = Unwritten::new(cuda, bound, marks)?;
+    let mut run = Unwritten::new(cuda, bound, marks)?;
+    if shadows && (FILTERED + 1..=SHORT).contains(&updates.len()) {
+        run = run.with_filter(cuda);
+    }
     for half in batch.iter_mut().filter(|half| steps.sort == Sort::Whole && half.len > 1) {
         // Inserts alone, and nothing carried: none will be dropped but doubles, so they are sorted
         // straight into the run, and ordered there.

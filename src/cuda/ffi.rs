@@ -111,6 +111,8 @@ pub(crate) struct Output {
     pub head: Address,
     pub sectors: u64,
     pub figures: Address,
+    pub filter: Address,
+    pub filter_len: u32,
 }
 
 /// What a source's entries are.

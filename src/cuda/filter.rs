@@ -21,23 +21,34 @@ const PART: u64 = 2;
 const FEWEST_JOINT: usize = 3;
 const JOINT_PART: u64 = 8;
 
-/// A filter of all keys of a run, or of several, and when it was written.
+/// A filter of all keys of a run, or of several.
 pub(crate) struct Filter {
     words: Buffer,
-    written: Event,
-    /// Whose keys they are.
+    /// When it was written, if not with its run.
+    written: Option<Event>,
+    /// Whose keys they are, if several have it together.
     runs: Vec<u64>,
 }
 
 impl Filter {
+    /// One that is written with its run, by the merge that makes both. None where there is no memory for it.
+    pub fn of_unwritten(cuda: &Cuda, bound: u64) -> Option<Self> {
+        let words = cuda.family.budget.is_roomy().then(|| Filter::room(cuda, bound).ok())??;
+        Some(Filter { words, written: None, runs: Vec::new() })
+    }
+
+    /// Room for a filter of so many entries; its words are a multiple of 16 bytes.
+    fn room(cuda: &Cuda, entries: u64) -> Result<Buffer, Error> {
+        let len = (entries * BITS).div_ceil(u64::from(u64::BITS)).max(1).next_multiple_of(2);
+        Buffer::counted(len * 8, &cuda.family.budget, &cuda.stream)
+    }
+
     fn new(cuda: &Cuda, runs: &[Run]) -> Result<Self, Error> {
-        let entries: u64 = runs.iter().map(Run::bound).sum();
-        let len = (entries * BITS).div_ceil(u64::from(u64::BITS)).max(1);
-        let words = Buffer::counted(len * 8, &cuda.family.budget, &cuda.stream)?;
-        words.zero(0, len * 8)?;
+        let words = Filter::room(cuda, runs.iter().map(Run::bound).sum())?;
+        words.zero(0, words.bytes())?;
         for run in runs {
             let (view, stream) = (run.view(), cuda.stream.raw());
-            let (bound, len) = (run.bound(), u32::try_from(len).expect("no GPU has room for more"));
+            let (bound, len) = (run.bound(), len_of(&words));
             // SAFETY: the run has at most `bound` keys, is alive and written before what this stream does
             // now; there are so many words, and they are zeros by then.
             check("making a filter", unsafe {
@@ -46,7 +57,7 @@ impl Filter {
             })?;
         }
         let runs = runs.iter().map(Run::id).collect();
-        Ok(Filter { words, written: Event::record(&cuda.stream)?, runs })
+        Ok(Filter { words, written: Some(Event::record(&cuda.stream)?), runs })
     }
 
     /// None where there is no memory for it, or no time: what it is for does without.
@@ -63,15 +74,27 @@ impl Filter {
         self.words.bytes()
     }
 
-    /// Lets the stream read it; where it is, and how long.
-    fn read(&self, cuda: &Cuda) -> Result<(Address, u32), Error> {
-        if cuda.stream.is_capturing()? {
-            self.written.synchronize()?;
-        } else if *self.words.stream() != cuda.stream {
-            cuda.stream.wait(&self.written)?;
-        }
-        Ok((self.words.address(), (self.bytes() / 8) as u32))
+    /// Where it is, and how many words.
+    pub fn place(&self) -> (Address, u32) {
+        (self.words.address(), len_of(&self.words))
     }
+
+    /// Lets the stream, which has waited for the runs, read it; where it is, and how many words.
+    fn read(&self, cuda: &Cuda) -> Result<(Address, u32), Error> {
+        if let Some(written) = &self.written {
+            if cuda.stream.is_capturing()? {
+                written.synchronize()?;
+            } else if *self.words.stream() != cuda.stream {
+                cuda.stream.wait(written)?;
+            }
+        }
+        Ok(self.place())
+    }
+}
+
+/// How many words of a filter these are.
+fn len_of(words: &Buffer) -> u32 {
+    u32::try_from(words.bytes() / 8).expect("no GPU has room for more")
 }
 
 /// The filters for so many lookups on this stream, which has waited for the runs.

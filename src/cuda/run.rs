@@ -121,6 +121,7 @@ pub(crate) struct Unwritten {
     marks: Marks,
     bound: u64,
     figures: Slot,
+    filter: Option<Filter>,
 }
 
 impl Unwritten {
@@ -130,12 +131,18 @@ impl Unwritten {
         let layout = Layout::new(bound, key_width, value_width, marks == Marks::Within);
         let buffer = Buffer::counted(layout.end, &cuda.family.budget, &cuda.stream)?;
         let figures = cuda.gpu().take_figures()?;
-        Ok(Unwritten { buffer, layout, marks, bound, figures })
+        Ok(Unwritten { buffer, layout, marks, bound, figures, filter: None })
+    }
+
+    /// The same with a filter that the merge makes on the way, if there is memory for it.
+    pub fn with_filter(self, cuda: &Cuda) -> Self {
+        Unwritten { filter: Filter::of_unwritten(cuda, self.bound), ..self }
     }
 
     /// Where kernels write it.
     pub fn output(&self) -> Output {
         let at = |offset: u64| self.buffer.address() + offset;
+        let (filter, filter_len) = self.filter.as_ref().map(Filter::place).unwrap_or_default();
         Output {
             keys: at(self.layout.keys),
             values: at(self.layout.values),
@@ -145,6 +152,8 @@ impl Unwritten {
             head: self.buffer.address(),
             sectors: self.layout.sectors(),
             figures: self.figures.address(),
+            filter,
+            filter_len,
         }
     }
 
@@ -155,13 +164,13 @@ impl Unwritten {
 
     /// The run, once the kernels that write it are on the stream.
     pub fn written(self, cuda: &Cuda, least_sum: i64) -> Result<Run, Error> {
-        let Unwritten { buffer, layout, marks, bound, figures } = self;
+        let Unwritten { buffer, layout, marks, bound, figures, filter } = self;
         Ok(Run(Arc::new(Parts {
             buffer: Some(buffer),
             layout,
             marks,
             found: OnceLock::new(),
-            filter: OnceLock::new(),
+            filter: filter.map_or_else(OnceLock::new, OnceLock::from),
             joint_filter: OnceLock::new(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             asked: AtomicU64::new(0),

@@ -61,6 +61,40 @@ each_device! {
     }
 }
 
+each_device! {
+    fn counts_between_batches_bring_filters_to_a_gpu_and_stay_right(device) {
+        let mut d = Dictionary::<u32, u32>::builder()
+            .device(device)
+            .batch_size(20_000)
+            .cleanup(CleanupPolicy::Manual)
+            .build()
+            .unwrap();
+        let mut map = BTreeMap::new();
+        for round in 0..7u32 {
+            // A third of the keys are there already, and some of them go.
+            let keys: Vec<u32> =
+                (0..20_000).map(|i| (i * 7919 + round * 13_001) % 60_013 * 71_000).collect();
+            let values: Vec<u32> = keys.iter().map(|key| key ^ round).collect();
+            let deletes: Vec<u32> = keys.iter().step_by(7).copied().filter(|_| round > 4).collect();
+            d.update(Batch::inserting(&keys, &values).deleting(&deletes)).unwrap();
+            map.extend(keys.iter().copied().zip(values));
+            for key in &deletes {
+                map.remove(key);
+            }
+            let (lo, hi) = ([0, 1 << 20, 3 << 30], [u32::MAX, 1 << 31, u32::MAX]);
+            let expected = lo.iter().zip(hi).map(|(&lo, hi)| map.range(lo..=hi).count() as u64);
+            assert!(d.count(&lo, &hi).unwrap().into_iter().eq(expected), "round {round}");
+            d.validate().unwrap();
+        }
+        let stats = d.stats().unwrap();
+        assert!(stats.levels.len() >= 2 && stats.bytes.filters <= 2 * stats.entries, "{stats:?}");
+        assert_eq!(stats.bytes.filters > 0, device.is_cuda(), "{stats:?}");
+        let keys: Vec<u32> = (0..60_013).map(|number| number * 71_000).collect();
+        let expected: Vec<Option<u32>> = keys.iter().map(|key| map.get(key).copied()).collect();
+        assert!(d.lookup(&keys).unwrap() == expected);
+    }
+}
+
 #[test]
 fn keys_that_are_there_need_no_filter() {
     let keys: Vec<u32> = (0..10_000).collect();
