@@ -39,8 +39,9 @@ use site::Site;
 
 const EXAMPLES: &str = "\
 Examples:
-  gpulsm bench --quick                        everything, small: a minute or two
+  gpulsm bench --quick                        everything, small: less than a minute
   gpulsm bench insert lookup                  two experiments, as large as the device deserves
+  gpulsm bench --list                         the names of all measurements
   gpulsm bench --full --device cuda --out h200
   gpulsm report h200                          the page and tables of it
   gpulsm bench --quick --gate bars.txt        whether it is still as fast as it was
@@ -59,6 +60,10 @@ pub struct Bench {
     /// Only measurements whose name has this in it, as printed: `b16`, `stream.b18`; may be given again
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
+
+    /// Name the measurements, and measure nothing
+    #[arg(long)]
+    list: bool,
 
     /// Where the dictionary lives: best, cpu, cuda or cuda:N
     #[arg(long, default_value = "best")]
@@ -308,7 +313,12 @@ impl Bench {
         all.retain(|case| self.is_wanted(&case.rows));
         let rows: Vec<Row> = all.iter().flat_map(|case| case.rows.clone()).collect();
         if rows.is_empty() {
-            return Err(format!("no measurement has {} in its name", self.only.join(" or ")).into());
+            let texts = self.only.join(" or ");
+            return Err(format!("no measurement has {texts} in its name; --list names all").into());
+        }
+        if self.list {
+            rows.iter().for_each(|row| println!("{}", row.name()));
+            return Ok(ExitCode::SUCCESS);
         }
         gate::check_names(bars, &rows)?;
         let before = match (self.restart, bars.is_empty()) {
@@ -330,16 +340,17 @@ impl Bench {
         if cases.len() < count {
             println!("{} of {count} measurements are there already", count - cases.len());
         }
+        let is_done = cases.is_empty();
         let progress = progress(cases.iter().map(|case| case.work).sum());
         let lab = Lab::new(site, scale, self.seed, progress, &STOP);
         let stopped = measure_all(&lab, cases, &known, &mut folder)?;
         folder.finish()?;
-        println!(
-            "\n{} answers compared, all right. All samples are in {}; `gpulsm report {}` makes a page.",
-            HumanCount(lab.checked.get()),
-            path.display(),
-            path.display()
-        );
+        match is_done {
+            true => print!("Nothing is left to measure; --restart begins anew."),
+            false => print!("\n{} answers compared, all right.", HumanCount(lab.checked.get())),
+        }
+        let path_named = path.display();
+        println!(" All samples are in {path_named}; `gpulsm report {path_named}` makes a page.");
         if stopped {
             println!("Stopped: the same command goes on from here.");
             return Ok(ExitCode::from(130));

@@ -10,10 +10,11 @@ use crate::results::Point;
 /// What keys are like.
 const SHAPES: [&str; 7] = ["random", "sorted", "reversed", "dense", "band", "zipf", "equal"];
 
-/// Keys of one shape, in the order they come.
-fn shaped<K: Number>(shape: &str, len: usize) -> Vec<K> {
+/// Keys of one shape, in the order they come; the seed says where the pseudo-random ones start.
+fn shaped<K: Number>(shape: &str, len: usize, seed: u64) -> Vec<K> {
     let all = Numbers::counting(0..len as u64);
     let last = len as u64 - 1;
+    let scattered = |number: u64| K::scattered(number.wrapping_add(seed));
     let spacing = (K::MAX.wide() / len as u64).max(1);
     let mixed = |number: u64| Numbers::shuffled(0..len as u64, len).at(number as usize);
     match shape {
@@ -24,11 +25,11 @@ fn shaped<K: Number>(shape: &str, len: usize) -> Vec<K> {
         "band" => all.map(|number| K::of(K::MAX.wide() / 2 + 3 * mixed(number))),
         // The k-th of n comes about n / k times as often as the last: the inverse of a harmonic sum.
         "zipf" => all.map(|number| {
-            let share = f64::from(u32::scattered(number)) / f64::from(u32::MAX);
-            K::scattered((len as f64).powf(share) as u64)
+            let share = f64::from(u32::scattered(number.wrapping_add(seed))) / f64::from(u32::MAX);
+            scattered((len as f64).powf(share) as u64)
         }),
-        "equal" => all.map(|_| K::scattered(7)),
-        _ => all.map(K::scattered),
+        "equal" => all.map(|_| scattered(7)),
+        _ => all.map(scattered),
     }
 }
 
@@ -59,7 +60,7 @@ fn ask_shaped<S: Site<K, V>, K: Number, V: Number>(
     len: usize,
     size: usize,
 ) -> Outcome<Vec<Vec<Point>>> {
-    let all: Vec<K> = shaped(shape, len);
+    let all: Vec<K> = shaped(shape, len, lab.seed);
     let value = |key: &K| V::of(key.wide() ^ 0x5555);
     let site = &lab.site;
     let pairs = Pairs {
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn keys_have_the_shape_they_are_named_after() {
-        let keys = |shape| shaped::<u32>(shape, 1 << 12);
+        let keys = |shape| shaped::<u32>(shape, 1 << 12, 1);
         assert!(keys("sorted").is_sorted());
         assert!(keys("reversed").iter().rev().is_sorted());
         let mut dense = keys("dense");
@@ -124,5 +125,8 @@ mod tests {
         zipf.dedup();
         assert!(zipf.len() < 3 << 10, "some come often");
         assert!(keys("equal").iter().all(|key| *key == keys("equal")[0]));
+        for shape in ["random", "zipf", "equal"] {
+            assert_ne!(keys(shape), shaped::<u32>(shape, 1 << 12, 2), "{shape}");
+        }
     }
 }

@@ -1,11 +1,16 @@
 //! The report as Markdown: the same words and tables, without the plots.
 
-use super::document::{Document, Part, Table};
+use super::document::{Document, Part, Section, Table};
 
-pub fn text(document: &Document) -> String {
+/// The text; the page beside it has that name.
+pub fn text(document: &Document, html: &str) -> String {
     let mut out = format!("# {}\n\n", escape(&document.title));
     out += &parts(&document.lead);
-    out += "The same with plots is in `report.html`.\n\n";
+    let is_drawn =
+        |section: &Section| section.parts.iter().any(|part| matches!(part, Part::Figures(_)));
+    if document.sections.iter().any(is_drawn) {
+        out += &format!("The same with plots is in `{html}`.\n\n");
+    }
     for section in &document.sections {
         out += &format!("## {}\n\n{}", section.title, parts(&section.parts));
     }

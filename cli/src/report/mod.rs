@@ -69,8 +69,12 @@ impl Report {
         for comparison in &comparisons {
             said += &format!("{comparison}\n");
         }
-        for (ending, text) in [("html", html::page(&document)), ("md", markdown::text(&document))] {
-            let path = out.join(name).with_extension(ending);
+        let page = format!("{name}.html");
+        for (name, text) in [
+            (&page, html::page(&document)),
+            (&format!("{name}.md"), markdown::text(&document, &page)),
+        ] {
+            let path = out.join(name);
             fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
             said += &format!("wrote {}\n", path.display());
         }

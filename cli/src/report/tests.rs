@@ -10,7 +10,7 @@ fn labelled(label: &str, results: Results) -> Labelled {
 fn both(runs: &[Labelled]) -> (String, String) {
     let comparisons: Vec<_> = runs[1..].iter().map(|new| Comparison::of(&runs[0], new)).collect();
     let document = document(runs, &comparisons);
-    (html::page(&document), markdown::text(&document))
+    (html::page(&document), markdown::text(&document, "report.html"))
 }
 
 /// Nothing to fetch or run, nothing that is no number, and a title for every drawing.

@@ -66,6 +66,7 @@ fn every_experiment_is_measured_checked_and_kept() {
     // Again: nothing is left to do, and nothing is lost.
     let again = printed(&tiny(folder.path(), &[]), "");
     assert!(again.contains("measurements are there already"), "{again}");
+    assert!(again.contains("Nothing is left to measure") && !again.contains("compared"), "{again}");
     assert_eq!(fs::read_to_string(folder.path().join("rows.jsonl")).expect("rows"), rows);
 }
 
@@ -80,7 +81,18 @@ fn single_measurements_are_picked_by_name() {
     let output = gpulsm(&tiny(folder.path(), &["insert", "--only", "nothing"]), b"");
     assert_eq!(output.status.code(), Some(1));
     let refused = String::from_utf8_lossy(&output.stderr);
-    assert!(refused.contains("no measurement has nothing in its name"), "{refused}");
+    assert!(refused.contains("no measurement has nothing in its name; --list"), "{refused}");
+}
+
+#[test]
+fn measurements_are_listed_and_not_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("results");
+    let said = printed(&tiny(&out, &["stream", "build", "--only", "counted", "--list"]), "");
+    assert_eq!(said, "counted.stream.b5.n13\n");
+    let said = printed(&tiny(&out, &["--list"]), "");
+    assert!(said.lines().count() > 100 && said.contains("\nsa.range.L1024."), "{said}");
+    assert!(!out.exists());
 }
 
 #[test]
