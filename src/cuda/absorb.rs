@@ -17,7 +17,7 @@ use crate::batch::Order;
 use crate::error::Error;
 
 /// Batches up to this length are sorted in tiles…
-const SHORT: u64 = 1 << 16;
+const SHORT: u64 = 1 << 17;
 
 /// …if no more entries than this are merged: every one of them is compared more often, the more tiles
 /// there are.
@@ -101,7 +101,7 @@ pub(crate) fn absorb(
     let steps = Steps {
         sort,
         shadows,
-        merge: !carried.is_empty() || updates.deletes > 0 || shadows || sort == Sort::Tiles,
+        merge: !carried.is_empty() || updates.deletes > 0 || shadows || sort.is_in_tiles(),
     };
     let mut work = Work::new(cuda, &steps, &batch, carried.len(), entries)?;
     let mut run = Unwritten::new(cuda, bound, marks)?;
@@ -174,6 +174,12 @@ enum Sort {
     Tiles,
     /// In tiles, which are merged with each other before anything else is.
     MergedTiles,
+}
+
+impl Sort {
+    fn is_in_tiles(self) -> bool {
+        matches!(self, Sort::Tiles | Sort::MergedTiles)
+    }
 }
 
 /// Runs that shadows are looked for in.

@@ -131,3 +131,60 @@ each_device! {
         }
     }
 }
+
+each_device! {
+    fn batches_about_as_long_as_are_sorted_in_tiles(device) {
+        let mut d = Dictionary::<u32, u32>::builder()
+            .device(device)
+            .batch_size(1 << 17)
+            .cleanup(CleanupPolicy::Manual)
+            .build()
+            .unwrap();
+        let mut map = BTreeMap::new();
+        let mut random = Random::new(17);
+        // Until one is carried with more than a million entries.
+        for round in 0..18 {
+            let len = (1 << 17) + round % 3 - 1;
+            let keys: Vec<u32> = (0..len).map(|_| (random.number() as u32) << 11).collect();
+            let values: Vec<u32> = keys.iter().map(|key| key ^ round).collect();
+            let deletes = if round % 4 == 3 { &keys[..1 << 14] } else { &[] };
+            d.update(Batch::inserting(&keys, &values).deleting(deletes)).unwrap();
+            d.settle().unwrap();
+            map.extend(keys.iter().copied().zip(values));
+            for key in deletes {
+                map.remove(key);
+            }
+            if round % 5 != 2 {
+                assert_eq!(d.count(&[0], &[u32::MAX]).unwrap(), [map.len() as u64]);
+            }
+        }
+        d.validate().unwrap();
+        let (keys, values): (Vec<u32>, Vec<u32>) = map.into_iter().unzip();
+        let listed = d.range(&[0], &[u32::MAX]).unwrap();
+        assert!(listed.get(0) == (&keys[..], &values[..]));
+    }
+}
+
+each_device! {
+    fn many_ranges_of_a_dictionary_with_little_memory_left(device) {
+        let mut d = Dictionary::<u32, u32>::builder()
+            .device(device)
+            .batch_size(4096)
+            .memory_limit(700_000)
+            .build()
+            .unwrap();
+        let keys: Vec<u32> = (0..12_288).map(|number| number * 1_021 % 12_289 * 5).collect();
+        for batch in keys.chunks(4096) {
+            d.insert(batch, batch).unwrap();
+            d.settle().unwrap();
+        }
+        let lo: Vec<u32> = (0..40_000).collect();
+        let hi: Vec<u32> = lo.iter().map(|lo| lo + 9).collect();
+        let listed = d.range(&lo, &hi).unwrap();
+        for (i, lo) in lo.iter().enumerate() {
+            let expected = (lo.next_multiple_of(5)..=lo + 9).step_by(5);
+            assert!(listed.get(i).0.iter().copied().eq(expected), "{lo}");
+        }
+        d.validate().unwrap();
+    }
+}
