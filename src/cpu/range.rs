@@ -15,8 +15,11 @@ use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
 
-/// Queries that are answered together: for so many, where they lie in every run is kept.
+/// Queries that are answered together: for so many, where they lie in every run is kept…
 const TOGETHER: usize = 1 << 14;
+
+/// …or for fewer, so that it takes no more than this part of what memory is free.
+const WINDOW_PART: u64 = 2;
 
 /// An answer longer than this is written by several threads.
 const LONG: usize = 1 << 16;
@@ -29,10 +32,12 @@ pub(crate) fn range_offsets<B: OrderedKey, V: Value>(
     hi: &[B],
     offsets: &mut [usize],
 ) -> Result<(), Error> {
-    let mut counts = cpu.memory.zeroed::<u64>(lo.len())?;
-    count(cpu, runs, lo, hi, &mut counts)?;
     offsets[0] = 0;
-    add_up(&counts, offsets);
+    for part in parts(lo.len(), at_a_time(cpu, size_of::<u64>())) {
+        let mut counts = cpu.memory.zeroed::<u64>(part.len())?;
+        count(cpu, runs, &lo[part.clone()], &hi[part.clone()], &mut counts)?;
+        add_up(&counts, &mut offsets[part.start..=part.end]);
+    }
     Ok(())
 }
 
@@ -47,10 +52,10 @@ pub(crate) fn range<B: OrderedKey, V: Value>(
 ) -> Result<(), Error> {
     let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
     offsets[0] = 0;
-    for start in (0..lo.len()).step_by(TOGETHER) {
-        let end = lo.len().min(start + TOGETHER);
-        let (windows, counts) = find(cpu, runs, &lo[start..end], &hi[start..end])?;
-        let offsets = &mut offsets[start..=end];
+    let query = size_of::<[usize; 2]>() * runs.len() + size_of::<u64>();
+    for part in parts(lo.len(), at_a_time(cpu, query).min(TOGETHER)) {
+        let (windows, counts) = find(cpu, runs, &lo[part.clone()], &hi[part.clone()])?;
+        let offsets = &mut offsets[part.start..=part.end];
         add_up(&counts, offsets);
         let place = offsets[0]..offsets[counts.len()];
         if let Some(keys) = keys.get_mut(place.clone()) {
@@ -59,6 +64,18 @@ pub(crate) fn range<B: OrderedKey, V: Value>(
         }
     }
     Ok(())
+}
+
+/// How many queries, of so many bytes each, may be under way at a time.
+fn at_a_time(cpu: &Cpu, query: usize) -> usize {
+    let free = cpu.memory.budget().free().unwrap_or(u64::MAX) / WINDOW_PART;
+    usize::try_from(free).unwrap_or(usize::MAX) / query
+}
+
+/// So many queries, `some` at a time, or one if there is not room even for that.
+fn parts(len: usize, some: usize) -> impl Iterator<Item = Range<usize>> {
+    let some = some.max(1);
+    (0..len).step_by(some).map(move |start| start..len.min(start.saturating_add(some)))
 }
 
 /// Lays answers of these lengths end to end, from the first offset on.

@@ -7,8 +7,9 @@ use super::memory::{Buffer, download};
 use crate::error::Error;
 use crate::key::OrderedKey;
 
-/// Where ranges begin and end in the runs may take so many bytes at a time.
+/// Where ranges begin and end in the runs may take so many bytes at a time, and this part of what is free.
 const WINDOW_BYTES: u64 = 1 << 31;
+const WINDOW_PART: u64 = 2;
 
 /// Ranges on the GPU: where their ends are, and how many there are.
 #[derive(Clone, Copy)]
@@ -52,7 +53,7 @@ pub(crate) fn range(
 ) -> Result<(), Error> {
     // Where ranges begin and end is found with their sizes, or, if there are very many, again later, some
     // at a time.
-    if room.len == 0 || asked.len == 0 || asked.len > at_a_time(view) {
+    if room.len == 0 || asked.len == 0 || asked.len > at_a_time(cuda, view) {
         self::offsets(cuda, view, asked, offsets)?;
         return fill(cuda, view, asked, offsets, room);
     }
@@ -73,7 +74,7 @@ pub(crate) fn fill(
     if room.len == 0 {
         return Ok(());
     }
-    let some = at_a_time(view);
+    let some = at_a_time(cuda, view);
     let width = cuda.key_width as u64;
     for first in (0..asked.len).step_by(some as usize) {
         let ahead = first * width;
@@ -90,8 +91,9 @@ pub(crate) fn fill(
 const WINDOW: u64 = 2 * size_of::<u64>() as u64;
 
 /// How many ranges' beginnings and ends are kept at a time.
-fn at_a_time(view: &View) -> u64 {
-    (WINDOW_BYTES / (WINDOW * view.count.max(1))).max(1)
+fn at_a_time(cuda: &Cuda, view: &View) -> u64 {
+    let free = cuda.family.budget.free().map_or(u64::MAX, |free| free / WINDOW_PART);
+    (WINDOW_BYTES.min(free) / (WINDOW * view.count.max(1))).max(1)
 }
 
 /// Where counts are written that are then added up to offsets.
