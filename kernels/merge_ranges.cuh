@@ -199,7 +199,7 @@ struct Merging {
             uint32_t taken = static_cast<uint32_t>(all ? len : min(len, static_cast<uint64_t>(len * share) + 1));
             const Run<Key, Value>& run = view.runs[own];
             if (taken < len) lower_to(bound, run.keys[start[own] + taken - 1]);
-            tile.parts[own].source = source_of(run);
+            tile.parts[own].source = as_source(run);
             tile.parts[own].ahead = start[own];
             tile.offset[own + 1] = taken;
         }
@@ -293,7 +293,7 @@ void merge_long(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, 
     if (!parts.one) merge_long_kernel<PER_THREAD><<<ranges.len, RANGE_THREADS, 0, stream>>>(view, ranges, parts);
     cut_ranges_kernel<<<blocks_at_once(parts.count * 32ull, 4), THREADS, 0, stream>>>(view, ranges, parts);
     // Where most answers are shared out, each piece gets a block. Else there are hardly any pieces.
-    bool many = parts.one || ranges.room / ranges.total >= parts.size;
+    bool many = parts.one || ranges.room / ranges.all >= parts.size;
     if (many) merge_parts_kernel<PER_THREAD><<<parts.count, THREADS, 0, stream>>>(view, ranges, parts);
     uint32_t flag = many ? ARE_WIDE : ARE_PARTS;
     uint32_t most = many ? Merging<THREADS, PER_THREAD, Key, Value>::most(static_cast<int>(view.count)) : 0;

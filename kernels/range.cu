@@ -98,16 +98,17 @@ merge_short_kernel(const __grid_constant__ View<Key, Value> view,
 }
 
 /// Whether so much room for the pairs of so many ranges is much for each.
-inline bool are_long(uint64_t room, uint64_t total) { return room / total >= LONG_RANGE; }
+inline bool are_long(uint64_t room, uint64_t all) { return room / all >= LONG_RANGE; }
 
 }  // namespace gpulsm
 
 using namespace gpulsm;
 
-/// Words that `gpulsm_range` wants to share out answers over so many runs; the first of them 0, unless there is
-/// one range only.
-extern "C" uint64_t gpulsm_range_words(int key_width, int value_width, uint64_t runs, uint64_t total, uint64_t room) {
-    if (runs <= 1 || !are_long(room, total)) return 0;
+/// Words that `gpulsm_range` wants to share out answers over so many runs, of `total` ranges of `all`; the first of
+/// them 0, unless there is one range only. Without them it shares out none, and takes long for long ones.
+extern "C" uint64_t gpulsm_range_words(int key_width, int value_width, uint64_t runs, uint64_t total, uint64_t all,
+                                       uint64_t room) {
+    if (runs <= 1 || !are_long(room, all)) return 0;
     int width = key_width + (value_width > 0 ? value_width : sizeof(Nothing));
     return 1 + Parts(width, total, room).count * (runs + 2);
 }
@@ -121,11 +122,11 @@ GPULSM_EXPORT gpulsm_range(int key_width, int value_width, const View<char, char
         auto runs = typed<Key, Value>(*view);
         const auto& to = reinterpret_cast<const Ranges<Key, Value>&>(*ranges);
         if (runs.count <= 1) {
-            bool by_warps = are_long(to.room, to.total);
+            bool by_warps = are_long(to.room, to.all);
             uint64_t pieces = to.len + to.room / COPY_PIECE + 1;
             auto copy = by_warps ? copy_kernel<32, Key, Value> : copy_kernel<COPY_LANES, Key, Value>;
             copy<<<blocks_for(pieces * (by_warps ? 32 : COPY_LANES), THREADS), THREADS, 0, stream>>>(runs.runs[0], to);
-        } else if (are_long(to.room, to.total)) {
+        } else if (to.flags != nullptr) {
             merge_long(runs, to, stream);
         } else {
             auto merge = runs.count <= 8 ? merge_short_kernel<8, Key, Value> : merge_short_kernel<MAX_RUNS, Key, Value>;

@@ -14,10 +14,11 @@ struct Ranges {
     const ulonglong2* windows;  // as `count.cu` writes them
     uint64_t room;              // for so many pairs; if they are more, nothing is written
     uint64_t total;             // of how many ranges the offsets are: the last of them is the number of pairs
+    uint64_t all;               // the ranges of the call, of which these are some
     Key* keys;
     Value* values;  // null where they are not wanted
     // Of answers that are shared out among blocks: whether there are any (0 at first), and whether any piece does
-    // not fit into a tile; and where each piece begins.
+    // not fit into a tile; and where each piece begins. Null where none are.
     uint32_t* flags;
     uint64_t* parts;
 

@@ -51,7 +51,7 @@ struct Source {
 
 /// A run, to be merged.
 template <class Key, class Value>
-__device__ Source<Key, Value> source_of(const Run<Key, Value>& run) {
+__device__ Source<Key, Value> as_source(const Run<Key, Value>& run) {
     Source<Key, Value> source = {};
     source.keys = run.keys;
     source.values = run.values;

@@ -187,6 +187,7 @@ pub(crate) struct Ranges {
     pub windows: Address,
     pub room: u64,
     pub total: u64,
+    pub all: u64,
     pub keys: Address,
     pub values: Address,
     pub flags: Address,
@@ -362,6 +363,7 @@ unsafe extern "C" {
         value_width: c_int,
         runs: u64,
         total: u64,
+        all: u64,
         room: u64,
     ) -> u64;
     pub(crate) fn gpulsm_range(

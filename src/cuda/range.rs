@@ -60,7 +60,8 @@ pub(crate) fn range(
     begin(cuda, offsets)?;
     let windows = windows(cuda, view, asked, counts_at(offsets))?;
     add_up(cuda, offsets, asked.len)?;
-    write(cuda, view, asked.len, &windows, offsets, asked.len, room)
+    let whole = Stretch { len: asked.len, offsets, total: asked.len, all: asked.len };
+    write(cuda, view, &whole, &windows, room)
 }
 
 /// Every pair at its place, if there is room for all, with offsets that are known.
@@ -82,7 +83,8 @@ pub(crate) fn fill(
         let part = Asked { lo: asked.lo + ahead, hi: asked.hi + ahead, len };
         let windows = windows(cuda, view, &part, 0)?;
         let offsets = offsets + first * size_of::<u64>() as u64;
-        write(cuda, view, len, &windows, offsets, asked.len - first, room)?;
+        let some = Stretch { len, offsets, total: asked.len - first, all: asked.len };
+        write(cuda, view, &some, &windows, room)?;
     }
     Ok(())
 }
@@ -143,29 +145,44 @@ fn windows(cuda: &Cuda, view: &View, asked: &Asked, counts: Address) -> Result<B
     Ok(windows)
 }
 
-/// Writes the pairs of `len` ranges, of the `total` that there are offsets of.
+/// Some ranges of a call, next to each other.
+struct Stretch {
+    len: u64,
+    /// Of the first of them, and of all that follow.
+    offsets: Address,
+    /// How many ranges there are from the first of them to the call's last.
+    total: u64,
+    /// How many the call has.
+    all: u64,
+}
+
+/// Writes the pairs of some ranges.
 fn write(
     cuda: &Cuda,
     view: &View,
-    len: u64,
+    some: &Stretch,
     windows: &Buffer,
-    offsets: Address,
-    total: u64,
     room: &Room,
 ) -> Result<(), Error> {
     let windows = windows.address();
+    let &Stretch { len, offsets, total, all } = some;
     let Room { keys, values, len: room } = *room;
-    // Long answers are shared out: whether there are any, and where their pieces begin in every run.
+    // Long answers are shared out, if there is memory for it: whether there are any, and where their pieces begin
+    // in every run.
     let (key_width, value_width) = (cuda.key_width, cuda.value_width);
     // SAFETY: no pointers.
-    let words = unsafe { ffi::gpulsm_range_words(key_width, value_width, view.count, total, room) };
+    let mut words =
+        unsafe { ffi::gpulsm_range_words(key_width, value_width, view.count, total, all, room) };
+    if cuda.family.budget.free().is_some_and(|free| words * 8 > free) {
+        words = 0;
+    }
     let parts = Buffer::counted(words * 8, &cuda.family.budget, &cuda.stream)?;
     if words > 0 && total > 1 {
         parts.zero(0, 8)?;
     }
     let (flags, parts_at) = (parts.address(), parts.address() + 8);
     let ranges =
-        Ranges { len, offsets, windows, room, total, keys, values, flags, parts: parts_at };
+        Ranges { len, offsets, windows, room, total, all, keys, values, flags, parts: parts_at };
     let _entered = cuda.gpu().enter()?;
     // SAFETY: there are `len` windows for every run, `total` offsets and one more, and room for `room` pairs,
     // which the kernel keeps to; the runs of the view are alive and written before what this stream does

@@ -179,11 +179,13 @@ each_device! {
             d.settle().unwrap();
         }
         let lo: Vec<u32> = (0..40_000).collect();
-        let hi: Vec<u32> = lo.iter().map(|lo| lo + 9).collect();
-        let listed = d.range(&lo, &hi).unwrap();
-        for (i, lo) in lo.iter().enumerate() {
-            let expected = (lo.next_multiple_of(5)..=lo + 9).step_by(5);
-            assert!(listed.get(i).0.iter().copied().eq(expected), "{lo}");
+        for wide in [9, 2_000] {
+            let hi: Vec<u32> = lo.iter().map(|lo| lo + wide).collect();
+            let listed = d.range(&lo, &hi).unwrap();
+            for (i, lo) in lo.iter().enumerate() {
+                let expected = (lo.next_multiple_of(5)..=lo + wide).step_by(5);
+                assert!(listed.get(i).0.iter().copied().eq(expected), "{lo}");
+            }
         }
         d.validate().unwrap();
     }
