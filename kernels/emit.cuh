@@ -33,7 +33,7 @@ struct Output {
     Head* head;
     uint64_t sectors;  // of marks
     Figures* figures;  // where the host reads what `head` says; null where it need not know
-    unsigned long long* filter;  // null where none is made with the entries
+    unsigned long long* filter;  // null where none is made with the entries; a merge with marks makes it
     uint32_t filter_len;         // in words
 };
 

@@ -133,8 +133,8 @@ extern "C" uint64_t gpulsm_merge_tiles(int key_width, int value_width, int sourc
 }
 
 /// Merges sources of at least one and at most `bound` entries; those that end up dead and shadow nothing
-/// are dropped. With marks, there may be a filter to be made, too. Of up to two stretches of keys, which are sources too, it is found out before which are
-/// live in the older runs; filters may spare them.
+/// are dropped. Of up to two stretches of keys, which are sources too, it is found out before which are
+/// live in the older runs; filters may spare them. With the marks, a filter may be made.
 ///
 /// Merges `tiles` tiles from `first` on, or all that there are; those before were merged by earlier calls with
 /// the same arguments. The run is there with the last tile.

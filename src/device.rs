@@ -317,7 +317,7 @@ pub struct Bytes {
     pub marks: u64,
     /// Fences: the sampled keys that searches start from.
     pub fences: u64,
-    /// Filters: made once lookups ask for them, never needed for an answer.
+    /// Filters: made once lookups, or updates that look for what they replace, ask for them; never needed for an answer.
     pub filters: u64,
 }
 

@@ -149,7 +149,8 @@ pub(super) fn marks(deletes: u64, wanted: bool, carried: &[Run], older: &[Run]) 
 fn bound(cuda: &Cuda, updates: &Updates, carried: &[Run], older: &[Run]) -> Result<u64, Error> {
     if updates.len() == 0 && older.is_empty() {
         // A cleanup leaves what is live and nothing else: room for just that, so wait to know it.
-        return super::count::len(cuda, carried);
+        find_all(cuda, carried)?;
+        return super::count::sum(carried);
     }
     // In the oldest run there are no tombstones.
     let deletes = if older.is_empty() { 0 } else { updates.deletes };
@@ -241,7 +242,7 @@ impl Half {
     /// Whether it is so short that a sort of all of it would take longer than sorting tiles of it, and
     /// merging them with what is carried.
     fn is_short(&self) -> bool {
-        (2..=SHORT).contains(&self.len)
+        (2..=SHORT).contains(&self.len) && self.tiles() <= MAX_SOURCES as u64
     }
 
     /// How many tiles it is sorted in, if it is short.

@@ -11,6 +11,11 @@ use crate::key::OrderedKey;
 /// How many keys are live in all, once every run is written: this waits for that.
 pub(crate) fn len(cuda: &Cuda, runs: &[Run]) -> Result<u64, Error> {
     resolve(cuda, runs)?;
+    sum(runs)
+}
+
+/// The same where no run lacks its marks.
+pub(crate) fn sum(runs: &[Run]) -> Result<u64, Error> {
     let sums = runs.iter().map(|run| run.head().map(|head| head.sum));
     Ok(sums.sum::<Result<i64, Error>>()?.cast_unsigned())
 }

@@ -1,5 +1,6 @@
 //! Filters: which runs a lookup need not search, nor a batch that looks for its shadows. A run gets one when
-//! it was asked so often that it pays; the newest runs, which are short and many, get one together besides.
+//! it was asked so often that it pays, or is born with one where that is foreseen (`absorb.rs`); the newest runs,
+//! which are short and many, get one together besides.
 
 use super::engine::Cuda;
 use super::ffi::{self, Address, Filters, check};
@@ -26,7 +27,7 @@ pub(crate) struct Filter {
     words: Buffer,
     /// When it was written, if not with its run.
     written: Option<Event>,
-    /// Whose keys they are, if several have it together.
+    /// Whose keys they are: those who have one together may change.
     runs: Vec<u64>,
 }
 
@@ -104,7 +105,10 @@ pub(crate) fn filters(cuda: &Cuda, runs: &[Run], lookups: u64) -> Result<Filters
     }
     let mut filters = run_filters(cuda, runs, lookups, PART)?;
     let newest = &runs[..newest(runs)];
-    if newest.len() < FEWEST_JOINT || filters.words[..newest.len()].contains(&0) {
+    if newest.len() < FEWEST_JOINT
+        || filters.words[..newest.len()].contains(&0)
+        || !was_asked_enough(&newest[0], PART)
+    {
         return Ok(filters);
     }
     // Older runs hardly ever change without a newer one: it can stay with the newest.
@@ -128,13 +132,19 @@ pub(crate) fn run_filters(
 ) -> Result<Filters, Error> {
     let mut filters = Filters::default();
     for (at, run) in runs.iter().enumerate() {
-        let is_due = run.asked(searches) >= run.bound() / part + OFTEN;
+        run.asked(searches);
+        let is_due = was_asked_enough(run, part);
         let make = || if is_due { Filter::if_roomy(cuda, &runs[at..=at]) } else { None };
         if let Some(filter) = run.filter(make) {
             (filters.words[at], filters.len[at]) = filter.read(cuda)?;
         }
     }
     Ok(filters)
+}
+
+/// Whether so many searches asked the run that a filter pays.
+fn was_asked_enough(run: &Run, part: u64) -> bool {
+    run.times_asked() >= run.bound() / part + OFTEN
 }
 
 /// How many of the newest runs have few entries together.

@@ -134,8 +134,9 @@ impl Unwritten {
         Ok(Unwritten { buffer, layout, marks, bound, figures, filter: None })
     }
 
-    /// The same with a filter that the merge makes on the way, if there is memory for it.
+    /// The same with a filter that the merge makes on the way, as it does with marks, if there is memory for it.
     pub fn with_filter(self, cuda: &Cuda) -> Self {
+        assert_eq!(self.marks, Marks::Within, "only a merge with marks makes a filter");
         Unwritten { filter: Filter::of_unwritten(cuda, self.bound), ..self }
     }
 
@@ -250,9 +251,14 @@ impl Run {
         get_or_make(&self.0.joint_filter, make)
     }
 
-    /// How many searches have asked it, with so many more.
-    pub(crate) fn asked(&self, lookups: u64) -> u64 {
-        self.0.asked.fetch_add(lookups, Ordering::Relaxed).saturating_add(lookups)
+    /// So many more searches ask it.
+    pub(crate) fn asked(&self, searches: u64) {
+        self.0.asked.fetch_add(searches, Ordering::Relaxed);
+    }
+
+    /// How many searches have asked it.
+    pub(crate) fn times_asked(&self) -> u64 {
+        self.0.asked.load(Ordering::Relaxed)
     }
 
     /// What the host knows last.

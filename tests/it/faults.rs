@@ -111,13 +111,14 @@ fn survives(
 
 each_device! {
     fn every_allocation_of_a_history_may_fail(device) {
-        for (batch_size, threads, merged_at_once) in [
-            (16, 1, usize::MAX),
-            (16, 1, 0),
-            (64, 1, usize::MAX),
-            (64, 3, usize::MAX),
+        for (batch_size, threads, merged_at_once, scale) in [
+            (16, 1, usize::MAX, 2),
+            (16, 1, 0, 2),
+            (64, 1, usize::MAX, 2),
+            (64, 3, usize::MAX, 150),
+            (20_000, 3, usize::MAX, 500),
         ] {
-            let history = history(if threads == 1 { 2 } else { 150 });
+            let history = history(scale);
             let mut struck = 0;
             let mut silent = 0;
             // Faults in a self-cleanup are no errors: some allocations fail silently.

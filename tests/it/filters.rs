@@ -95,6 +95,30 @@ each_device! {
     }
 }
 
+#[cfg(feature = "cuda")]
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_filter_made_by_a_merge_is_read_on_another_stream() {
+    let device = Device::cuda(0).unwrap();
+    let stream = gpulsm::cuda::Stream::new(device).unwrap();
+    let mut d = Dictionary::<u32, u32>::builder()
+        .device(device)
+        .batch_size(1 << 15)
+        .cleanup(CleanupPolicy::Manual)
+        .build()
+        .unwrap();
+    for round in 0..14 {
+        let keys: Vec<u32> = (0..1 << 15).map(|i| i * 16 + round).collect();
+        d.insert(&keys, &keys).unwrap();
+        let snapshot = d.snapshot().on_stream(&stream).unwrap();
+        assert!(d.count(&[0], &[u32::MAX]).unwrap() == [u64::from(round + 1) << 15]);
+        let asked: Vec<u32> = (0..1 << 19).step_by(3).collect();
+        let expected = asked.iter().map(|&key| (key % 16 <= round).then_some(key));
+        assert!(snapshot.lookup(&asked).unwrap().into_iter().eq(expected), "round {round}");
+    }
+    assert!(d.stats().unwrap().bytes.filters > 0);
+}
+
 #[test]
 fn keys_that_are_there_need_no_filter() {
     let keys: Vec<u32> = (0..10_000).collect();

@@ -167,7 +167,7 @@ impl<K: Number, V: Number> Site<K, V> for Cpu {
     }
 
     fn most_listed(&self) -> u64 {
-        u64::MAX // That is little.
+        u64::MAX // `LISTED` sees to it.
     }
 
     fn found(&self, len: usize) -> Outcome<Vec<bool>> {

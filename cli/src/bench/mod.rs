@@ -22,6 +22,7 @@ mod upkeep;
 use std::collections::HashSet;
 use std::error::Error;
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -317,7 +318,8 @@ impl Bench {
             return Err(format!("no measurement has {texts} in its name; --list names all").into());
         }
         if self.list {
-            rows.iter().for_each(|row| println!("{}", row.name()));
+            let names: String = rows.iter().map(|row| row.name() + "\n").collect();
+            io::stdout().write_all(names.as_bytes())?; // Whoever reads this may stop early.
             return Ok(ExitCode::SUCCESS);
         }
         gate::check_names(bars, &rows)?;

@@ -189,7 +189,7 @@ pub fn range<S: Site<K, V> + 'static, K: Number, V: Number>(scale: &Scale) -> Ve
     let n = scale.asked;
     let make = |(wide, b): (u64, u32)| {
         let most = ((S::LISTED << n) / wide).min(1 << n);
-        let work = (work(scale, n, b, 8 + wide / 8) * most) >> n;
+        let work = (work(scale, n, b, 8 + wide / 8) >> n) * most;
         let job = move |lab: &Lab<S, K, V>| {
             let most = most.min(lab.site.most_listed() / wide);
             let mut points = vec![Vec::new(), Vec::new()];
