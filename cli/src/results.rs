@@ -1,7 +1,7 @@
 //! What `gpulsm bench` measured, as it lies in a folder: `run.json` says where and how, `rows.jsonl` has
 //! a row a line with every raw sample, `samples.csv` the same for a spreadsheet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -206,12 +206,12 @@ impl Results {
 }
 
 /// What becomes of a run that is there before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Before {
     /// If it is the same run, its rows stay, and others join them; if not, that is an error.
     Continue,
-    /// If it is the same run, it is measured anew; if not, that is an error.
-    Repeat,
+    /// The same, but for the rows of these names: they are measured anew.
+    Repeat(HashSet<String>),
     /// Whatever it is, it goes.
     Replace,
 }
@@ -245,15 +245,16 @@ impl Folder {
                 )
                 .into());
             }
-            if before == Before::Continue {
-                run.started = old.started;
-                let again = old.command.split("; ").any(|command| command == run.command);
-                run.command = if again {
-                    old.command.clone()
-                } else {
-                    format!("{}; {}", old.command, run.command)
-                };
-                rows = there.rows;
+            run.started = old.started;
+            let again = old.command.split("; ").any(|command| command == run.command);
+            run.command = if again {
+                old.command.clone()
+            } else {
+                format!("{}; {}", old.command, run.command)
+            };
+            rows = there.rows;
+            if let Before::Repeat(names) = before {
+                rows.retain(|row| !names.contains(&row.name()));
             }
         }
         let description = serde_json::to_string_pretty(&run)? + "\n";

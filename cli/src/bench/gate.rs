@@ -1,6 +1,7 @@
 //! Bars that a run must reach, as ratios within the run: `insert.b16 >= 1.5 * sa.insert.b16`.
 
 use std::error::Error;
+use std::fmt::Display;
 
 use crate::results::Row;
 
@@ -24,9 +25,17 @@ struct Term {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     pub holds: bool,
+    bar: Bar,
     /// The left side over the right.
-    pub ratio: f64,
-    pub line: String,
+    ratio: f64,
+}
+
+impl Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = if self.holds { "holds" } else { "FAILS" };
+        let asked = if self.bar.at_least { "asked" } else { "allowed" };
+        write!(f, "{word}  {}  ({:.2} of what is {asked})", self.bar.line, self.ratio)
+    }
 }
 
 /// Reads a gate: a bar a line; a # begins a comment.
@@ -71,13 +80,16 @@ type Figure = fn(&Row) -> f64;
 
 /// The row that a name means, and what of it: its mean, or with `.min` or `.max` an extreme.
 fn find<'a>(rows: &'a [Row], name: &str) -> Result<(&'a Row, Figure), String> {
-    let of = |name: &str| rows.iter().find(|row| names(row).any(|known| known == name));
-    let found: Option<(&Row, Figure)> = match name.rsplit_once('.') {
-        Some((row, "min")) => of(row).map(|row| (row, least as _)),
-        Some((row, "max")) => of(row).map(|row| (row, most as _)),
-        _ => of(name).map(|row| (row, Row::mean as _)),
+    let (of, figure): (&str, Figure) = match name.rsplit_once('.') {
+        Some((row, "min")) => (row, least),
+        Some((row, "max")) => (row, most),
+        _ => (name, Row::mean),
     };
-    found.ok_or_else(|| {
+    let meant: Vec<&Row> = rows.iter().filter(|row| names(row).any(|known| known == of)).collect();
+    if let [one, another, ..] = meant[..] {
+        return Err(format!("{of} may be {} or {}: say which", one.name(), another.name()));
+    }
+    meant.first().map(|row| (*row, figure)).ok_or_else(|| {
         let like = |parts: usize| -> Vec<String> {
             let begin = name.split('.').take(parts).collect::<Vec<_>>().join(".");
             rows.iter().map(Row::name).filter(|known| known.starts_with(&begin)).collect()
@@ -117,10 +129,14 @@ fn names(row: &Row) -> impl Iterator<Item = String> {
 
 impl Bar {
     /// The experiments that it needs.
-    pub fn experiments(&self, all: &[&str]) -> Vec<String> {
+    pub fn experiments(&self, all: &[&str]) -> Result<Vec<String>, String> {
         let names = [&self.left, &self.right].into_iter().filter_map(|term| term.name.as_deref());
-        let parts = names.flat_map(|name| name.split('.').take(2));
-        parts.filter(|part| all.contains(part)).map(String::from).collect()
+        let of = |name: &str| {
+            let mut parts = name.split('.').take(2);
+            let named = parts.find(|part| all.contains(part)).map(String::from);
+            named.ok_or_else(|| format!("{name} is of no experiment; there are {}", all.join(", ")))
+        };
+        names.map(of).collect()
     }
 
     pub fn check(&self, rows: &[Row]) -> Result<Verdict, Box<dyn Error>> {
@@ -131,7 +147,7 @@ impl Bar {
         };
         let (left, right) = (value(&self.left)?, value(&self.right)?);
         let holds = if self.at_least { left >= right } else { left <= right };
-        Ok(Verdict { holds, ratio: left / right, line: self.line.clone() })
+        Ok(Verdict { holds, bar: self.clone(), ratio: left / right })
     }
 }
 
@@ -170,8 +186,17 @@ mod tests {
         let bar = &parse("insert.b17 >= 1").unwrap()[0];
         let error = bar.check(&[row("gpulsm", "16", 1.0)]).unwrap_err().to_string();
         assert!(error.contains("insert.b17"), "{error}");
-        assert_eq!(bar.experiments(&["insert", "lookup"]), ["insert"]);
+        assert_eq!(bar.experiments(&["insert", "lookup"]).unwrap(), ["insert"]);
+        assert!(bar.experiments(&["lookup"]).unwrap_err().contains("insert.b17"));
+        let mut rows = [row("gpulsm", "16", 1.0), row("gpulsm", "16", 1.0)];
+        rows[1].params.insert("n".into(), "27".into());
+        let of = |name: &str| find(&rows, name).map(|(row, _)| row.name());
+        assert_eq!(
+            of("insert.b16").unwrap_err(),
+            "insert.b16 may be insert.b16.n24 or insert.b16.n27: say which"
+        );
+        assert_eq!(of("insert.b16.n27.max").unwrap(), "insert.b16.n27");
         let bar = &parse("count.L8.b16 >= 0.5 * sa.count.L8.b16").unwrap()[0];
-        assert_eq!(bar.experiments(&["count"]), ["count", "count"]);
+        assert_eq!(bar.experiments(&["count"]).unwrap(), ["count", "count"]);
     }
 }

@@ -47,8 +47,10 @@ Examples:
   gpulsm report h200                          the page and tables of it
   gpulsm bench --quick --gate bars.txt        whether it is still as fast as it was
 
-A gate is a text file with a bar a line: `insert.b16 >= 1.5 * sa.insert.b16`. Names are those that are
-printed with the figures; without .min or .max they stand for the (harmonic) mean.";
+A gate is a text file with a bar a line: `insert.b16 >= 1.5 * sa.insert.b16`; # begins a comment. Names
+are those that are printed with the figures, and .n24 may be left out where it is clear; without .min or
+.max they stand for the (harmonic) mean. Numbers alone are a second's: `build.max >= 50e6`, or bytes for
+each pair. If a bar fails, the exit status is 1.";
 
 /// Measures what the paper measures, checks every answer, and keeps all samples.
 #[derive(Args)]
@@ -58,7 +60,8 @@ pub struct Bench {
     #[arg(value_enum, value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
 
-    /// Only measurements whose name has this in it, as printed: `b16`, `stream.b18`; may be given again
+    /// Only measurements whose name has this in it, and those that are made along with them: `b16`,
+    /// `stream.b18`; may be given again
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
 
@@ -212,7 +215,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 impl Bench {
     pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
         let bars = self.bars()?;
-        let experiments = self.experiments(&bars);
+        let experiments = self.experiments(&bars)?;
         ctrlc::set_handler(|| {
             if STOP.swap(true, Ordering::Relaxed) {
                 std::process::exit(130); // Asked twice.
@@ -234,17 +237,18 @@ impl Bench {
     }
 
     /// Those named, those that the gate needs, or all.
-    fn experiments(&self, bars: &[gate::Bar]) -> Vec<Experiment> {
+    fn experiments(&self, bars: &[gate::Bar]) -> Result<Vec<Experiment>, String> {
         if !self.experiments.is_empty() {
-            return self.experiments.clone();
+            return Ok(self.experiments.clone());
         }
         let all = Experiment::value_variants();
         let names: Vec<String> = all.iter().map(|experiment| experiment.name()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let needed: HashSet<String> = bars.iter().flat_map(|bar| bar.experiments(&names)).collect();
-        let wanted =
-            |experiment: &&Experiment| bars.is_empty() || needed.contains(&experiment.name());
-        all.iter().filter(wanted).copied().collect()
+        let needed: Vec<Vec<String>> =
+            bars.iter().map(|bar| bar.experiments(&names)).collect::<Result<_, _>>()?;
+        let is_needed = |name: &String| needed.iter().any(|some| some.contains(name));
+        let wanted = |experiment: &&Experiment| bars.is_empty() || is_needed(&experiment.name());
+        Ok(all.iter().filter(wanted).copied().collect())
     }
 
     /// Whether any of these rows is asked for.
@@ -325,7 +329,8 @@ impl Bench {
         gate::check_names(bars, &rows)?;
         let before = match (self.restart, bars.is_empty()) {
             (true, _) => Before::Replace,
-            (_, false) => Before::Repeat, // A gate judges what is measured now.
+            // A gate judges what is measured now.
+            (_, false) => Before::Repeat(rows.iter().map(Row::name).collect()),
             _ => Before::Continue,
         };
         let (mut folder, there) = Folder::open(&path, &run, before)?;
@@ -335,26 +340,36 @@ impl Bench {
             .into_iter()
             .filter(|case| case.rows.iter().any(|row| !known.contains(&row.name())))
             .collect();
-        println!(
+        // Whoever reads what is printed may stop early: that is an error here, and what was measured stays.
+        let mut to = io::stdout();
+        writeln!(
+            to,
             "gpulsm on {}: {} keys, {} values, {} sizes (n = 2^{}, 2^{} for queries)",
             run.machine.device, self.key, self.value, scale.name, scale.inserted, scale.asked
-        );
+        )?;
         if cases.len() < count {
-            println!("{} of {count} measurements are there already", count - cases.len());
+            writeln!(to, "{} of {count} measurements are there already", count - cases.len())?;
         }
         let is_done = cases.is_empty();
         let progress = progress(cases.iter().map(|case| case.work).sum());
         let lab = Lab::new(site, scale, self.seed, progress, &STOP);
-        let stopped = measure_all(&lab, cases, &known, &mut folder)?;
+        let outcome = measure_all(&lab, cases, &known, &mut folder);
         folder.finish()?;
+        let stopped = outcome?;
         match is_done {
-            true => print!("Nothing is left to measure; --restart begins anew."),
-            false => print!("\n{} answers compared, all right.", HumanCount(lab.checked.get())),
+            true => write!(to, "Nothing is left to measure; --restart begins anew.")?,
+            false => {
+                write!(to, "\n{} answers compared, all right.", HumanCount(lab.checked.get()))?
+            }
         }
-        let path_named = path.display();
-        println!(" All samples are in {path_named}; `gpulsm report {path_named}` makes a page.");
+        let named = path.display();
+        writeln!(to, " All samples are in {named}; `gpulsm report {named}` makes a page.")?;
         if stopped {
-            println!("Stopped: the same command goes on from here.");
+            let next = match bars.is_empty() {
+                true => "the same command goes on from here",
+                false => "no bar was judged, and the same command begins anew",
+            };
+            writeln!(to, "Stopped: {next}.")?;
             return Ok(ExitCode::from(130));
         }
         judge(bars, &path)
@@ -387,7 +402,7 @@ fn measure_all<S: Site<K, V>, K: Number, V: Number>(
         let first = &case.rows[0];
         if experiment != first.experiment {
             experiment.clone_from(&first.experiment);
-            lab.progress.suspend(|| println!("\n{experiment}"));
+            lab.progress.suspend(|| writeln!(io::stdout(), "\n{experiment}"))?;
         }
         lab.progress.set_message(first.name());
         let measured = match (case.job)(lab) {
@@ -403,7 +418,7 @@ fn measure_all<S: Site<K, V>, K: Number, V: Number>(
             if !known.contains(&row.name()) {
                 folder.add(&row)?;
             }
-            lab.progress.suspend(|| println!("  {}", line(&row)));
+            lab.progress.suspend(|| writeln!(io::stdout(), "  {}", line(&row)))?;
         }
         done += case.work;
         lab.progress.set_position(done);
@@ -443,12 +458,11 @@ fn judge(bars: &[gate::Bar], path: &Path) -> Result<ExitCode, Box<dyn Error>> {
     let mut failed = 0;
     for bar in bars {
         let verdict = bar.check(&rows)?;
-        let word = if verdict.holds { "holds" } else { "FAILS" };
-        println!("{word}  {}  ({:.2} of what is asked)", verdict.line, verdict.ratio);
+        writeln!(io::stdout(), "{verdict}")?;
         failed += usize::from(!verdict.holds);
     }
     if failed > 0 {
-        println!("{failed} of {} bars fail", bars.len());
+        writeln!(io::stdout(), "{failed} of {} bars fail", bars.len())?;
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

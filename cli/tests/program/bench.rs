@@ -133,6 +133,25 @@ fn a_folder_of_another_run_is_left_alone() {
 }
 
 #[test]
+fn a_gate_measures_anew_what_it_judges_and_leaves_the_rest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (gate, out) = (folder.path().join("bars.txt"), folder.path().join("run"));
+    printed(&tiny(&out, &["insert", "build"]), "");
+    let rows = || fs::read_to_string(out.join("rows.jsonl")).expect("rows");
+    let of = |rows: &str, experiment: &str| -> Vec<String> {
+        let named = format!("\"experiment\":\"{experiment}\"");
+        rows.lines().filter(|line| line.contains(&named)).map(String::from).collect()
+    };
+    let before = rows();
+    fs::write(&gate, "build.max >= 1\n").expect("written");
+    printed(&tiny(&out, &["--gate", gate.to_str().expect("UTF-8")]), "");
+    let after = rows();
+    assert_eq!(of(&after, "insert"), of(&before, "insert"));
+    assert_eq!(of(&after, "build").len(), of(&before, "build").len());
+    assert_ne!(of(&after, "build"), of(&before, "build"));
+}
+
+#[test]
 fn a_gate_decides_the_status() {
     let folder = tempfile::tempdir().expect("a folder");
     let gate = folder.path().join("bars.txt");
@@ -154,6 +173,9 @@ fn a_gate_decides_the_status() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("there are memory.history-built-at-once"), "{said}");
     assert!(said.contains("memory.b7") && !said.contains("compared"), "before any work: {said}");
+    let (code, said) = status("memroy.history-built-at-once <= 20\n");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("memroy.history-built-at-once is of no experiment"), "{said}");
     let (code, said) = status("memory is small\n");
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("bars.txt: line 1"), "{said}");

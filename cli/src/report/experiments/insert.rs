@@ -20,7 +20,7 @@ pub fn insert(runs: &[Labelled]) -> Section {
         "insert",
         "Insertion",
         "How fast a batch of b pairs goes in, for every number of resident batches on the way to \
-         n entries: the slowest batch (all levels full), the fastest (the first level free) and \
+         n entries: the slowest batch, the fastest and \
          the harmonic mean. The sorted array (SA) sorts each batch and merges it with everything \
          there is. Paper: Table II.",
     );
@@ -56,9 +56,9 @@ pub fn stream(runs: &[Labelled]) -> Section {
     let mut section = Section::new(
         "stream",
         "Streams of calls",
-        "All updates in one clock, nobody waiting in between, and whatever waits in the dictionary at \
+        "All calls in one clock, the counts too where some are made, and whatever waits in the dictionary at \
          the end taken in before the clock stops. Batches wait for each other as long as nothing is \
-         asked.",
+         asked. Queries among such batches are timed by themselves.",
     );
     for run in runs {
         for (caption, queries) in [
@@ -73,7 +73,7 @@ pub fn stream(runs: &[Labelled]) -> Section {
                     "gpulsm" => ("inserts, to n entries", false),
                     "alone" => ("… each batch taken in before the next comes", false),
                     "counted" => ("… 1,024 ranges counted after every batch", false),
-                    "deletes" => ("deletes, of n entries in one run", false),
+                    "deletes" => ("deletes of half of n entries, which are one run", false),
                     "half-deletes" => ("half deletes, half inserts, likewise", false),
                     "one-call" => ("inserts, in one call, likewise", false),
                     "lookups" => ("lookups of b keys after each of 64 batches", true),
@@ -99,8 +99,8 @@ pub fn insert_time(runs: &[Labelled]) -> Section {
     let mut section = Section::new(
         "insert-time",
         "Time of each batch",
-        "How long the r-th batch takes: the lowest free level decides how much is merged. The \
-         line is the paper's formula T_sort + (2^ffz(r) − 1) · T_merge, where r is the number of \
+        "How long the r-th batch takes: the lowest free level decides how much is merged, at once or, if \
+         it is very much, in slices with the batches after it. The line is the paper's formula T_sort + (2^ffz(r) − 1) · T_merge, where r is the number of \
          batches before and ffz(r) the lowest bit of r that is zero. Paper: Figure 4a.",
     );
     for run in runs {
