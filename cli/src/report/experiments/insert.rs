@@ -100,7 +100,8 @@ pub fn insert_time(runs: &[Labelled]) -> Section {
         "insert-time",
         "Time of each batch",
         "How long the r-th batch takes: the lowest free level decides how much is merged, at once or, if \
-         it is very much, in slices with the batches after it. The line is the paper's formula T_sort + (2^ffz(r) − 1) · T_merge, where r is the number of \
+         it is very much, in slices with the batches after it. The line is the paper's formula \
+         T_sort + (2^ffz(r) − 1) · T_merge, where r is the number of \
          batches before and ffz(r) the lowest bit of r that is zero. Paper: Figure 4a.",
     );
     for run in runs {
