@@ -10,7 +10,7 @@ fn main() -> Result<(), Error> {
         let keys: Vec<u32> = (0..1024).map(|i| (batch * 1024 + i) * 10).collect();
         let values: Vec<u32> = keys.iter().map(|key| key / 10).collect();
         dictionary.insert(&keys, &values)?;
-        println!("{dictionary}\n");
+        println!("{}\n", dictionary.stats()?);
     }
 
     println!("One mixed batch: two keys deleted, one replaced, one new.\n");
@@ -27,6 +27,6 @@ fn main() -> Result<(), Error> {
     println!("how many:             {}", dictionary.len()?);
 
     dictionary.cleanup()?;
-    println!("\nAfter a cleanup, one run is left:\n\n{dictionary}");
+    println!("\nAfter a cleanup, one run is left:\n\n{}", dictionary.stats()?);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Counts the bytes of a dictionary, its clones and its snapshots, and keeps them under a limit.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use crate::error::Error;
 
@@ -9,8 +9,12 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: Option<u64>,
+    /// Under a limit: bytes that nobody else may use, since they are allocated, about to be, or set
+    /// aside. Never more than the limit.
+    reserved: AtomicU64,
+    /// Bytes that are allocated…
     used: AtomicU64,
-    /// The most that ever were.
+    /// …and the most that ever were.
     peak: AtomicU64,
     /// Tests only: the allocation counted down to 0 fails. `u64::MAX` stands for never.
     fail_in: AtomicU64,
@@ -18,8 +22,8 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub fn new(limit: Option<u64>) -> Arc<Self> {
-        let (used, peak) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Budget { limit, used, peak, fail_in: AtomicU64::new(u64::MAX) })
+        let [reserved, used, peak] = [(); 3].map(|()| AtomicU64::new(0));
+        Arc::new(Budget { limit, reserved, used, peak, fail_in: AtomicU64::new(u64::MAX) })
     }
 
     /// Makes the allocation after the next `n` fail, once.
@@ -39,12 +43,16 @@ impl Budget {
 
     /// Bytes that may still be used; `None` where there is no limit.
     pub fn free(&self) -> Option<u64> {
-        self.limit.map(|limit| limit.saturating_sub(self.used()))
+        self.limit.map(|limit| limit - self.reserved())
+    }
+
+    fn reserved(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
     }
 
     /// Whether so much is free that some may go to what only makes things faster.
     pub fn is_roomy(&self) -> bool {
-        self.limit.is_none_or(|limit| self.used() <= limit / 2)
+        self.limit.is_none_or(|limit| self.reserved() <= limit / 2)
     }
 
     /// Whether so many bytes may be taken for a while beside all that is used: batches that come in
@@ -53,26 +61,23 @@ impl Budget {
         self.free().is_none_or(|free| bytes.saturating_mul(3) <= free)
     }
 
-    /// Whether so many bytes of updates can wait, and be taken in later: that takes several times as
-    /// much for a while, beside all that is merged with them.
-    pub fn is_vacant_for(&self, bytes: u64) -> bool {
-        let vacant = |limit: u64| {
-            let used = self.used();
-            used <= limit / 4 && bytes.saturating_mul(8) <= limit - used
-        };
-        self.limit.is_none_or(vacant)
+    /// Reserves `bytes`, or says how much was wanted and how much is free. A request that is refused
+    /// takes nothing from others, not even for a moment.
+    fn reserve(&self, bytes: u64) -> Result<(), Error> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        let within_limit = |reserved: u64| reserved.checked_add(bytes).filter(|&sum| sum <= limit);
+        match self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within_limit) {
+            Ok(_) => Ok(()),
+            Err(reserved) => {
+                Err(Error::OutOfMemory { wanted: bytes, free: Some(limit - reserved) })
+            }
+        }
     }
 
-    /// Counts `bytes` as used, or says how much was wanted and how much is free.
-    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reserved, Error> {
-        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
-        let reserved = Reserved { budget: self.clone(), bytes };
-        let free = self.limit.map(|limit| limit.saturating_sub(before));
-        if bytes > 0 && (self.fails_now() || free.is_some_and(|free| free < bytes)) {
-            return Err(Error::OutOfMemory { wanted: bytes, free });
+    fn give_back(&self, bytes: u64) {
+        if self.limit.is_some() {
+            self.reserved.fetch_sub(bytes, Ordering::Relaxed);
         }
-        self.peak.fetch_max(before + bytes, Ordering::Relaxed);
-        Ok(reserved)
     }
 
     fn fails_now(&self) -> bool {
@@ -81,11 +86,101 @@ impl Budget {
     }
 }
 
+/// Bytes of a budget that are set aside for one purpose, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    budget: Arc<Budget>,
+    left: AtomicU64,
+}
+
+impl Allowance {
+    /// One without any bytes yet.
+    pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
+        Arc::new(Allowance { budget: budget.clone(), left: AtomicU64::new(0) })
+    }
+
+    /// Sets aside `bytes` in all, unless that is more than half of what is free; whether it did. Without
+    /// a limit there is no need to.
+    pub fn grow_to(&self, bytes: u64) -> bool {
+        let Some(free) = self.budget.free() else { return true };
+        let left = self.left.load(Ordering::Relaxed);
+        let more = bytes.saturating_sub(left);
+        let grows = bytes <= free.saturating_add(left) / 2 && self.budget.reserve(more).is_ok();
+        if grows {
+            self.left.fetch_add(more, Ordering::Relaxed);
+        }
+        grows
+    }
+
+    /// Takes up to `bytes`, and says how many.
+    fn take(&self, bytes: u64) -> u64 {
+        let rest = |left: u64| Some(left.saturating_sub(bytes));
+        let before = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+        before.unwrap_or_default().min(bytes)
+    }
+}
+
+impl Drop for Allowance {
+    fn drop(&mut self) {
+        self.budget.give_back(*self.left.get_mut());
+    }
+}
+
+/// Where the bytes of an allocation are counted: in a budget, and first of all against an allowance.
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    budget: Arc<Budget>,
+    allowance: Weak<Allowance>,
+}
+
+impl Account {
+    pub fn new(limit: Option<u64>) -> Self {
+        Account { budget: Budget::new(limit), allowance: Weak::new() }
+    }
+
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// The same account, which uses up what was set aside before anything else.
+    pub fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
+        Account { budget: self.budget.clone(), allowance: Arc::downgrade(allowance) }
+    }
+
+    /// Allocates something of so many bytes, and counts them as used until the second part of the
+    /// answer is dropped. An allocation that fails was never used.
+    pub fn allocate<T>(
+        &self,
+        bytes: u64,
+        allocate: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<(T, Reserved), Error> {
+        if bytes > 0 && self.budget.fails_now() {
+            return Err(Error::OutOfMemory { wanted: bytes, free: self.budget.free() });
+        }
+        let drawn = self.allowance.upgrade().map_or(0, |allowance| allowance.take(bytes));
+        let mut reserved = Reserved { account: self.clone(), bytes: drawn, drawn, used: 0 };
+        self.budget.reserve(bytes - drawn).map_err(|error| match error {
+            Error::OutOfMemory { free, .. } => Error::OutOfMemory { wanted: bytes, free },
+            other => other,
+        })?;
+        reserved.bytes = bytes;
+        let allocated = allocate()?;
+        reserved.used = bytes;
+        let used = self.budget.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.budget.peak.fetch_max(used, Ordering::Relaxed);
+        Ok((allocated, reserved))
+    }
+}
+
 /// Bytes that are counted as used until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reserved {
-    budget: Arc<Budget>,
+    account: Account,
     bytes: u64,
+    /// How many of them came from the account's allowance: they go back there while it exists.
+    drawn: u64,
+    /// All of them, once they are allocated.
+    used: u64,
 }
 
 impl Reserved {
@@ -95,8 +190,19 @@ impl Reserved {
 
     /// Counts only so many bytes from now on, if that is fewer.
     pub fn shrink(&mut self, bytes: u64) {
+        let budget = &self.account.budget;
         let given_back = self.bytes.saturating_sub(bytes);
-        self.budget.used.fetch_sub(given_back, Ordering::Relaxed);
+        budget.used.fetch_sub(self.used.saturating_sub(bytes), Ordering::Relaxed);
+        self.used = self.used.min(bytes);
+        let drawn = self.drawn.min(given_back);
+        match self.account.allowance.upgrade() {
+            Some(allowance) => {
+                allowance.left.fetch_add(drawn, Ordering::Relaxed);
+                budget.give_back(given_back - drawn);
+            }
+            None => budget.give_back(given_back),
+        }
+        self.drawn -= drawn;
         self.bytes -= given_back;
     }
 }
@@ -111,12 +217,20 @@ impl Drop for Reserved {
 mod tests {
     use super::*;
 
+    fn reserve(account: &Account, bytes: u64) -> Result<Reserved, Error> {
+        account.allocate(bytes, || Ok(())).map(|((), reserved)| reserved)
+    }
+
+    fn refused(wanted: u64, free: u64) -> Error {
+        Error::OutOfMemory { wanted, free: Some(free) }
+    }
+
     #[test]
     fn bytes_are_counted_until_they_are_given_back() {
-        let budget = Budget::new(Some(1000));
-        let mut first = budget.reserve(800).unwrap();
-        let refused = budget.reserve(201).unwrap_err();
-        assert_eq!(refused, Error::OutOfMemory { wanted: 201, free: Some(200) });
+        let account = Account::new(Some(1000));
+        let budget = account.budget();
+        let mut first = reserve(&account, 800).unwrap();
+        assert_eq!(reserve(&account, 201).unwrap_err(), refused(201, 200));
         first.shrink(300);
         first.shrink(500);
         assert_eq!((first.bytes(), budget.used(), budget.free()), (300, 300, Some(700)));
@@ -126,9 +240,54 @@ mod tests {
 
     #[test]
     fn the_chosen_allocation_fails_once() {
-        let budget = Budget::new(None);
-        budget.fail_after(1);
-        let outcomes = [(); 3].map(|()| budget.reserve(1).is_ok());
+        let account = Account::new(None);
+        account.budget().fail_after(1);
+        let outcomes = [(); 3].map(|()| reserve(&account, 1).is_ok());
         assert_eq!(outcomes, [true, false, true]);
+    }
+
+    #[test]
+    fn a_request_that_is_refused_takes_nothing_from_others_meanwhile() {
+        let account = Account::new(Some(1000));
+        std::thread::scope(|scope| {
+            let refused =
+                scope.spawn(|| (0..200_000).filter(|_| reserve(&account, 5000).is_err()).count());
+            for _ in 0..200_000 {
+                reserve(&account, 10).expect("room for ten bytes");
+            }
+            assert_eq!(refused.join().unwrap(), 200_000);
+        });
+        assert_eq!(account.budget().free(), Some(1000));
+    }
+
+    #[test]
+    fn what_could_not_be_allocated_was_never_in_use() {
+        let account = Account::new(None);
+        drop(reserve(&account, 10).unwrap());
+        let failed = Error::OutOfMemory { wanted: 1 << 50, free: None };
+        let outcome = account.allocate(1 << 50, || Err::<(), _>(failed.clone()));
+        assert_eq!(outcome.unwrap_err(), failed);
+        assert_eq!((account.budget().used(), account.budget().peak()), (0, 10));
+    }
+
+    #[test]
+    fn what_is_set_aside_is_there_for_its_purpose_only() {
+        let account = Account::new(Some(1000));
+        let allowance = Allowance::new(account.budget());
+        assert!(!allowance.grow_to(501), "more than half of what is free");
+        assert!(allowance.grow_to(400) && allowance.grow_to(500));
+        assert_eq!(reserve(&account, 501).unwrap_err(), refused(501, 500));
+        let other = reserve(&account, 500).unwrap();
+        let purpose = account.drawing_on(&allowance);
+        // What fails, or is given back early, is there for the next attempt.
+        assert_eq!(reserve(&purpose, 501).unwrap_err(), refused(501, 0));
+        let mut first = reserve(&purpose, 450).unwrap();
+        first.shrink(200);
+        let second = reserve(&purpose, 300).unwrap();
+        drop(allowance);
+        drop((first, second));
+        assert_eq!((account.budget().used(), account.budget().free()), (500, Some(500)));
+        drop(other);
+        assert_eq!(account.budget().free(), Some(1000));
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::batch::Updates;
+use crate::budget::{Allowance, Budget};
 use crate::error::Error;
 use crate::key::OrderedKey;
 #[cfg(feature = "cuda")]
@@ -160,8 +162,15 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
         entries: usize,
     ) -> Result<Merged<Self::Merge, Self::Run>, Error>;
 
-    /// Whether there is memory for so many updates to wait in, and to take them in later.
-    fn is_roomy_for(&self, waiting: usize) -> bool;
+    /// At most how many bytes applying so many buffered updates on top of these runs takes, the run
+    /// that comes of it included.
+    fn bytes_to_apply(&self, updates: usize, runs: &[Self::Run]) -> u64;
+
+    /// The same engine, whose allocations use up what was set aside before anything else.
+    fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self;
+
+    /// Where the memory of this engine and its clones is counted.
+    fn budget(&self) -> &Arc<Budget>;
 
     /// How many keys are live in all.
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error>;
@@ -183,21 +192,12 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Bytes that all runs of this engine's clones take together.
-    fn bytes_shared(&self) -> u64;
-
-    /// The most that were taken at a time, with working space.
-    fn bytes_peak(&self) -> u64;
-
     /// Every key of the run with its mark: what the rules of [`validate`](crate::store::Store::validate) speak of.
     fn entries(&self, run: &Self::Run) -> Result<Vec<(Self::Key, Mark)>, Error>;
 
     /// Whether the parts of a run that only this device knows (fences, running counts) agree with
     /// its entries.
     fn validate_run(&self, run: &Self::Run) -> Result<(), String>;
-
-    /// For tests: makes the allocation after the next `n` fail, once.
-    fn fail_after(&self, n: u64);
 
     /// Waits until all that was begun is done, and says if any of it failed.
     fn synchronize(&self) -> Result<(), Error>;

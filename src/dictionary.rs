@@ -220,7 +220,8 @@ impl<K: Key, V: Value> fmt::Debug for Dictionary<K, V> {
     }
 }
 
-/// A small picture of the levels.
+/// Writes a small picture of the levels, as far as they are known: nothing is done or waited for.
+/// [`stats`](Snapshot::stats) has every figure.
 impl<K: Key, V: Value> fmt::Display for Dictionary<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.now.fmt(f)

@@ -139,9 +139,14 @@ macro_rules! float_key {
             #[inline]
             fn to_ordered(self) -> $ordered {
                 const SIGN: $ordered = 1 << (<$ordered>::BITS - 1);
-                // `+ 0.0` turns −0 into +0 and changes no other number.
-                let one_of_each = if self.is_nan() { <$type>::NAN } else { self + 0.0 };
-                let bits = one_of_each.to_bits();
+                const INFINITY: $ordered = <$type>::INFINITY.to_bits();
+                // Tests of bits, not arithmetic: in a thread that flushes denormals to zero, even
+                // `+ 0.0` would make distinct keys equal.
+                let bits = match self.to_bits() {
+                    SIGN => 0, // −0
+                    bits if bits & !SIGN > INFINITY => <$type>::NAN.to_bits(),
+                    bits => bits,
+                };
                 // Negative floats grow downwards in their bits: flip them all; else only the sign.
                 if bits & SIGN == 0 { bits | SIGN } else { !bits }
             }

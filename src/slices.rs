@@ -256,7 +256,7 @@ mod tests {
     fn for_want_of_memory_a_merge_in_part_makes_room() {
         let mut store = gathered();
         assert!(store.slices.merge().is_some());
-        store.engine.fail_after(0);
+        store.engine.budget().fail_after(0);
         take_in(&mut store, 32, 64);
         holds(&store, 33, 64);
     }

@@ -424,15 +424,28 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         self.store.on_cuda().map(crate::cuda::Resident::new).ok_or(Error::NotOnCuda)
     }
 
+    /// How many keys there are, if that is known without doing or waiting for anything.
+    #[doc(hidden)]
+    pub fn len_if_known(&self) -> Option<usize> {
+        self.store.glance()?.live.map(|live| live as usize)
+    }
+
     pub(crate) fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stats = self.stats().map_err(|_| fmt::Error)?;
-        f.debug_struct(name)
-            .field("device", &self.device.to_string())
-            .field("batch_size", &stats.batch_size)
-            .field("len", &stats.live)
-            .field("entries", &stats.entries)
-            .field("levels", &stats.levels.iter().map(|level| level.entries).collect::<Vec<_>>())
-            .finish_non_exhaustive()
+        let mut text = f.debug_struct(name);
+        text.field("device", &format_args!("\"{}\"", self.device));
+        text.field("batch_size", &self.batch_size());
+        if let Some(glance) = self.store.glance() {
+            match glance.live {
+                Some(live) => text.field("len", &live),
+                None => text.field("len", &format_args!("unknown")),
+            };
+            if glance.waiting > 0 {
+                text.field("buffered", &glance.waiting);
+            }
+            let levels: Vec<u64> = glance.runs.iter().map(|&(_, _, entries)| entries).collect();
+            text.field("entries", &glance.entries()).field("levels", &levels);
+        }
+        text.finish_non_exhaustive()
     }
 }
 
@@ -451,10 +464,14 @@ impl<K: Key, V: Value> fmt::Debug for Snapshot<K, V> {
     }
 }
 
-/// A small picture of the levels.
+/// Writes a small picture of the levels, as far as they are known: nothing is done or waited for.
+/// [`stats`](Snapshot::stats) has every figure.
 impl<K: Key, V: Value> fmt::Display for Snapshot<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.stats().map_err(|_| fmt::Error)?.fmt(f)
+        match self.store.glance() {
+            Some(glance) => glance.write(f, self.device),
+            None => write!(f, "a dictionary on {}, in use by another thread", self.device),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::device::{Bytes, Device, Engine};
 use crate::error::Error;
+use crate::levels::Levels;
 use crate::store::Store;
 
 /// What a dictionary holds and takes. Shown as text, it is a small picture of the levels.
@@ -75,8 +76,8 @@ impl Stats {
             live,
             stale: entries - live,
             bytes,
-            bytes_shared: store.engine.bytes_shared(),
-            bytes_peak: store.engine.bytes_peak(),
+            bytes_shared: store.engine.budget().used(),
+            bytes_peak: store.engine.budget().peak(),
             levels,
         })
     }
@@ -84,23 +85,81 @@ impl Stats {
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (live, stale) = (grouped(self.live), grouped(self.stale));
-        let plural = |count: u64, one, many| if count == 1 { one } else { many };
-        let keys = plural(self.live, "key", "keys");
-        let entries = plural(self.stale, "entry", "entries");
-        write!(f, "{live} {keys} on {}, {stale} stale {entries}", self.device)?;
+        write_counts(f, self.live, self.stale, self.device)?;
         write!(f, ", {} bytes", grouped(self.bytes.total()))?;
-        for level in &self.levels {
-            let LevelStats { level: index, entries, capacity, tombstones, .. } = level;
-            let (entries_text, capacity_text) = (grouped(*entries), grouped(*capacity));
-            write!(f, "\nlevel {index:>2}  {}", bar(*entries, *capacity))?;
-            write!(f, "  {entries_text:>13} of {capacity_text}")?;
+        for LevelStats { level, entries, capacity, tombstones, .. } in &self.levels {
+            write_level(f, *level, *entries, *capacity)?;
             if *tombstones > 0 {
                 write!(f, ", {} tombstones", grouped(*tombstones))?;
             }
         }
         Ok(())
     }
+}
+
+/// What can be told of a dictionary at once, without doing or waiting for anything: what `Debug` and
+/// `Display` show. Never an error.
+#[derive(Debug)]
+pub struct Glance {
+    /// Updates that wait to be taken in.
+    pub waiting: usize,
+    /// Keys that are there, if that is known now.
+    pub live: Option<u64>,
+    /// Bytes that the dictionary, its clones and its snapshots take together.
+    pub bytes_shared: u64,
+    /// Of every run its level, that level's capacity, and at most how many entries it has; newest first.
+    pub runs: Vec<(usize, u64, u64)>,
+}
+
+impl Glance {
+    pub(crate) fn of<E: Engine>(engine: &E, levels: &Levels<E::Run>, waiting: usize) -> Self {
+        let run = |(level, run)| {
+            (level, levels.ladder().capacity(level) as u64, engine.bound(run) as u64)
+        };
+        Glance {
+            waiting,
+            live: engine.len_if_known(levels.runs()).filter(|_| waiting == 0),
+            bytes_shared: engine.budget().used(),
+            runs: levels.placed().map(run).filter(|&(_, _, entries)| entries > 0).collect(),
+        }
+    }
+
+    /// At most how many entries there are.
+    pub(crate) fn entries(&self) -> u64 {
+        self.runs.iter().map(|&(_, _, entries)| entries).sum()
+    }
+
+    /// Writes a small picture of the levels.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, device: Device) -> fmt::Result {
+        let entries = self.entries();
+        match self.live {
+            Some(live) => write_counts(f, live, entries.saturating_sub(live), device)?,
+            None => write!(f, "up to {} entries on {device}, not counted yet", grouped(entries))?,
+        }
+        if self.waiting > 0 {
+            write!(f, ", and {} buffered updates", grouped(self.waiting as u64))?;
+        }
+        write!(f, ", {} bytes", grouped(self.bytes_shared))?;
+        self.runs
+            .iter()
+            .try_for_each(|&(level, capacity, entries)| write_level(f, level, entries, capacity))
+    }
+}
+
+fn write_counts(f: &mut fmt::Formatter<'_>, live: u64, stale: u64, device: Device) -> fmt::Result {
+    let plural = |count: u64, one, many| if count == 1 { one } else { many };
+    let (keys, entries) = (plural(live, "key", "keys"), plural(stale, "entry", "entries"));
+    write!(f, "{} {keys} on {device}, {} stale {entries}", grouped(live), grouped(stale))
+}
+
+fn write_level(
+    f: &mut fmt::Formatter<'_>,
+    level: usize,
+    entries: u64,
+    capacity: u64,
+) -> fmt::Result {
+    write!(f, "\nlevel {level:>2}  {}", bar(entries, capacity))?;
+    write!(f, "  {:>13} of {}", grouped(entries), grouped(capacity))
 }
 
 /// A bar of 24 characters, filled in proportion; anything at all shows.

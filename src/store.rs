@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::batch::{Order, Updates};
+use crate::budget::Allowance;
 use crate::cpu::{Cpu, CpuEngine};
 use crate::device::{Device, Engine, Log, Mark, Query};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::levels::{Carry, Levels};
 use crate::slices::Slices;
-use crate::stats::Stats;
+use crate::stats::{Glance, Stats};
 use crate::value::Value;
 
 /// When stale entries are removed.
@@ -44,6 +45,8 @@ pub(crate) struct Store<E: Engine> {
     policy: CleanupPolicy,
     batch_size: usize,
     held: Mutex<Held<E>>,
+    /// Held by the one who takes in what waits.
+    settling: Mutex<()>,
     pub slices: Slices<E>,
     /// Whether anything was asked since the last batch.
     asked: AtomicBool,
@@ -55,20 +58,34 @@ pub(crate) struct Store<E: Engine> {
 struct Held<E: Engine> {
     levels: Arc<Levels<E::Run>>,
     /// Newer than all levels.
-    log: Option<Arc<E::Log>>,
+    waiting: Option<Waiting<E>>,
     /// Updates that were taken in since stale entries were last counted.
     uncounted: usize,
 }
 
+/// Batches that wait, and the memory that taking them in will need: under a limit that clones share,
+/// they could not be taken in any more if the clones used it up.
+struct Waiting<E: Engine> {
+    log: Arc<E::Log>,
+    allowance: Arc<Allowance>,
+}
+
+impl<E: Engine> Clone for Waiting<E> {
+    fn clone(&self) -> Self {
+        Waiting { log: self.log.clone(), allowance: self.allowance.clone() }
+    }
+}
+
 impl<E: Engine> Clone for Held<E> {
     fn clone(&self) -> Self {
-        Held { levels: self.levels.clone(), log: self.log.clone(), uncounted: self.uncounted }
+        let Held { levels, waiting, uncounted } = self;
+        Held { levels: levels.clone(), waiting: waiting.clone(), uncounted: *uncounted }
     }
 }
 
 impl<E: Engine> Held<E> {
     fn new(levels: Levels<E::Run>) -> Self {
-        Held { levels: Arc::new(levels), log: None, uncounted: 0 }
+        Held { levels: Arc::new(levels), waiting: None, uncounted: 0 }
     }
 }
 
@@ -81,6 +98,7 @@ impl<E: Engine> Clone for Store<E> {
             policy: self.policy,
             batch_size: self.batch_size,
             held: Mutex::new(self.held().clone()),
+            settling: Mutex::default(),
             slices: Slices::new(self.slices.most()),
             asked: AtomicBool::new(true),
             #[cfg(feature = "cuda")]
@@ -156,6 +174,7 @@ impl<E: Engine> Store<E> {
             policy,
             batch_size,
             held: Mutex::new(Held::new(Levels::new(batch_size))),
+            settling: Mutex::default(),
             asked: AtomicBool::new(true),
             #[cfg(feature = "cuda")]
             pinned: Mutex::default(),
@@ -194,33 +213,28 @@ impl<E: Engine> Store<E> {
 
     /// Takes in what waits. Answers stay the same, also after an error.
     fn settle(&self) -> Result<Arc<Levels<E::Run>>, Error> {
-        let Held { levels, log, .. } = self.held().clone();
-        let Some(log) = log else {
-            return Ok(levels);
-        };
-        // Not under the lock: this thread may be lent to others meanwhile, who may want it too. (Then
-        // all take in the same; the first is kept.)
-        let mut settled = Levels::clone(&levels);
-        drop(levels);
-        let installed = self.install(&mut settled, log.len(), |carried, older| {
-            self.engine.absorb_log(&log, carried, older)
-        });
-        let mut held = self.held();
-        let is_first = held.log.as_ref().is_some_and(|waiting| Arc::ptr_eq(waiting, &log));
-        let mut merged = 0;
-        if is_first {
-            merged = installed?;
-            *held = Held {
-                levels: Arc::new(settled),
-                log: None,
-                uncounted: held.uncounted.saturating_add(log.len()),
-            };
+        let held = self.held();
+        if held.waiting.is_none() {
+            return Ok(held.levels.clone());
         }
         drop(held);
+        // One at a time: what is set aside suffices for one.
+        let _settling = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        let Held { levels, waiting, .. } = self.held().clone();
+        let Some(Waiting { log, allowance }) = waiting else {
+            return Ok(levels); // Another thread was faster.
+        };
+        let mut settled = Levels::clone(&levels);
+        drop(levels);
+        let engine = self.engine.drawing_on(&allowance);
+        let merged = self.install(&mut settled, log.len(), |carried, older| {
+            engine.absorb_log(&log, carried, older)
+        })?;
+        let mut held = self.held();
+        let uncounted = held.uncounted.saturating_add(log.len());
+        *held = Held { levels: Arc::new(settled), waiting: None, uncounted };
+        drop((held, allowance));
         let levels = self.tidied(Count::WhenDue);
-        if !is_first {
-            return Ok(levels);
-        }
         let further = self.slices.after_batch(&self.engine, &levels, log.len(), merged);
         Ok(self.keep(levels, further))
     }
@@ -311,29 +325,31 @@ impl<E: Engine> Store<E> {
     /// Puts a batch behind those that wait, if that is better than taking it in now.
     fn let_wait(&mut self, batch: &impl Incoming<E>, asked: bool) -> Result<bool, Error> {
         let most = self.most_waiting();
-        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let waiting = held.log.as_ref().map_or(0, |log| log.len());
-        if (asked && waiting == 0)
-            || batch.len() > most / 2
-            || batch.order() == Order::Sorted
-            || !self.engine.is_roomy_for(waiting + batch.len())
-        {
+        let held = self.held_mut();
+        let waiting = held.waiting.as_ref().map_or(0, |waiting| waiting.log.len());
+        if (asked && waiting == 0) || batch.len() > most / 2 || batch.order() == Order::Sorted {
             return Ok(false);
         }
-        let fits = held.log.as_ref().is_none_or(|log| {
+        let fits = held.waiting.as_ref().is_none_or(|Waiting { log, .. }| {
             waiting + batch.len() <= most && log.accepts(batch.inserts(), batch.deletes())
         });
         // What a clone waits with too must stay as it is.
-        if !fits || held.log.as_mut().is_some_and(|log| Arc::get_mut(log).is_none()) {
+        let is_shared = |waiting: &mut Waiting<E>| Arc::get_mut(&mut waiting.log).is_none();
+        if !fits || held.waiting.as_mut().is_some_and(is_shared) {
             self.settle()?;
         }
         let engine = &self.engine;
         let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut log = held.log.take().unwrap_or_default();
-        let appended = batch.append(engine, Arc::get_mut(&mut log).expect("nobody else has it"));
-        held.log = (log.len() > 0).then_some(log);
+        let Waiting { mut log, allowance } = held.waiting.take().unwrap_or_else(|| Waiting {
+            log: Arc::default(),
+            allowance: Allowance::new(engine.budget()),
+        });
         // Where there is no room for what waits, there may be for the batch.
-        Ok(appended.is_ok())
+        let to_apply = engine.bytes_to_apply(log.len() + batch.len(), held.levels.runs());
+        let waits = allowance.grow_to(to_apply)
+            && batch.append(engine, Arc::get_mut(&mut log).expect("nobody else has it")).is_ok();
+        held.waiting = (log.len() > 0).then_some(Waiting { log, allowance });
+        Ok(waits)
     }
 
     /// How many updates may wait.
@@ -490,6 +506,9 @@ pub trait AnyStore<B: OrderedKey>: Send + Sync {
 
     fn stats(&self, device: Device) -> Result<Stats, Error>;
 
+    /// What can be told at once; `None` while another thread is changing it.
+    fn glance(&self) -> Option<Glance>;
+
     fn validate(&self) -> Result<(), String>;
 
     fn fail_after(&self, n: u64);
@@ -554,12 +573,22 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
         Stats::of(device, self)
     }
 
+    fn glance(&self) -> Option<Glance> {
+        let held = match self.held.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let waiting = held.waiting.as_ref().map_or(0, |waiting| waiting.log.len());
+        Some(Glance::of(&self.engine, &held.levels, waiting))
+    }
+
     fn validate(&self) -> Result<(), String> {
         self.validate()
     }
 
     fn fail_after(&self, n: u64) {
-        self.engine.fail_after(n);
+        self.engine.budget().fail_after(n);
     }
 
     fn settle(&self) -> Result<(), Error> {

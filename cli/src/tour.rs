@@ -77,7 +77,7 @@ impl Tour {
         model.update(&zip(&keys, &values), &[]);
         let mut checked = Checked::default();
         checked.all(&dictionary, &model)?;
-        writeln!(out, "{dictionary}\n")?;
+        writeln!(out, "{}\n", dictionary.stats()?)?;
 
         writeln!(
             out,
@@ -89,7 +89,7 @@ impl Tour {
         let (snapshot, frozen) =
             self.stream(&mut dictionary, &mut model, &mut random, &mut table)?;
         checked.all(&dictionary, &model)?;
-        writeln!(out, "\n{dictionary}\n")?;
+        writeln!(out, "\n{}\n", dictionary.stats()?)?;
 
         writeln!(
             out,
@@ -109,7 +109,8 @@ impl Tour {
         let (cleaned, time) = timed(|| dictionary.cleanup());
         cleaned?;
         table.add("cleanup", dictionary.len()?, time);
-        writeln!(out, "…and again after a cleanup has left one run:\n{dictionary}\n")?;
+        let stats = dictionary.stats()?;
+        writeln!(out, "…and again after a cleanup has left one run:\n{stats}\n")?;
         checked.all(&dictionary, &model)?;
         ask(&dictionary, &queries, &model, &mut checked, |name, count, time| {
             table.add_second(name, count, time)

@@ -62,13 +62,17 @@ def read(name: str, given: Any, dtype: DType) -> Given:
         return _scalar(name, given, dtype)
     column = _column(name, given, dtype)
     if column is not None:
-        return _numpy(name, column, dtype, cast=_CASTS[type(given).__module__.partition(".")[0]])
+        cast, copy = _CURES[type(given).__module__.partition(".")[0]]
+        return _numpy(name, column, dtype, cast, copy)
     if hasattr(given, "__cuda_array_interface__"):
-        return read(name, _adopt(name, given, "asarray", "as_tensor"), dtype)
+        return read(name, _adopt(name, given), dtype)
     if hasattr(given, "__dlpack__"):
-        return read(name, _of_dlpack(name, given), dtype)
+        shared = _of_dlpack(name, given)
+        if isinstance(shared, np.ndarray):
+            return _numpy(name, shared, dtype, copy="numpy.from_dlpack(…).copy()")
+        return read(name, shared, dtype)
     if hasattr(given, "__array__"):
-        return _numpy(name, np.asarray(given), dtype)
+        return _numpy(name, np.asarray(given), dtype, copy="numpy.asarray(…).copy()")
     if isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray, memoryview)):
         return Given(name, dtype, _of_sequence(name, given, dtype), len(given), NUMPY)
     try:
@@ -78,7 +82,7 @@ def read(name: str, given: Any, dtype: DType) -> Given:
         cure = "; `list(…)` makes a list of it" if isinstance(given, Iterable) else ""
         cure = "" if isinstance(given, str) else cure
         raise TypeError(f"{name}: expected {wanted}, or an array of it, got {kind}{cure}") from None
-    return _numpy(name, np.asarray(buffer), dtype)
+    return _numpy(name, np.asarray(buffer), dtype, copy="numpy.asarray(…).copy()")
 
 
 def dtype_of(name: str, given: Any) -> DType:
@@ -129,6 +133,11 @@ def place_of(given: Any) -> Place:
     if is_of("cupy", "ndarray", given):
         place: int = given.device.id
         return place
+    if hasattr(given, "__cuda_array_interface__"):
+        return place_of(_adopt("keys", given))
+    if hasattr(given, "__dlpack_device__"):
+        kind, number = given.__dlpack_device__()
+        return int(number) if kind in _DLPACK_CUDA else HOST
     return HOST
 
 
@@ -186,7 +195,10 @@ def _limits(dtype: DType) -> str:
     return f"{dtype.name} goes from {limits.min} to {limits.max}"
 
 
-def _numpy(name: str, array: NDArray[Any], dtype: DType, cast: str = "astype") -> Given:
+def _numpy(
+    name: str, array: NDArray[Any], dtype: DType, cast: str = "astype", copy: str = ".copy()"
+) -> Given:
+    """An array of NumPy's, or over someone else's memory, where other calls `cast` and `copy` it."""
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(f"{name}: expected an array without a mask; `.compressed()` makes one")
     if array.shape == () and dtype.subdtype is None:
@@ -201,19 +213,23 @@ def _numpy(name: str, array: NDArray[Any], dtype: DType, cast: str = "astype") -
             f"{name}: expected a contiguous array; `numpy.ascontiguousarray` makes one"
         )
     if not array.flags.aligned:
-        raise ValueError(f"{name}: expected aligned elements; `.copy()` makes them so")
+        raise _not_aligned(name, copy)
     return Given(name, dtype, array, len(array), NUMPY)
 
 
 def _cupy(name: str, array: Any, dtype: DType) -> Given:
+    family = CuPy(array.device.id)
     if array.ndim == 0 and dtype.subdtype is None:
-        return _scalar(name, array.get()[()], dtype)
+        return _scalar(name, family.get(array)[()], dtype)
     if array.dtype != dtype.base:
         raise _wrong_type(name, dtype, array.dtype, "astype")
     _of_shape(name, array, dtype)
     if not array.flags.c_contiguous:
         raise ValueError(f"{name}: expected a contiguous array; `cupy.ascontiguousarray` makes one")
-    return Given(name, dtype, array, len(array), CuPy(array.device.id))
+    given = Given(name, dtype, array, len(array), family)
+    if not _is_aligned(given):
+        raise _not_aligned(name, ".copy()")
+    return given
 
 
 def _torch(name: str, tensor: Any, dtype: DType) -> Given:
@@ -233,7 +249,10 @@ def _torch(name: str, tensor: Any, dtype: DType) -> Given:
     _of_shape(name, tensor, dtype)
     if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
         raise ValueError(f"{name}: expected a contiguous tensor; `.contiguous()` makes one")
-    return Given(name, dtype, tensor, len(tensor), family)
+    read = Given(name, dtype, tensor, len(tensor), family)
+    if not _is_aligned(read):
+        raise _not_aligned(name, ".clone()")
+    return read
 
 
 def _torch_family(tensor: Any) -> Torch:
@@ -243,6 +262,19 @@ def _torch_family(tensor: Any) -> Torch:
             f"{kind} tensors can't be read: expected one on the CPU or on a CUDA device"
         )
     return Torch(tensor.device, tensor.get_device() if kind == "cuda" else HOST)
+
+
+def _is_aligned(given: Given) -> bool:
+    """Whether the elements can be read where they are. A GPU reads each whole; on the host, one of
+    several numbers is read number by number."""
+    address, length = given.span
+    on_host = given.family.place is HOST
+    to = given.dtype.base.alignment if on_host else given.dtype.itemsize
+    return length == 0 or address % to == 0
+
+
+def _not_aligned(name: str, copy: str) -> ValueError:
+    return ValueError(f"{name}: expected aligned elements; `{copy}` makes them so")
 
 
 #: What one element may be, by the kind of its type; NumPy's own scalars always may.
@@ -317,8 +349,12 @@ def _with_shape(dtype: DType, shape: tuple[int, ...]) -> DType:
     return np.dtype((dtype, shape)) if shape else dtype
 
 
-#: How each library converts a column.
-_CASTS = {"pandas": "astype", "pyarrow": "cast", "polars": "cast"}
+#: How each library converts a column, and how one is copied to aligned memory.
+_CURES = {
+    "pandas": ("astype", ".copy()"),
+    "pyarrow": ("cast", "numpy.asarray(…).copy()"),
+    "polars": ("cast", "numpy.asarray(…).copy()"),
+}
 
 
 def _column(name: str, given: Any, dtype: DType | None) -> NDArray[Any] | None:
@@ -370,31 +406,61 @@ def _of_arrow(name: str, array: Any, dtype: DType | None) -> NDArray[Any]:
         raise TypeError(f"{name}: expected {wanted}, got {array.type}") from None
 
 
+#: DLPack's numbers for kinds of memory: what the host can read, and what a GPU has.
+_DLPACK_HOST = (1, 3)  # The CPU's; the CPU's, pinned for CUDA.
+_DLPACK_CUDA = (2, 13)  # A GPU's; managed by CUDA.
+
+
 def _of_dlpack(name: str, given: Any) -> Any:
-    cpu, cuda, cuda_host, cuda_managed = 1, 2, 3, 13
     kind, _ = given.__dlpack_device__()
-    if kind in (cpu, cuda_host):
+    if kind in _DLPACK_HOST:
         return np.from_dlpack(given)
-    if kind in (cuda, cuda_managed):
-        return _adopt(name, given, "from_dlpack", "from_dlpack")
+    if kind in _DLPACK_CUDA:
+        # Both make the array's own GPU wait for it, whichever is the current one.
+        return _gpu_library(name, given).from_dlpack(given)
     raise ValueError(f"{name}: expected an array on the CPU or on a CUDA device")
 
 
-def _adopt(name: str, given: Any, in_cupy: str, in_torch: str) -> Any:
-    """Someone else's array on a GPU as CuPy's or PyTorch's, whichever is there, without a copy."""
+def _adopt(name: str, given: Any) -> Any:
+    """Someone else's array on a GPU, which speaks CUDA's array interface, as CuPy's or PyTorch's.
+
+    Both copy an array to the current GPU if it is on another: its own is made current.
+    """
+    library = _gpu_library(name, given)
+    interface = given.__cuda_array_interface__
+    address: int = interface["data"][0]
+    if library.__name__ == "cupy":
+        if not address:  # An empty array: it is nowhere.
+            return library.asarray(given)
+        with library.cuda.UnownedMemory(address, 0, given).device:
+            return library.asarray(given)
+    # PyTorch does not say where memory is: it is where adopting it makes no copy.
+    here = library.cuda.current_device()
+    for number in (here, *(n for n in range(library.cuda.device_count()) if n != here)):
+        with library.cuda.device(number):
+            tensor = library.as_tensor(given, device="cuda")
+        if tensor.data_ptr() == address or not tensor.numel():
+            if interface.get("stream") is not None:
+                # The interface asks to wait for this stream. CuPy does, PyTorch does not.
+                library.cuda.synchronize(tensor.device)
+            return tensor
+    raise ValueError(f"{name}: expected an array on a CUDA device")
+
+
+def _gpu_library(name: str, given: Any) -> Any:
+    """CuPy or PyTorch, whichever is there."""
     try:
         import cupy
 
-        return getattr(cupy, in_cupy)(given)
+        return cupy
     except ImportError:
         pass
     try:
         import torch
+
+        return torch
     except ImportError:
         kind = type(given).__name__
         raise TypeError(
             f"{name}: a {kind} on a GPU is read through CuPy or torch; install one"
         ) from None
-    return getattr(torch, in_torch)(
-        given, **({"device": "cuda"} if in_torch == "as_tensor" else {})
-    )

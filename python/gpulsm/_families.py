@@ -80,7 +80,11 @@ NUMPY = NumPy()
 
 @dataclass(slots=True)
 class CuPy:
-    """Arrays of a GPU's memory, as CuPy keeps them."""
+    """Arrays of a GPU's memory, as CuPy keeps them.
+
+    CuPy allocates, fills and reads on the current GPU and its current stream, which may be another than
+    that of the arrays: every step here makes theirs current first. (PyTorch goes by its arguments.)
+    """
 
     place: int
     name = "CuPy"
@@ -95,8 +99,17 @@ class CuPy:
         import cupy
 
         array = self.empty(length, dtype)
-        array[...] = cupy.asarray(item)
+        with cupy.cuda.Device(self.place):
+            array[...] = cupy.asarray(item)
         return array
+
+    def get(self, array: Any) -> NDArray[Any]:
+        """Returns a copy on the host, once what the GPU's current stream does to the array is done."""
+        import cupy
+
+        with cupy.cuda.Device(self.place):
+            copy: NDArray[Any] = array.get()
+        return copy
 
     def address(self, array: Any) -> int:
         address: int = array.data.ptr
@@ -105,8 +118,10 @@ class CuPy:
     def stream(self) -> int | None:
         import cupy
 
-        stream = cupy.cuda.get_current_stream(self.place)
-        return _known_stream(stream.ptr, stream.synchronize)
+        # A thread's own default stream has the same name on every GPU, and means that of the current one.
+        with cupy.cuda.Device(self.place):
+            stream = cupy.cuda.get_current_stream(self.place)
+            return _known_stream(stream.ptr, stream.synchronize)
 
     def _make(self, how: str, length: int, dtype: DType) -> Any:
         import cupy

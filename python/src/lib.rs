@@ -5,6 +5,7 @@
 //! `gpulsm/_dictionary.py`), the only one to call it.
 
 mod error;
+mod guard;
 mod span;
 mod store;
 mod typed;
@@ -26,6 +27,12 @@ mod _native {
     #[pymodule_export]
     const BUILT_WITH_CUDA: bool = cfg!(feature = "cuda");
 
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        guard::silence_panics();
+        Ok(())
+    }
+
     /// To be called in a process that was just forked.
     #[pyfunction]
     fn after_fork() {
@@ -35,8 +42,7 @@ mod _native {
     /// The device that a text names, by its full name; an error says why it can't be used.
     #[pyfunction]
     fn device(py: Python<'_>, name: &str) -> PyResult<String> {
-        py.detach(|| name.parse::<gpulsm::Device>())
-            .map(|device| device.to_string())
+        guard::detached(py, || name.parse::<gpulsm::Device>().map(|device| device.to_string()))?
             .map_err(error::raise)
     }
 }

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::raise;
+use crate::guard::detached;
 use crate::span::{Place, Span};
 use crate::typed::{AnyDictionary, Pairs, Ranges, Typed, Which};
 
@@ -35,10 +36,10 @@ impl Store {
     /// An empty dictionary.
     #[new]
     fn new(py: Python<'_>, key: &str, value_width: usize, settings: Settings) -> PyResult<Self> {
-        py.detach(|| {
+        detached(py, || {
             let device = settings.device.parse().map_err(raise)?;
             Ok(Store::new_here(device, settings.open(key, value_width, device)?))
-        })
+        })?
     }
 
     /// Where the dictionary is.
@@ -64,8 +65,7 @@ impl Store {
     fn merge_from(&self, py: Python<'_>, other: &Store) -> PyResult<()> {
         self.check_process()?;
         other.check_process()?;
-        let merged = py.detach(|| self.dictionary.merge_from(other.dictionary.as_any()));
-        merged
+        detached(py, || self.dictionary.merge_from(other.dictionary.as_any()))?
             .ok_or_else(|| PyTypeError::new_err("the dictionaries are of different types"))?
             .map_err(raise)
     }
@@ -181,7 +181,12 @@ impl Store {
 
     /// What the levels hold, and a picture of them under `picture`.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        describe(py, &self.call(py, None, |dictionary, _| dictionary.stats())?)
+        let (stats, picture) = self.call(py, None, |dictionary, _| {
+            let stats = dictionary.stats()?;
+            let picture = stats.to_string();
+            Ok((stats, picture))
+        })?;
+        describe(py, &stats, &picture)
     }
 
     fn settle(&self, py: Python<'_>) -> PyResult<()> {
@@ -195,7 +200,12 @@ impl Store {
     /// For tests: checks every rule that the structure keeps.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process()?;
-        py.detach(|| self.dictionary.validate()).map_err(PyAssertionError::new_err)
+        detached(py, || self.dictionary.validate())?.map_err(PyAssertionError::new_err)
+    }
+
+    /// For tests: panics in the middle of an update.
+    fn panic(&self, py: Python<'_>, text: &str) -> PyResult<()> {
+        self.call(py, None, |dictionary, _| dictionary.panic(text))
     }
 
     /// The same pairs in a dictionary of its own, which shares the memory.
@@ -228,7 +238,7 @@ impl Store {
         make: impl FnOnce(&dyn AnyDictionary, &Place) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         self.check_process()?;
-        py.detach(|| make(&*self.dictionary, &Place::new(self.device, stream)?)).map_err(raise)
+        detached(py, || make(&*self.dictionary, &Place::new(self.device, stream)?))?.map_err(raise)
     }
 }
 
@@ -309,7 +319,7 @@ fn threads_after_fork() -> Option<usize> {
 }
 
 /// The figures as Python's `Stats` takes them.
-fn describe<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+fn describe<'py>(py: Python<'py>, stats: &Stats, picture: &str) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     all.set_item("device", stats.device.to_string())?;
     all.set_item("batch_size", stats.batch_size)?;
@@ -330,6 +340,6 @@ fn describe<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>>
         levels.push(one);
     }
     all.set_item("levels", levels)?;
-    all.set_item("picture", stats.to_string())?;
+    all.set_item("picture", picture)?;
     Ok(all)
 }

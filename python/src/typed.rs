@@ -40,6 +40,8 @@ pub trait AnyDictionary: Send + Sync {
     fn len(&self) -> Result<usize, Error>;
     fn stats(&self) -> Result<Stats, Error>;
     fn validate(&self) -> Result<(), String>;
+    /// Panics with the dictionary locked, as a bug in an update would.
+    fn panic(&self, text: &str) -> Result<(), Error>;
     fn settle(&self) -> Result<(), Error>;
     fn synchronize(&self) -> Result<(), Error>;
     /// Takes in everything of another dictionary; `None` where that is of other types.
@@ -68,7 +70,8 @@ pub struct Pairs(pub Span, pub Span);
 #[derive(Clone, Copy, FromPyObject)]
 pub struct Ranges(pub Span, pub Span);
 
-/// A dictionary of these types.
+/// A dictionary of these types. The lock ignores poisoning: a call that panics leaves the dictionary as
+/// it was.
 pub struct Typed<K: Key, V: Value>(RwLock<Dictionary<K, V>>);
 
 impl<K: Key, V: Value> Typed<K, V> {
@@ -247,6 +250,11 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
 
     fn validate(&self) -> Result<(), String> {
         self.read().validate()
+    }
+
+    fn panic(&self, text: &str) -> Result<(), Error> {
+        let _dictionary = self.write();
+        panic!("{text}")
     }
 
     fn settle(&self) -> Result<(), Error> {

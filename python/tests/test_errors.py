@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -270,3 +271,143 @@ def test_one_call_has_its_arrays_in_one_place(family: Family, device: str) -> No
         d.insert(there, here)
     with pytest.raises(ValueError, match="hi is on cuda:0 but lo is on the host"):
         d.count(here, there)
+
+
+def unaligned(dtype: Any, length: int = 4) -> Any:
+    """Zeros in memory that begins where no element should."""
+    size = np.dtype(dtype).itemsize * length
+    raw = np.zeros(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64 + 1
+    return raw[start : start + size].view(dtype)
+
+
+class Lends:
+    """An array that only speaks DLPack."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+class Converts:
+    """An array that only speaks NumPy's `__array__`."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
+
+
+def _arrow(array: Any) -> Any:
+    pyarrow = pytest.importorskip("pyarrow")
+    buffers = [None, pyarrow.py_buffer(array.view(np.uint8))]
+    return pyarrow.Array.from_buffers(pyarrow.int64(), len(array), buffers)
+
+
+def _torch(array: Any) -> Any:
+    return pytest.importorskip("torch").from_numpy(array)
+
+
+def _numpy_copy(given: Any) -> Any:
+    return np.asarray(given).copy()
+
+
+UNALIGNED: list[tuple[str, Callable[[Any], Any], Callable[[Any], Any], str]] = [
+    ("numpy", lambda array: array, lambda array: array.copy(), ".copy()"),
+    ("torch", _torch, lambda tensor: tensor.clone(), ".clone()"),
+    ("dlpack", Lends, lambda array: np.from_dlpack(array).copy(), "numpy.from_dlpack(…).copy()"),
+    ("memoryview", memoryview, _numpy_copy, "numpy.asarray(…).copy()"),
+    ("__array__", Converts, _numpy_copy, "numpy.asarray(…).copy()"),
+    ("pyarrow", _arrow, _numpy_copy, "numpy.asarray(…).copy()"),
+    (
+        "pyarrow chunks",
+        lambda array: pytest.importorskip("pyarrow").chunked_array([_arrow(array)]),
+        _numpy_copy,
+        "numpy.asarray(…).copy()",
+    ),
+    (
+        "pandas",
+        lambda array: pytest.importorskip("pandas").Series(array, copy=False),
+        lambda series: series.copy(),
+        ".copy()",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "cure", "named"), [row[1:] for row in UNALIGNED], ids=[row[0] for row in UNALIGNED]
+)
+def test_elements_that_are_not_aligned_are_refused_with_a_cure_that_works(
+    make: Callable[[Any], Any], cure: Callable[[Any], Any], named: str, device: str
+) -> None:
+    d = gpulsm.Dictionary("int64", "int64", device=device)
+    array = make(unaligned(np.int64))
+    text = re.escape(f"keys: expected aligned elements; `{named}` makes them so")
+    for call in (d.lookup, d.delete, lambda keys: d.insert(keys, 1), d.rank):
+        with pytest.raises(ValueError, match=text):
+            call(array)
+    with pytest.raises(ValueError, match="values: expected aligned elements"):
+        d.insert(np.arange(4), array)
+    assert len(d) == 0
+    d.insert(cure(array), cure(array))
+    assert d.keys().tolist() == [0]
+
+
+def test_a_tensor_over_someone_elses_bytes_is_checked_for_alignment(device: str) -> None:
+    torch = pytest.importorskip("torch")
+    d = gpulsm.Dictionary("int64", "int64", device=device)
+    raw = bytearray(64)
+    aligned, shifted = (
+        torch.frombuffer(raw, dtype=torch.int64, count=7, offset=at) for at in (0, 4)
+    )
+    if aligned.data_ptr() % 8:
+        pytest.skip("the bytes themselves are not aligned")
+    assert not d.lookup(aligned)[1].any()
+    with pytest.raises(ValueError, match="keys: expected aligned elements"):
+        d.lookup(shifted)
+    assert not d.lookup(shifted.clone())[1].any()
+    assert len(d.lookup(shifted[:0])[1]) == 0  # Without an element nothing is out of place.
+
+
+def test_a_panic_is_an_exception_that_changes_nothing(
+    device: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("RUST_BACKTRACE", raising=False)
+    d = gpulsm.Dictionary("uint64", "uint64", device=device, batch_size=256)
+    keys = np.arange(1000, dtype=np.uint64)
+    d.insert(keys, keys * 2)
+    snapshot = d.snapshot()
+    for _ in range(2):
+        with pytest.raises(
+            RuntimeError, match=r"gpulsm panicked: on purpose, at .*typed\.rs"
+        ) as raised:
+            d._store.panic("on purpose")
+        assert isinstance(raised.value, Exception)
+        for part in (
+            "a bug in gpulsm",
+            "another thread changed an array",
+            "dictionary is as it was",
+        ):
+            assert part in str(raised.value)
+        # The lock that was held is free again, for whoever asks and whoever changes.
+        assert len(d) == len(snapshot) == 1000 and (d.lookup(keys)[0] == keys * 2).all()
+        d.insert(keys, keys * 2)
+        d.merge_from(snapshot)
+        d.validate()
+    assert capfd.readouterr().err == "", "the exception says it all"
+
+
+def test_who_asks_for_a_backtrace_of_a_panic_gets_one(
+    device: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RUST_BACKTRACE", "1")
+    d = gpulsm.Dictionary(device=device)
+    with pytest.raises(RuntimeError, match="gpulsm panicked: on purpose"):
+        d._store.panic("on purpose")
+    assert "on purpose" in capfd.readouterr().err

@@ -127,6 +127,57 @@ def test_long_calls_let_other_threads_run(what: str, device: str) -> None:
     assert len(ticks) > 100
 
 
+@pytest.mark.parametrize("key", ["uint64", "int64", "float32"])
+def test_an_array_that_changes_during_a_call_does_no_harm(key: str, device: str) -> None:
+    threads = 2 if device == "cpu" else None  # One thread alone reads each key once.
+    # The limit is reached soon if calls that fail keep any memory.
+    d = gpulsm.Dictionary(
+        key, "int64", device=device, batch_size=1024, threads=threads, memory_limit=1 << 28
+    )
+    # Far above every key that changes, so that their answers are known.
+    known = (np.arange(1000) + (1 << 23)).astype(key)
+    d.insert(known, np.arange(1000))
+    rng = np.random.default_rng(11)
+    length = 1 << 18
+    fills = [rng.integers(0, 1 << most, length).astype(key) for most in (4, 12, 22)]
+    keys, values = fills[0].copy(), np.zeros(length, np.int64)
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            for fill in fills:
+                np.copyto(keys, fill)  # Releases the GIL.
+
+    def call() -> None:
+        try:
+            end, step = time.monotonic() + 1.5, 0
+            while time.monotonic() < end:
+                step += 1
+                try:
+                    if step % 4 == 3:
+                        d.delete(keys)
+                    else:
+                        d.insert(keys, values)
+                    d.lookup(keys)
+                    d.count(keys, keys)
+                except RuntimeError as error:
+                    assert "another thread changed an array" in str(error)
+                found_values, found = d.lookup(known)
+                assert found.all() and (found_values == np.arange(1000)).all()
+            assert step > 3
+        finally:
+            done.set()
+
+    run_all(change, call)
+    d.validate()
+    found_keys, found_values = d.items()
+    assert (found_keys[1:] > found_keys[:-1]).all() and (found_keys[-1000:] == known).all()
+    assert found_keys[0] >= 0 and not found_values[:-1000].any() and len(found_keys) == len(d)
+    d.insert(keys, values + 1)
+    assert (d.lookup(keys)[0] == 1).all()
+    d.validate()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
 def test_a_forked_process_makes_its_own(device: str) -> None:
     if device != "cpu":

@@ -2,10 +2,11 @@
 
 use crate::batch::{Order, Updates};
 use crate::cpu::Cpu;
+use crate::cpu::block::Merger;
 use crate::cpu::merge::{Keep, merge};
 use crate::cpu::run::{Run, key_room};
 use crate::cpu::shadows;
-use crate::cpu::sort::{Tile, sort};
+use crate::cpu::sort::{self, Tile, sort};
 use crate::cpu::source::{Source, SourceMarks};
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -68,4 +69,19 @@ fn order<B: OrderedKey, V: Value>(
     tile_keys[..keys.len()].copy_from_slice(keys);
     tile_values.copy_from_slice(values);
     Ok(Tile { keys: tile_keys, values: tile_values, len: keys.len() })
+}
+
+/// At most how many bytes it takes to absorb so many updates, with any of these runs carried.
+pub(crate) fn working_bytes<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    updates: usize,
+    runs: &[Run<B, V>],
+) -> u64 {
+    let entries = updates + runs.iter().map(Run::len).sum::<usize>();
+    // The batch, while it is sorted and its shadows are found, and the run that comes of it.
+    let sorting = sort::bytes_per_update::<B, V>() + shadows::BYTES_PER_UPDATE;
+    let run = size_of::<B>() * 5 / 4 + size_of::<V>() + 2 * size_of::<u8>();
+    let merging = cpu.workers.most() * Merger::<B, V>::bytes(runs.len() + 2, entries);
+    let fixed = sort::FIXED_BYTES + key_room(1) * size_of::<B>() * 4;
+    (updates * sorting + entries * run + merging + fixed) as u64
 }

@@ -114,6 +114,15 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         })
     }
 
+    /// At most how many bytes merging so many sources, of so many entries together, takes.
+    pub fn bytes(sources: usize, entries: usize) -> usize {
+        let block = block_of(sources).min(entries.max(1));
+        let entry = size_of::<B>() + size_of::<V>() + size_of::<u8>();
+        // Marks of every source and of those without, values of deletes, and what neighbours are merged
+        // into before the last merge.
+        block * (sources + 1 + size_of::<V>()) + block_of(sources) * entry * (sources / 2 + 1)
+    }
+
     /// Merges the sources, newest first, into `out`; returns how many entries were kept.
     pub fn merge(
         &mut self,

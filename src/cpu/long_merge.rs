@@ -1,7 +1,7 @@
 //! Merging runs in slices: what lies between two keys at a time.
 
 use crate::cpu::Cpu;
-use crate::cpu::merge::{Keep, Merged, slices, split};
+use crate::cpu::merge::{Keep, Merged, cut_off, slices};
 use crate::cpu::run::Run;
 use crate::cpu::source::Source;
 use crate::device;
@@ -41,8 +41,9 @@ impl<B: OrderedKey, V: Value> Merge<B, V> {
             .zip(&self.at)
             .map(|(run, &at)| Source::from(run).slice(at..run.len()))
             .collect();
+        // This slice and those that come after it are equally long.
         let total: usize = left.iter().map(|source| source.keys.len()).sum();
-        let slice = split(&left, total.div_ceil(entries).max(1)).swap_remove(0);
+        let slice = cut_off(&left, total.div_ceil(total.div_ceil(entries).max(1)));
         self.merged.append(cpu, &slices(&left, &slice), self.keep)?;
         self.at.iter_mut().zip(&slice).for_each(|(at, range)| *at += range.end);
         if self.at.iter().zip(&self.runs).any(|(&at, run)| at < run.len()) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytemuck::Zeroable;
 
-use crate::budget::{Budget, Reserved};
+use crate::budget::{Account, Allowance, Budget, Reserved};
 use crate::error::{Error, bytes_of, try_zeroed};
 
 /// Buffers from this size on are worth huge pages: they have some whole ones.
@@ -19,24 +19,30 @@ const PAGE: usize = 4096;
 /// Where buffers come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
-    budget: Arc<Budget>,
+    account: Account,
 }
 
 impl Memory {
     pub fn new(limit: Option<u64>) -> Self {
-        Memory { budget: Budget::new(limit) }
+        Memory { account: Account::new(limit) }
     }
 
-    pub fn budget(&self) -> &Budget {
-        &self.budget
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.account.budget()
+    }
+
+    /// The same, which uses up what was set aside before anything else.
+    pub fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
+        Memory { account: self.account.drawing_on(allowance) }
     }
 
     /// A buffer of `len` zeros, or an error that says how much was wanted and how much is free.
     pub fn zeroed<T: Zeroable>(&self, len: usize) -> Result<Buffer<T>, Error> {
-        let free = self.budget.free();
-        let reserved = self.budget.reserve(bytes_of::<T>(len))?;
-        let data =
-            try_zeroed(len).map_err(|_| Error::OutOfMemory { wanted: reserved.bytes(), free })?;
+        let bytes = bytes_of::<T>(len);
+        let free = self.budget().free();
+        let (data, reserved) = self.account.allocate(bytes, || {
+            try_zeroed(len).map_err(|_| Error::OutOfMemory { wanted: bytes, free })
+        })?;
         advise_huge_pages(&data);
         Ok(Buffer { data, reserved })
     }

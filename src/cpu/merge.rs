@@ -163,6 +163,50 @@ pub(crate) fn split<B: OrderedKey, V>(
         .collect()
 }
 
+/// The first entries of all sources, cut at one key: at least `goal` of them, and few more, or all there
+/// are. (Few are as many as have the same key, and an eighth of the goal.)
+pub(crate) fn cut_off<B: OrderedKey, V>(
+    sources: &[Source<'_, B, V>],
+    goal: usize,
+) -> Vec<Range<usize>> {
+    let below = |key: B| sources.iter().map(move |s| s.keys.partition_point(|&other| other < key));
+    // Before this key are at least `goal` entries, and no more than that of any one source.
+    let first = sources.iter().filter_map(|source| source.keys.get(goal)).min();
+    let mut ends: Vec<usize> = match first {
+        Some(&key) => below(key).collect(),
+        None => sources.iter().map(|source| source.keys.len()).collect(),
+    };
+    // Fewer than `goal` entries are before the starts.
+    let mut starts = vec![0; sources.len()];
+    while ends.iter().sum::<usize>() > goal.saturating_add(goal / 8) {
+        let widest = (0..sources.len()).max_by_key(|&at| ends[at] - starts[at]);
+        let widest = widest.expect("there are entries");
+        let Some(&pivot) = sources[widest].keys[starts[widest]..ends[widest]]
+            .get((ends[widest] - starts[widest]) / 2)
+        else {
+            break; // All that is left to choose from has one key.
+        };
+        let places: Vec<usize> = (0..sources.len())
+            .map(|at| {
+                let window = &sources[at].keys[starts[at]..ends[at]];
+                starts[at] + window.partition_point(|&key| key < pivot)
+            })
+            .collect();
+        if places.iter().sum::<usize>() >= goal {
+            ends = places;
+            continue;
+        }
+        // Past the pivot in every source, so that it is never looked at again.
+        let has_pivot = |at: usize| usize::from(sources[at].keys.get(places[at]) == Some(&pivot));
+        starts = (0..sources.len()).map(|at| places[at] + has_pivot(at)).collect();
+        if starts.iter().sum::<usize>() >= goal {
+            ends = starts;
+            break;
+        }
+    }
+    ends.into_iter().map(|end| 0..end).collect()
+}
+
 /// Moves the written beginning of every stretch to the left, and returns how much there is in all.
 fn close_gaps<T: Copy>(data: &mut [T], stretches: impl Iterator<Item = (usize, usize)>) -> usize {
     let (mut from, mut to) = (0, 0);
@@ -174,4 +218,41 @@ fn close_gaps<T: Copy>(data: &mut [T], stretches: impl Iterator<Item = (usize, u
         to += written;
     }
     to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::source::SourceMarks;
+
+    fn source(keys: &[u32]) -> Source<'_, u32, ()> {
+        Source { keys, values: None, marks: SourceMarks::New }
+    }
+
+    #[test]
+    fn as_much_is_cut_off_as_was_asked_for_and_hardly_more() {
+        let long: Vec<u32> = (0..100_000).map(|i| i * 3).collect();
+        let late: Vec<u32> = (0..5000).map(|i| 200_000 + i).collect();
+        let same: Vec<u32> = (0..100).collect();
+        let lists: [&[&[u32]]; 5] = [
+            &[&long],
+            &[&long, &late],
+            &[&same, &same, &same],
+            &[&late, &[], &same, &long],
+            &[&[7]],
+        ];
+        for list in lists {
+            let sources: Vec<_> = list.iter().map(|keys| source(keys)).collect();
+            let total: usize = list.iter().map(|keys| keys.len()).sum();
+            for goal in [1, 2, 10, 99, 1000, 30_000, 105_000, usize::MAX / 2] {
+                let cut = cut_off(&sources, goal);
+                let entries: usize = cut.iter().map(|range| range.end).sum();
+                assert!(entries >= goal.min(total), "{entries} of {total} for {goal}");
+                assert!(entries <= goal + goal / 8 + list.len(), "{entries} for {goal}");
+                let last = cut.iter().zip(list).filter_map(|(cut, keys)| keys[..cut.end].last());
+                let next = cut.iter().zip(list).filter_map(|(cut, keys)| keys.get(cut.end));
+                assert!(last.max() < next.min() || entries == total, "cut at one key");
+            }
+        }
+    }
 }

@@ -25,8 +25,10 @@ mod source;
 mod workers;
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::batch::Updates;
+use crate::budget::{Allowance, Budget};
 use crate::device::{Engine, Mark, Merged, Query, RunStats};
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -131,8 +133,17 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         merge.go_on(&self.cpu, entries)
     }
 
-    fn is_roomy_for(&self, waiting: usize) -> bool {
-        self.cpu.memory.budget().is_vacant_for(Self::pair_bytes(waiting))
+    fn bytes_to_apply(&self, updates: usize, runs: &[Self::Run]) -> u64 {
+        absorb::working_bytes(&self.cpu, updates, runs)
+    }
+
+    fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
+        let memory = self.cpu.memory.drawing_on(allowance);
+        CpuEngine::new(Cpu { memory, workers: self.cpu.workers.clone() })
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        self.cpu.memory.budget()
     }
 
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error> {
@@ -172,24 +183,12 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         Ok(run.stats())
     }
 
-    fn bytes_shared(&self) -> u64 {
-        self.cpu.memory.budget().used()
-    }
-
-    fn bytes_peak(&self) -> u64 {
-        self.cpu.memory.budget().peak()
-    }
-
     fn entries(&self, run: &Self::Run) -> Result<Vec<(B, Mark)>, Error> {
         Ok(run.keys().iter().enumerate().map(|(at, &key)| (key, run.mark(at))).collect())
     }
 
     fn validate_run(&self, run: &Self::Run) -> Result<(), String> {
         run.validate()
-    }
-
-    fn fail_after(&self, n: u64) {
-        self.cpu.memory.budget().fail_after(n);
     }
 
     fn synchronize(&self) -> Result<(), Error> {

@@ -9,6 +9,9 @@ use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
 
+/// Bytes that finding the shadow of one update takes: its mark, and its place in a list.
+pub(crate) const BYTES_PER_UPDATE: usize = size_of::<u8>() + size_of::<usize>();
+
 /// Set while marks are found: a run has the key, so older runs have no say.
 const DECIDED: u8 = 128;
 

@@ -44,6 +44,18 @@ const SHARED_AIM: usize = 1 << 13;
 /// At most this many buckets in one scatter: more and the writes miss the caches.
 const MOST_BITS: u32 = 11;
 
+/// Bytes that sorting one update takes: its record, a place to move it to, and the tile that it ends in.
+pub(crate) const fn bytes_per_update<B, V>() -> usize {
+    2 * size_of::<Record<B, V>>()
+        + size_of::<[usize; 2]>() / SMALL
+        + 1
+        + size_of::<B>()
+        + size_of::<V>()
+}
+
+/// Bytes that sorting any batch takes besides.
+pub(crate) const FIXED_BYTES: usize = 2 * size_of::<usize>() << MOST_BITS;
+
 /// Sorts by key; of equal keys the last one stays.
 pub(crate) fn sort<B: OrderedKey, V: Value>(
     cpu: &Cpu,
@@ -52,11 +64,10 @@ pub(crate) fn sort<B: OrderedKey, V: Value>(
 ) -> Result<Tile<B, V>, Error> {
     let mut records = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
     let lengths = if cpu.workers.parts(keys.len()) == 1 {
-        let mut scratch = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
         for (record, (&key, &value)) in records.iter_mut().zip(keys.iter().zip(values)) {
             *record = (key, value);
         }
-        sort_records(&mut records, &mut scratch);
+        sort_records(cpu, &mut records)?;
         vec![(keys.len(), keep_last(&mut records))]
     } else {
         sort_shared(cpu, keys, values, &mut records)?
@@ -78,7 +89,9 @@ fn sort_shared<B: OrderedKey, V: Value>(
 
     // Each thread counts what its part of the batch has for each bucket…
     let counts = cpu.workers.each(keys.chunks(part), |keys| {
-        Ok(buckets.count_keys(keys.iter().copied())[..buckets.count].to_vec())
+        let mut counts = vec![0; buckets.count];
+        buckets.count_keys(keys.iter().copied(), &mut counts);
+        Ok(counts)
     })?;
     // …and scatters it: a bucket has a place for every thread, in the order of the batch…
     let of_all = |bucket: usize| counts.iter().map(move |counts| counts[bucket]);
@@ -101,8 +114,7 @@ fn sort_shared<B: OrderedKey, V: Value>(
     // …then each bucket is sorted.
     let stretches = cut(records, sizes.iter().copied());
     let uniques = cpu.workers.each(stretches, |records| {
-        let mut scratch = cpu.memory.zeroed(records.len())?;
-        sort_records(records, &mut scratch);
+        sort_records(cpu, records)?;
         Ok(keep_last(records))
     })?;
     Ok(sizes.into_iter().zip(uniques).collect())
@@ -140,32 +152,50 @@ fn unzip<B: OrderedKey, V: Value>(
     Ok(Tile { keys, values, len })
 }
 
-/// Sorts by key, stably. `scratch` is as long as `records`.
+/// Sorts by key, stably. Buckets that are still to be sorted are kept in a list, not on the stack: chosen
+/// keys can make every scatter split off only a few records.
 fn sort_records<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
     records: &mut [Record<B, V>],
-    scratch: &mut [Record<B, V>],
-) {
+) -> Result<(), Error> {
     if records.is_sorted_by_key(|record| record.0) {
-        return;
+        return Ok(());
     }
+    let mut scratch = cpu.memory.zeroed::<Record<B, V>>(records.len())?;
     if records.len() <= SMALL {
         scratch.copy_from_slice(records);
-        return insert_each(scratch, records);
+        insert_each(&scratch, records);
+        return Ok(());
     }
-    let span = span_of(records.iter().map(|record| record.0)).expect("not empty");
-    let buckets = Buckets::new(span, records.len() / AIM);
-    let ends = buckets.scatter(records, scratch);
-    let mut start = 0;
-    for &end in &ends[..buckets.count] {
-        let (records, scratch) = (&mut records[start..end], &mut scratch[start..end]);
-        if scratch.len() <= SMALL {
-            insert_each(scratch, records);
-        } else {
-            records.copy_from_slice(scratch);
-            sort_records(records, scratch);
+    // Those in the list have more than `SMALL` records each, and none is in two of them.
+    let mut unsorted = cpu.memory.zeroed::<[usize; 2]>(records.len() / SMALL)?;
+    let mut ends = cpu.memory.zeroed::<usize>(Buckets::most(records.len()))?;
+    unsorted[0] = [0, records.len()];
+    let mut left = 1;
+    while left > 0 {
+        left -= 1;
+        let [start, end] = unsorted[left];
+        let (bucket, scratch) = (&mut records[start..end], &mut scratch[start..end]);
+        if bucket.is_sorted_by_key(|record| record.0) {
+            continue;
         }
-        start = end;
+        let span = span_of(bucket.iter().map(|record| record.0)).expect("not empty");
+        let buckets = Buckets::new(span, bucket.len() / AIM);
+        let ends = &mut ends[..buckets.count];
+        buckets.scatter(bucket, scratch, ends);
+        let mut from = 0;
+        for &mut to in ends {
+            if to - from <= SMALL {
+                insert_each(&scratch[from..to], &mut bucket[from..to]);
+            } else {
+                bucket[from..to].copy_from_slice(&scratch[from..to]);
+                unsorted[left] = [start + from, start + to];
+                left += 1;
+            }
+            from = to;
+        }
     }
+    Ok(())
 }
 
 /// Writes a few records in order, stably.
@@ -196,49 +226,53 @@ struct Buckets {
     count: usize,
 }
 
-/// A number for each bucket.
-type PerBucket = [usize; 1 << MOST_BITS];
-
 impl Buckets {
     /// About `wanted` buckets, at most 2^[`MOST_BITS`], over the keys from `lo` to `hi`.
     fn new<B: OrderedKey>((lo, hi): (B, B), wanted: usize) -> Self {
         let width = hi.widen() - lo.widen();
-        let bits = wanted.checked_ilog2().unwrap_or(0).clamp(1, MOST_BITS);
-        let shift = (u64::BITS - width.leading_zeros()).saturating_sub(bits);
+        let shift = (u64::BITS - width.leading_zeros()).saturating_sub(Self::bits(wanted));
         Buckets { lowest: lo.widen(), shift, count: (width >> shift) as usize + 1 }
+    }
+
+    /// The logarithm of the number of buckets, where about so many are wanted.
+    fn bits(wanted: usize) -> u32 {
+        wanted.checked_ilog2().unwrap_or(0).clamp(1, MOST_BITS)
+    }
+
+    /// The most buckets that so many records, or fewer, are scattered into.
+    fn most(records: usize) -> usize {
+        1 << Self::bits(records / AIM)
     }
 
     fn of<B: OrderedKey>(&self, key: B) -> usize {
         ((key.widen() - self.lowest) >> self.shift) as usize
     }
 
-    /// How many keys belong to each bucket.
-    fn count_keys<B: OrderedKey>(&self, keys: impl Iterator<Item = B>) -> PerBucket {
-        let mut counts = [0; 1 << MOST_BITS];
+    /// Adds up how many keys belong to each bucket.
+    fn count_keys<B: OrderedKey>(&self, keys: impl Iterator<Item = B>, counts: &mut [usize]) {
         for key in keys {
             counts[self.of(key)] += 1;
         }
-        counts
     }
 
-    /// Writes the records bucket by bucket, keeping their order within each; returns where each
-    /// bucket ends.
+    /// Writes the records bucket by bucket, keeping their order within each, and where each bucket ends.
     fn scatter<B: OrderedKey, V: Value>(
         &self,
         records: &[Record<B, V>],
         out: &mut [Record<B, V>],
-    ) -> PerBucket {
-        let mut next = self.count_keys(records.iter().map(|record| record.0));
+        ends: &mut [usize],
+    ) {
+        ends.fill(0);
+        self.count_keys(records.iter().map(|record| record.0), ends);
         let mut start = 0;
-        for next in &mut next[..self.count] {
+        for next in &mut *ends {
             start += std::mem::replace(next, start);
         }
         for &record in records {
-            let next = &mut next[self.of(record.0)];
+            let next = &mut ends[self.of(record.0)];
             out[*next] = record;
-            *next += 1;
+            *next += 1; // In the end, each bucket's next place is its end.
         }
-        next // Each bucket's next place is now its end.
     }
 }
 
@@ -293,5 +327,20 @@ mod tests {
                 check(threads, &ends);
             }
         }
+    }
+
+    /// Each scatter splits off the largest keys only: 84 such keys once took as many stack frames of 16 KiB
+    /// as there are bits to tell them apart.
+    #[test]
+    fn chosen_keys_need_no_more_stack_than_others() {
+        let chosen = (0..64).rev().map(|bit| 1u64 << bit).chain(0..20).collect::<Vec<_>>();
+        let random: Vec<u64> = numbers(3).take(3000).collect();
+        let narrow = (0..4000u64).map(|i| i % 3 + (i % 7 << 40)).collect::<Vec<_>>();
+        std::thread::Builder::new()
+            .stack_size(64 << 10)
+            .spawn(move || [chosen, random, narrow].iter().for_each(|keys| check(1, keys)))
+            .unwrap()
+            .join()
+            .unwrap();
     }
 }

@@ -1,6 +1,11 @@
 //! The threads that share the work of a call.
+//!
+//! They are never those of rayon's global pool, and a thread that waits for them does nothing else
+//! meanwhile. A rayon worker that waits for work, even of another pool, picks up other tasks of its own
+//! pool; if it holds a lock that one of those wants, it waits for itself. So a caller may hold any lock,
+//! in any kind of thread.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::ThreadPool;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
@@ -14,37 +19,36 @@ const WORTH_SHARING: usize = 1 << 12;
 /// More threads than this are taken for a mistake.
 const MOST_THREADS: usize = 1024;
 
-/// Worker threads: the process's own pool, or one for this dictionary alone.
+/// Worker threads: those that all dictionaries of the process share, or some for this one alone.
 #[derive(Clone)]
 pub(crate) struct Workers {
+    /// `None` where the caller's thread does everything.
     pool: Option<Arc<ThreadPool>>,
-    threads: usize,
 }
 
 impl Workers {
-    /// The process's pool, or `threads` threads of one's own.
+    /// The threads that all dictionaries share, or `threads` threads of one's own.
     pub fn new(threads: Option<usize>) -> Result<Self, Error> {
-        match threads {
-            None => Ok(Workers { pool: None, threads: rayon::current_num_threads() }),
+        let pool = match threads {
+            None => Some(shared_pool()?),
             Some(threads) if !(1..=MOST_THREADS).contains(&threads) => {
                 let reason = format!("from 1 to {MOST_THREADS} are allowed");
-                Err(Error::Threads { threads, reason })
+                return Err(Error::Threads { threads, reason });
             }
-            Some(1) => Ok(Workers { pool: None, threads: 1 }),
-            Some(threads) => {
-                let pool = rayon::ThreadPoolBuilder::new()
-                    .num_threads(threads)
-                    .thread_name(|index| format!("gpulsm-{index}"))
-                    .build()
-                    .map_err(|error| Error::Threads { threads, reason: error.to_string() })?;
-                Ok(Workers { pool: Some(Arc::new(pool)), threads })
-            }
-        }
+            Some(1) => None,
+            Some(threads) => Some(Arc::new(new_pool(threads)?)),
+        };
+        Ok(Workers { pool })
+    }
+
+    /// How many threads work at a time.
+    pub fn most(&self) -> usize {
+        self.pool.as_ref().map_or(1, |pool| pool.current_num_threads())
     }
 
     /// Into how many equal parts work of this size is best cut.
     pub fn parts(&self, work: usize) -> usize {
-        if work < WORTH_SHARING { 1 } else { self.threads }
+        if work < WORTH_SHARING { 1 } else { self.most() }
     }
 
     /// How long the pieces of a batch of queries should be: a few for each thread, to even out.
@@ -52,7 +56,7 @@ impl Workers {
         if self.parts(queries) == 1 {
             return queries.max(1);
         }
-        queries.div_ceil(self.threads * 8).clamp(512, 1 << 14)
+        queries.div_ceil(self.most() * 8).clamp(512, 1 << 14)
     }
 
     /// Does every task, side by side if there is more than one; the results are in order.
@@ -66,7 +70,7 @@ impl Workers {
         R: Send + Sync,
     {
         let tasks: Vec<T> = tasks.into_iter().collect();
-        if tasks.len() <= 1 || self.threads == 1 {
+        if tasks.len() <= 1 || self.most() == 1 {
             return tasks.into_iter().map(work).collect();
         }
         let tasks: Vec<Mutex<Option<T>>> =
@@ -84,17 +88,62 @@ impl Workers {
     /// Calls `work` with every index below `count`, side by side. Not generic, so that the pool's
     /// machinery is compiled once and not for every step of every type.
     fn share(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        let Some(pool) = &self.pool else {
+            return (0..count).for_each(work);
+        };
         let share = || (0..count).into_par_iter().with_max_len(1).for_each(work);
-        match &self.pool {
-            Some(pool) => pool.install(share),
-            None => share(),
+        let is_worker = rayon::current_thread_index().is_some();
+        if !is_worker || pool.current_thread_index().is_some() {
+            return pool.install(share);
         }
+        // A worker of another pool, which would pick up that pool's tasks while it waits: it waits for a
+        // thread that waits in its place. If there is none to be had, it does all by itself.
+        std::thread::scope(|scope| {
+            let stand_in = std::thread::Builder::new().spawn_scoped(scope, || pool.install(share));
+            match stand_in.map(|stand_in| stand_in.join()) {
+                Ok(Ok(())) => {}
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(_) => (0..count).for_each(work),
+            }
+        });
     }
+}
+
+/// The threads that all dictionaries of this process share. After a fork the child starts its own: its
+/// parent's did not come along.
+fn shared_pool() -> Result<Arc<ThreadPool>, Error> {
+    static SHARED: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
+    let process = std::process::id();
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((of, pool)) = &*shared
+        && *of == process
+    {
+        return Ok(pool.clone());
+    }
+    let pool = Arc::new(new_pool(usual_threads())?);
+    // Nothing may wait for the parent's threads, not even the end of their pool.
+    std::mem::forget(shared.replace((process, pool.clone())));
+    Ok(pool)
+}
+
+/// A thread for each core, or as many as `RAYON_NUM_THREADS` says.
+fn usual_threads() -> usize {
+    let wanted = std::env::var("RAYON_NUM_THREADS").ok().and_then(|text| text.parse().ok());
+    let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    wanted.filter(|&threads| threads > 0).unwrap_or_else(cores).min(MOST_THREADS)
+}
+
+fn new_pool(threads: usize) -> Result<ThreadPool, Error> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|index| format!("gpulsm-{index}"))
+        .build()
+        .map_err(|error| Error::Threads { threads, reason: error.to_string() })
 }
 
 impl std::fmt::Debug for Workers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} threads", self.threads)
+        write!(f, "{} threads", self.most())
     }
 }
 

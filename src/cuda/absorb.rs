@@ -11,7 +11,7 @@ use super::ffi::{
 use super::filter::run_filters;
 use super::log::Log;
 use super::memory::Buffer;
-use super::resolve::find_all;
+use super::resolve::{find_all, find_bytes};
 use super::run::{Marks, Run, Unwritten};
 use crate::batch::Order;
 use crate::error::Error;
@@ -118,19 +118,32 @@ pub(crate) fn absorb(
         half.sort(cuda, to)?;
     }
     let reading = cuda.read(carried.iter().chain(older))?;
-    if steps.merge {
-        let asked = if steps.shadows { older } else { &[] };
-        let filters = match updates.len() {
-            len @ ..=SHORT => run_filters(cuda, asked, len, SHORT_PART)?,
-            _ => Filters::default(), // Many keys, sorted, are looked for as fast without.
-        };
-        let older = Older { view: View::new(asked.iter().map(Run::view)), filters };
-        merge(cuda, &mut work, &batch, carried, &older, entries, &run.output())?;
-    } else {
-        batch[0].order_into(cuda, &mut work, &run.output())?;
-    }
+    let asked = if steps.shadows { older } else { &[] };
+    let filters = match updates.len() {
+        len @ ..=SHORT => run_filters(cuda, asked, len, SHORT_PART)?,
+        _ => Filters::default(), // Many keys, sorted, are looked for as fast without.
+    };
+    let older = Older { view: View::new(asked.iter().map(Run::view)), filters };
+    run.write(&cuda.stream, |output| match steps.merge {
+        true => merge(cuda, &mut work, &batch, carried, &older, entries, output),
+        false => batch[0].order_into(cuda, &mut work, output),
+    })?;
     reading.end()?;
     run.written(cuda, least_sum).map(Some)
+}
+
+/// At most how many bytes it takes to absorb so many updates, with any of these runs carried: copies of
+/// the batch while it is sorted, marks that are still to be found out, and the run that comes of it.
+pub(crate) fn working_bytes(cuda: &Cuda, updates: u64, runs: &[Run]) -> u64 {
+    /// What sorting any batch takes besides, heads, and what alignment costs.
+    const FIXED: u64 = 1 << 20;
+    let entries = updates + runs.iter().map(Run::bound).sum::<u64>();
+    // A batch of both kinds is sorted with numbers in the place of values.
+    let pair = (cuda.key_width + cuda.value_width.max(size_of::<u32>() as i32)) as u64;
+    let sorting = updates * (pair * 9 / 4 + size_of::<u8>() as u64);
+    let marking = runs.iter().filter(|run| run.lacks_marks()).map(find_bytes).sum::<u64>();
+    let merging = 2 * merge_scratch(cuda, MAX_SOURCES as i32, entries);
+    sorting + marking + merging + Unwritten::bytes(cuda, entries, Marks::Within) + FIXED
 }
 
 /// Which marks the run gets that these runs, and a batch with so many deletes, are merged into. As long as
@@ -310,7 +323,7 @@ impl Half {
             }
         };
         drop(room);
-        let temp = Buffer::counted(temp_bytes as u64, &cuda.family.budget, &cuda.stream)?;
+        let temp = Buffer::counted(temp_bytes as u64, cuda)?;
         launch(temp.address(), &mut temp_bytes)?;
         (self.keys, self.values, self.is_ours) = (keys, values, true);
         Ok(())
@@ -409,7 +422,7 @@ impl Work {
         if steps.merge {
             room += aligned(merge_scratch(cuda, sources as i32, entries));
         }
-        let buffer = Buffer::counted(zeros + room, &cuda.family.budget, &cuda.stream)?;
+        let buffer = Buffer::counted(zeros + room, cuda)?;
         buffer.zero(0, zeros)?;
         Ok(Work { steps: *steps, buffer, zeros: 0..zeros, room: zeros..zeros + room })
     }

@@ -11,10 +11,10 @@ use super::long_merge::Merge;
 use super::memory::{Buffer, download};
 use super::resident::CudaStore;
 use super::run::Run;
-use super::stream::{Event, Stream};
+use super::stream::Stream;
 use super::{absorb, count, entries, lookup, nearest, range, resolve, select};
 use crate::batch::Updates;
-use crate::budget::Budget;
+use crate::budget::{Account, Allowance, Budget};
 use crate::device::{Engine, Mark, Merged, PairsOut, Query, RunStats};
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -25,13 +25,13 @@ use crate::store::Store;
 pub struct Cuda {
     pub(super) stream: Stream,
     pub(super) family: Arc<Family>,
+    pub(super) account: Account,
     pub(super) key_width: i32,
     pub(super) value_width: i32,
 }
 
 /// What a dictionary, its clones and its snapshots have in common.
 pub(super) struct Family {
-    pub budget: Arc<Budget>,
     /// How much room the last sort wanted, and for which width of values and length: batches are often alike.
     pub sort_room: Mutex<Option<((i32, u64), usize)>>,
     /// Whether anybody needed marks since the last batch.
@@ -52,12 +52,17 @@ impl Drop for Family {
 impl Cuda {
     pub fn new(stream: Stream, limit: Option<u64>, key_width: usize, value_width: usize) -> Self {
         let family = Arc::new(Family {
-            budget: Budget::new(limit),
             sort_room: Mutex::default(),
             wants_marks: AtomicBool::new(false),
             stream: stream.clone(),
         });
-        Cuda { stream, family, key_width: key_width as i32, value_width: value_width as i32 }
+        let account = Account::new(limit);
+        let (key_width, value_width) = (key_width as i32, value_width as i32);
+        Cuda { stream, family, account, key_width, value_width }
+    }
+
+    pub(super) fn budget(&self) -> &Arc<Budget> {
+        self.account.budget()
     }
 
     pub(super) fn gpu(&self) -> &'static Gpu {
@@ -112,10 +117,10 @@ impl Reading<'_> {
             return Ok(());
         }
         let foreign = std::mem::take(&mut self.foreign);
-        match Event::record(self.stream) {
-            Ok(done) => {
+        match self.stream.gpu().note_read(self.stream) {
+            Ok((number, done)) => {
                 let done = Arc::new(done);
-                foreign.iter().for_each(|run| run.after_reading(self.stream, &done));
+                foreign.iter().for_each(|run| run.after_reading(self.stream, number, &done));
                 Ok(())
             }
             Err(_) => self.stream.synchronize(),
@@ -209,7 +214,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn is_roomy_for_merge(&self, entries: usize) -> bool {
-        self.cuda.family.budget.is_spare(self.cuda.pair_bytes(entries))
+        self.cuda.budget().is_spare(self.cuda.pair_bytes(entries))
     }
 
     fn begin_merge(&self, runs: &[Run], older: &[Run]) -> Result<Merge, Error> {
@@ -220,8 +225,17 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         merge.go_on(&self.cuda, entries)
     }
 
-    fn is_roomy_for(&self, waiting: usize) -> bool {
-        self.cuda.family.budget.is_vacant_for(self.cuda.pair_bytes(waiting))
+    fn bytes_to_apply(&self, updates: usize, runs: &[Run]) -> u64 {
+        absorb::working_bytes(&self.cuda, updates as u64, runs)
+    }
+
+    fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
+        let account = self.cuda.account.drawing_on(allowance);
+        CudaEngine::new(Cuda { account, ..self.cuda.clone() })
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        self.cuda.budget()
     }
 
     fn len(&self, runs: &[Run]) -> Result<u64, Error> {
@@ -274,24 +288,12 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         run.compacted(&self.cuda).ok().flatten() // Without memory for it, all stays as it is.
     }
 
-    fn bytes_shared(&self) -> u64 {
-        self.cuda.family.budget.used()
-    }
-
-    fn bytes_peak(&self) -> u64 {
-        self.cuda.family.budget.peak()
-    }
-
     fn entries(&self, run: &Run) -> Result<Vec<(B, Mark)>, Error> {
         entries::entries(&self.cuda, run)
     }
 
     fn validate_run(&self, run: &Run) -> Result<(), String> {
         entries::validate::<B>(&self.cuda, run)
-    }
-
-    fn fail_after(&self, n: u64) {
-        self.cuda.family.budget.fail_after(n);
     }
 
     fn synchronize(&self) -> Result<(), Error> {

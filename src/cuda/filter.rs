@@ -34,14 +34,14 @@ pub(crate) struct Filter {
 impl Filter {
     /// One that is written with its run, by the merge that makes both. None where there is no memory for it.
     pub fn of_unwritten(cuda: &Cuda, bound: u64) -> Option<Self> {
-        let words = cuda.family.budget.is_roomy().then(|| Filter::room(cuda, bound).ok())??;
+        let words = cuda.budget().is_roomy().then(|| Filter::room(cuda, bound).ok())??;
         Some(Filter { words, written: None, runs: Vec::new() })
     }
 
     /// Room for a filter of so many entries; its words are a multiple of 16 bytes.
     fn room(cuda: &Cuda, entries: u64) -> Result<Buffer, Error> {
         let len = (entries * BITS).div_ceil(u64::from(u64::BITS)).max(1).next_multiple_of(2);
-        Buffer::counted(len * 8, &cuda.family.budget, &cuda.stream)
+        Buffer::counted(len * 8, cuda)
     }
 
     fn new(cuda: &Cuda, runs: &[Run]) -> Result<Self, Error> {
@@ -63,7 +63,7 @@ impl Filter {
 
     /// None where there is no memory for it, or no time: what it is for does without.
     fn if_roomy(cuda: &Cuda, runs: &[Run]) -> Option<Self> {
-        let may_make = cuda.stream.is_capturing() == Ok(false) && cuda.family.budget.is_roomy();
+        let may_make = cuda.stream.is_capturing() == Ok(false) && cuda.budget().is_roomy();
         if may_make { Filter::new(cuda, runs).ok() } else { None }
     }
 

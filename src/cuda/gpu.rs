@@ -4,13 +4,14 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 
 use super::ffi::{self, Figures};
-use super::stream::Stream;
+use super::stream::{Event, Stream};
 use crate::error::Error;
 
 /// When a dictionary is dropped, the pool keeps this part of the GPU's memory for the next one.
@@ -34,8 +35,13 @@ pub(crate) struct Gpu {
     later: Mutex<Vec<(ffi::Address, Stream)>>,
     /// Events that nobody waits for any more.
     events: Mutex<Vec<EventAt>>,
-    /// Figures that no run uses any more, though a kernel may still be about to write them.
+    /// Figures that no run uses any more, though a kernel may still be about to write them…
     figures: Mutex<VecDeque<FiguresAt>>,
+    /// …and how many were ever made.
+    figures_made: AtomicUsize,
+    /// How many times streams have noted that they read runs of others. Locked while one does, so that of
+    /// two notes of one stream the one with the larger number is also the later on the stream.
+    reads: Mutex<u64>,
 }
 
 // SAFETY: a context and a pool may be used from any thread; the rest is behind a lock.
@@ -71,7 +77,7 @@ impl FiguresAt {
     pub fn get(self) -> Option<ffi::Head> {
         // SAFETY: the memory is never freed, and `ready` is aligned; a kernel writes it after the head.
         let ready = unsafe { std::sync::atomic::AtomicU64::from_ptr(&raw mut (*self.0).ready) };
-        if ready.load(std::sync::atomic::Ordering::Acquire) == 0 {
+        if ready.load(Ordering::Acquire) == 0 {
             return None;
         }
         // SAFETY: as above; nobody writes the head once it is ready.
@@ -82,7 +88,7 @@ impl FiguresAt {
     pub fn set(self, head: ffi::Head) {
         // SAFETY: the memory is never freed, and no kernel writes these figures.
         unsafe { (&raw mut (*self.0).head).write_volatile(head) };
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
+        std::sync::atomic::fence(Ordering::Release);
         self.set_ready(1);
     }
 
@@ -125,7 +131,8 @@ impl Gpu {
         let kept = unsafe { result::device::total_mem(device) }.map_err(say)? / KEPT_PART;
         let pool = std::ptr::null_mut();
         let (later, events, figures) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let gpu = Gpu { index, context, pool, kept, later, events, figures };
+        let (figures_made, reads) = (AtomicUsize::new(0), Mutex::default());
+        let gpu = Gpu { index, context, pool, kept, later, events, figures, figures_made, reads };
         let entered = gpu.enter().map_err(|error| error.to_string())?;
         // SAFETY: no arguments; it only asks whether there is code for this device.
         let probed = unsafe { ffi::gpulsm_probe() };
@@ -236,6 +243,13 @@ impl Gpu {
         check("cuEventCreate", event).map(EventAt)
     }
 
+    /// The end of what is on the stream now, and its number among all such notes.
+    pub fn note_read(&self, stream: &Stream) -> Result<(u64, Event), Error> {
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        *reads += 1;
+        Event::record(stream).map(|event| (*reads, event))
+    }
+
     /// Takes an event back. Streams that wait for it go on doing so, even if it is recorded again.
     pub fn return_event(&self, event: EventAt) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
@@ -248,8 +262,7 @@ impl Gpu {
         for _ in 0..unused.len().min(PATIENCE) {
             let figures = unused.pop_front().expect("it has so many");
             if figures.get().is_some() {
-                figures.set_ready(0);
-                return Ok(Slot { figures, gpu: self });
+                return Ok(Slot::new(figures, self));
             }
             unused.push_back(figures);
         }
@@ -259,15 +272,14 @@ impl Gpu {
         // SAFETY: the context is current.
         let first = unsafe { result::malloc_host(bytes, PORTABLE_AND_MAPPED) };
         let first = check("cuMemHostAlloc", first)?.cast::<Figures>();
+        self.figures_made.fetch_add(FIGURES_AT_A_TIME, Ordering::Relaxed);
         for i in 1..FIGURES_AT_A_TIME {
             // SAFETY: there is room for so many.
             let figures = FiguresAt(unsafe { first.add(i) });
             figures.set_ready(1);
             unused.push_front(figures);
         }
-        let figures = FiguresAt(first);
-        figures.set_ready(0);
-        Ok(Slot { figures, gpu: self })
+        Ok(Slot::new(FiguresAt(first), self))
     }
 }
 
@@ -275,6 +287,30 @@ impl Gpu {
 pub(crate) struct Slot {
     figures: FiguresAt,
     gpu: &'static Gpu,
+    /// Whether a kernel that writes them is, or may be, on a stream.
+    is_awaited: bool,
+}
+
+impl Slot {
+    fn new(figures: FiguresAt, gpu: &'static Gpu) -> Self {
+        figures.set_ready(0);
+        Slot { figures, gpu, is_awaited: false }
+    }
+
+    /// Calls `launch`, which puts the kernel that writes the figures on the stream as the last thing it
+    /// does, or fails.
+    pub fn written_by(
+        &mut self,
+        stream: &Stream,
+        launch: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.is_awaited = true;
+        launch().inspect_err(|_| {
+            // The error may be another's, and the kernel under way all the same: once the stream is
+            // done, it is certain that none is.
+            self.is_awaited = stream.synchronize().is_err();
+        })
+    }
 }
 
 impl std::ops::Deref for Slot {
@@ -287,7 +323,11 @@ impl std::ops::Deref for Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // A kernel may still be about to write them: they are taken again only when one has.
+        // A kernel may still be about to write them: they are taken again only when one has. Where there
+        // is none, nobody else would ever say that they can be.
+        if !self.is_awaited {
+            self.figures.set_ready(1);
+        }
         self.gpu.figures.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.figures);
     }
 }

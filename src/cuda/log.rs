@@ -122,7 +122,7 @@ impl Stack {
         let room = self.0.as_ref().map_or(0, Buffer::bytes);
         if wanted > room {
             let bytes = wanted.max(2 * room);
-            let larger = Buffer::counted(bytes, &cuda.family.budget, &cuda.stream)?;
+            let larger = Buffer::counted(bytes, cuda)?;
             larger.copy(0, self.address(), used)?;
             self.0 = Some(larger);
         }

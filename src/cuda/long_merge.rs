@@ -2,7 +2,7 @@
 
 use super::absorb::{marks, merge_scratch};
 use super::engine::Cuda;
-use super::ffi::{self, Asked, Filters, Sources, View, check};
+use super::ffi::{self, Asked, Filters, Output, Sources, View, check};
 use super::memory::Buffer;
 use super::resolve::find_all;
 use super::run::{Marks, Run, Unwritten};
@@ -11,8 +11,7 @@ use crate::error::Error;
 
 /// A merge of runs that has come so far.
 pub(crate) struct Merge {
-    /// None once it is written.
-    run: Option<Unwritten>,
+    run: Unwritten,
     scratch: Buffer,
     /// The runs as they were at first: whether they lacked marks is not to change on the way.
     sources: Box<Sources>,
@@ -23,16 +22,6 @@ pub(crate) struct Merge {
     done: u64,
     /// Dropped last: they keep what the memory is given back to.
     runs: Vec<Run>,
-}
-
-impl Drop for Merge {
-    fn drop(&mut self) {
-        if self.done < self.tiles
-            && let Some(run) = self.run.take()
-        {
-            run.abandon();
-        }
-    }
 }
 
 impl Merge {
@@ -58,8 +47,8 @@ impl Merge {
                 ffi::gpulsm_merge_tiles(key_width, value_width, sources.count, bound)
             },
             done: 0,
-            scratch: Buffer::counted(room, &cuda.family.budget, &cuda.stream)?,
-            run: Some(Unwritten::new(cuda, bound, marks)?),
+            scratch: Buffer::counted(room, cuda)?,
+            run: Unwritten::new(cuda, bound, marks)?,
             sources,
         })
     }
@@ -74,35 +63,42 @@ impl Merge {
         let _entered = cuda.gpu().enter()?;
         let share = u128::from(self.tiles) * entries as u128 / u128::from(self.bound);
         let tiles = u64::try_from(share).unwrap_or(u64::MAX).clamp(1, self.tiles - self.done);
-        let out = self.run.as_ref().expect("there is more to merge").output();
         let reading = cuda.read(self.runs.iter())?;
-        // SAFETY: the sources are alive, have at most `bound` entries, and are written before what this
-        // stream does now; the output has room for all of them; the same stream has merged the tiles
-        // before these, with the same to work in, of which there is as much as is asked for.
-        check("merging runs", unsafe {
-            ffi::gpulsm_merge(
-                cuda.key_width,
-                cuda.value_width,
-                &*self.sources,
-                self.bound,
-                self.done,
-                tiles,
-                &[Asked::default(); 2],
-                &View::new([].into_iter()),
-                &Filters::default(),
-                self.scratch.address(),
-                &out,
-                cuda.stream.raw(),
-            )
-        })?;
+        let is_last = self.done + tiles == self.tiles;
+        let Merge { run, scratch, sources, bound, done, .. } = &mut self;
+        let launch = |out: &Output| {
+            // SAFETY: the sources are alive, have at most `bound` entries, and are written before what this
+            // stream does now; the output has room for all of them; the same stream has merged the tiles
+            // before these, with the same to work in, of which there is as much as is asked for.
+            check("merging runs", unsafe {
+                ffi::gpulsm_merge(
+                    cuda.key_width,
+                    cuda.value_width,
+                    &**sources,
+                    *bound,
+                    *done,
+                    tiles,
+                    &[Asked::default(); 2],
+                    &View::new([].into_iter()),
+                    &Filters::default(),
+                    scratch.address(),
+                    out,
+                    cuda.stream.raw(),
+                )
+            })
+        };
+        // The last tile's figures are the run's.
+        match is_last {
+            true => run.write(&cuda.stream, launch)?,
+            false => launch(&run.output())?,
+        }
         self.done += tiles;
         reading.end()?;
         if self.done < self.tiles {
             return Ok(device::Merged::InPart(self));
         }
         let least_sum = self.runs.iter().map(Run::least_sum).sum();
-        let run = self.run.take().expect("it was there above");
-        run.written(cuda, least_sum).map(|run| device::Merged::Whole(Some(run)))
+        self.run.written(cuda, least_sum).map(|run| device::Merged::Whole(Some(run)))
     }
 }
 

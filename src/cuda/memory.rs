@@ -1,14 +1,13 @@
 //! Where every buffer on the GPU comes from: the GPU's pool, counted and limited.
 
-use std::sync::Arc;
-
 use bytemuck::Pod;
 use cudarc::driver::{result, sys};
 
+use super::engine::Cuda;
 use super::ffi::Address;
 use super::gpu::check;
 use super::stream::Stream;
-use crate::budget::{Budget, Reserved};
+use crate::budget::Reserved;
 use crate::error::Error;
 
 /// Memory on the GPU. It is given back in the order of its stream: once it is dropped, what was put
@@ -24,9 +23,9 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Memory for what is put on the stream from now on, counted.
-    pub fn counted(bytes: u64, budget: &Arc<Budget>, stream: &Stream) -> Result<Self, Error> {
-        let reserved = budget.reserve(bytes)?;
-        let mut buffer = Self::uncounted(bytes, stream)?;
+    pub fn counted(bytes: u64, cuda: &Cuda) -> Result<Self, Error> {
+        let (mut buffer, reserved) =
+            cuda.account.allocate(bytes, || Self::uncounted(bytes, &cuda.stream))?;
         buffer._reserved = Some(reserved);
         Ok(buffer)
     }

@@ -94,7 +94,7 @@ const WINDOW: u64 = 2 * size_of::<u64>() as u64;
 
 /// How many ranges' beginnings and ends are kept at a time.
 fn at_a_time(cuda: &Cuda, view: &View) -> u64 {
-    let free = cuda.family.budget.free().map_or(u64::MAX, |free| free / WINDOW_PART);
+    let free = cuda.budget().free().map_or(u64::MAX, |free| free / WINDOW_PART);
     (WINDOW_BYTES.min(free) / (WINDOW * view.count.max(1))).max(1)
 }
 
@@ -127,14 +127,14 @@ fn add_up(cuda: &Cuda, offsets: Address, len: u64) -> Result<(), Error> {
     };
     let mut temp_bytes = 0;
     launch(0, &mut temp_bytes)?;
-    let temp = Buffer::counted(temp_bytes as u64, &cuda.family.budget, &cuda.stream)?;
+    let temp = Buffer::counted(temp_bytes as u64, cuda)?;
     launch(temp.address(), &mut temp_bytes)
 }
 
 /// Where each range begins and ends in every run; and how many keys it has, unless `counts` is 0.
 fn windows(cuda: &Cuda, view: &View, asked: &Asked, counts: Address) -> Result<Buffer, Error> {
     let bytes = asked.len * view.count * WINDOW;
-    let windows = Buffer::counted(bytes, &cuda.family.budget, &cuda.stream)?;
+    let windows = Buffer::counted(bytes, cuda)?;
     let _entered = cuda.gpu().enter()?;
     // SAFETY: there are so many ranges, room for a window of each in every run, and for as many counts; the
     // runs of the view are alive and written before what this stream does now.
@@ -173,10 +173,10 @@ fn write(
     // SAFETY: no pointers.
     let mut words =
         unsafe { ffi::gpulsm_range_words(key_width, value_width, view.count, total, all, room) };
-    if cuda.family.budget.free().is_some_and(|free| words * 8 > free) {
+    if cuda.budget().free().is_some_and(|free| words * 8 > free) {
         words = 0;
     }
-    let parts = Buffer::counted(words * 8, &cuda.family.budget, &cuda.stream)?;
+    let parts = Buffer::counted(words * 8, cuda)?;
     if words > 0 && total > 1 {
         parts.zero(0, 8)?;
     }

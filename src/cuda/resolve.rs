@@ -37,6 +37,14 @@ pub(crate) fn find_all(cuda: &Cuda, runs: &[Run]) -> Result<(), Error> {
     Ok(())
 }
 
+/// How many bytes finding out the marks of a run takes, those that stay included.
+pub(crate) fn find_bytes(run: &Run) -> u64 {
+    let bound = run.bound();
+    // SAFETY: no pointers.
+    let zeros = unsafe { ffi::gpulsm_mark_scratch(bound) };
+    sectors_for(bound) * size_of::<ffi::Sector>() as u64 + zeros + bound
+}
+
 /// Marks a run whose entries are all live.
 fn find(cuda: &Cuda, run: &Run, older: &[Run]) -> Result<Found, Error> {
     let _entered = cuda.gpu().enter()?;
@@ -44,12 +52,12 @@ fn find(cuda: &Cuda, run: &Run, older: &[Run]) -> Result<Found, Error> {
     let (bound, view) = (run.bound(), run.view());
     let sectors = sectors_for(bound);
     let marks_bytes = sectors * size_of::<ffi::Sector>() as u64;
-    let marks = Buffer::counted(marks_bytes, &cuda.family.budget, &cuda.stream)?;
+    let marks = Buffer::counted(marks_bytes, cuda)?;
     // SAFETY: no pointers.
     let zeros = unsafe { ffi::gpulsm_mark_scratch(bound) };
-    let work = Buffer::counted(zeros + bound, &cuda.family.budget, &cuda.stream)?;
+    let work = Buffer::counted(zeros + bound, cuda)?;
     work.zero(0, zeros)?;
-    let figures = cuda.gpu().take_figures()?;
+    let mut figures = cuda.gpu().take_figures()?;
     let bytes = work.address() + zeros;
     let older = View::new(older.iter().map(Run::view));
     // SAFETY: the run has at most `bound` keys, and there is a byte for each; the older runs are alive,
@@ -66,9 +74,11 @@ fn find(cuda: &Cuda, run: &Run, older: &[Run]) -> Result<Found, Error> {
         figures: figures.address(),
         ..Output::default()
     };
-    // SAFETY: as above, and there is room for marks; there are as many zeros as are asked for.
-    check("marking a run", unsafe {
-        ffi::gpulsm_mark(bytes, bound, work.address(), &out, cuda.stream.raw())
+    figures.written_by(&cuda.stream, || {
+        // SAFETY: as above, and there is room for marks; there are as many zeros as are asked for.
+        check("marking a run", unsafe {
+            ffi::gpulsm_mark(bytes, bound, work.address(), &out, cuda.stream.raw())
+        })
     })?;
     reading.end()?;
     Ok(Found { marks, figures, written: Event::record(&cuda.stream)? })

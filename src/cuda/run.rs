@@ -48,8 +48,8 @@ struct Parts {
     home: Stream,
     /// …and when it was done.
     written: Event,
-    /// The last time that other streams read it, one for each.
-    readers: Mutex<Vec<(Stream, Arc<Event>)>>,
+    /// When other streams read it last.
+    readers: Mutex<LastReads<Stream, Arc<Event>>>,
     /// Whose run it is. Dropped last, when the memory is given back.
     _family: Arc<Family>,
 }
@@ -129,9 +129,15 @@ impl Unwritten {
     pub fn new(cuda: &Cuda, bound: u64, marks: Marks) -> Result<Self, Error> {
         let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
         let layout = Layout::new(bound, key_width, value_width, marks == Marks::Within);
-        let buffer = Buffer::counted(layout.end, &cuda.family.budget, &cuda.stream)?;
+        let buffer = Buffer::counted(layout.end, cuda)?;
         let figures = cuda.gpu().take_figures()?;
         Ok(Unwritten { buffer, layout, marks, bound, figures, filter: None })
+    }
+
+    /// How many bytes a run of so many entries takes.
+    pub fn bytes(cuda: &Cuda, bound: u64, marks: Marks) -> u64 {
+        let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
+        Layout::new(bound, key_width, value_width, marks == Marks::Within).end
     }
 
     /// The same with a filter that the merge makes on the way, as it does with marks, if there is memory for it.
@@ -158,9 +164,15 @@ impl Unwritten {
         }
     }
 
-    /// Ends it before the kernel that tells its figures is on the stream: nobody will write those.
-    pub fn abandon(self) {
-        self.figures.set(Head::default());
+    /// Calls `launch`, which puts the kernel that tells the run's figures on the stream as the last thing
+    /// it does, or fails.
+    pub fn write(
+        &mut self,
+        stream: &Stream,
+        launch: impl FnOnce(&Output) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let output = self.output();
+        self.figures.written_by(stream, || launch(&output))
     }
 
     /// The run, once the kernels that write it are on the stream.
@@ -180,7 +192,7 @@ impl Unwritten {
             figures,
             home: cuda.stream.clone(),
             written: Event::record(&cuda.stream)?,
-            readers: Mutex::default(),
+            readers: Mutex::new(LastReads(Vec::new())),
             _family: cuda.family.clone(),
         })))
     }
@@ -294,16 +306,14 @@ impl Run {
         if self.0.home == *stream { Ok(()) } else { stream.wait(self.written()) }
     }
 
-    /// Keeps the run's memory until what is on the stream now, which reads it, is done.
-    pub(crate) fn after_reading(&self, stream: &Stream, done: &Arc<Event>) {
+    /// Keeps the run's memory until the stream, which reads it, is done with what was on it at the note
+    /// of that number.
+    pub(crate) fn after_reading(&self, stream: &Stream, number: u64, done: &Arc<Event>) {
         if self.0.home == *stream {
             return; // Memory is given back in the order of that stream anyway.
         }
         let mut readers = self.0.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        match readers.iter_mut().find(|(reader, _)| reader == stream) {
-            Some((_, last)) => *last = done.clone(),
-            None => readers.push((stream.clone(), done.clone())),
-        }
+        readers.note(stream, number, done);
     }
 
     /// Whether the stream is another than the one that wrote the run.
@@ -365,6 +375,25 @@ impl Run {
     }
 }
 
+/// For each stream the last point at which it still was reading. Threads that share a stream may come here
+/// in another order than their work is on the stream.
+struct LastReads<S, E>(Vec<(S, u64, E)>);
+
+impl<S: Clone + PartialEq, E: Clone> LastReads<S, E> {
+    /// Notes a point on a stream; of one stream, later points have larger numbers.
+    fn note(&mut self, stream: &S, number: u64, done: &E) {
+        match self.0.iter_mut().find(|(other, ..)| other == stream) {
+            Some((_, last, _)) if *last > number => {}
+            Some((_, last, at)) => (*last, *at) = (number, done.clone()),
+            None => self.0.push((stream.clone(), number, done.clone())),
+        }
+    }
+
+    fn points(&self) -> impl Iterator<Item = &E> {
+        self.0.iter().map(|(.., done)| done)
+    }
+}
+
 /// What is there, or can be made. Who comes second comes with the same.
 fn get_or_make<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Option<T>) -> Option<&T> {
     if cell.get().is_none()
@@ -383,13 +412,13 @@ impl Drop for Parts {
         let mut later: Vec<&mut Buffer> =
             marks.into_iter().chain(filters.map(Filter::words_mut)).collect();
         let is_at_home = later.iter().all(|part| *part.stream() == self.home);
-        if readers.is_empty() && is_at_home {
+        if readers.0.is_empty() && is_at_home {
             return;
         }
         // Other streams may still be reading. The home stream must not wait for them, for its next
         // batch is none of their business: a stream of its own does, and gives the memory back.
         let last = Stream::on(self.home.gpu()).and_then(|last| {
-            readers.iter().try_for_each(|(_, done)| last.wait(done))?;
+            readers.points().try_for_each(|done| last.wait(done))?;
             last.wait_for(&self.home)?;
             Ok(last)
         });
@@ -399,7 +428,23 @@ impl Drop for Parts {
                 later.iter_mut().for_each(|part| part.outlive(&last));
             }
             // Where there is none to be had, the host waits.
-            Err(_) => readers.iter().for_each(|(_, done)| drop(done.synchronize())),
+            Err(_) => readers.points().for_each(|done| drop(done.synchronize())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread recorded its event, another one of the same stream recorded and noted a later one, and
+    /// then the first note took the place of the second: the run was freed under the second's kernel.
+    #[test]
+    fn an_earlier_read_never_takes_the_place_of_a_later_one() {
+        let mut reads = LastReads(Vec::new());
+        for (stream, number, done) in [("a", 2, 20), ("b", 1, 10), ("a", 1, 11), ("b", 3, 30)] {
+            reads.note(&stream, number, &done);
+        }
+        assert_eq!(reads.points().copied().collect::<Vec<i32>>(), [20, 30]);
     }
 }

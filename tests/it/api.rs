@@ -247,7 +247,7 @@ fn a_picture_of_the_levels() {
     let keys: Vec<u32> = (0..3500).collect();
     d.insert(&keys, &keys).unwrap();
     d.delete(&keys[..5]).unwrap();
-    let picture = d.to_string();
+    let picture = d.stats().unwrap().to_string();
     let lines: Vec<&str> = picture.lines().collect();
     assert!(lines[0].starts_with("3,495 keys on cpu, 10 stale entries, "), "{picture}");
     assert_eq!(lines[1], "level  0  █░░░░░░░░░░░░░░░░░░░░░░░              5 of 125, 5 tombstones");
@@ -259,6 +259,9 @@ fn a_picture_of_the_levels() {
         "{debug}"
     );
     assert!(format!("{:?}", d.snapshot()).starts_with("Snapshot"));
+    let picture = d.to_string();
+    assert!(picture.starts_with("3,495 keys on cpu, 10 stale entries, "), "{picture}");
+    assert_eq!(picture.lines().nth(2), Some(lines[2]));
 }
 
 #[test]

@@ -347,3 +347,20 @@ fn the_system_may_have_no_memory_at_any_large_allocation() {
     }
     assert!(struck > 50, "only {struck} allocations failed");
 }
+
+/// Memory that could not be had was counted among the most that ever was in use.
+#[test]
+fn what_could_not_be_allocated_is_no_peak() {
+    let builder = Dictionary::<u32, u64>::builder().device(gpulsm::Device::cpu()).threads(1);
+    let mut d = builder.bulk_build(&[1, 2], &[1, 2]).unwrap();
+    let before = d.stats().unwrap().bytes_peak;
+    let keys: Vec<u32> = (0..100_000).collect();
+    let values = vec![7; 100_000];
+    IN_CALL.set(true);
+    LEFT.set(0);
+    let refused = d.insert(&keys, &values);
+    LEFT.set(u64::MAX);
+    IN_CALL.set(false);
+    assert!(matches!(refused, Err(Error::OutOfMemory { wanted: 1_000_000.., .. })), "{refused:?}");
+    assert_eq!(d.stats().unwrap().bytes_peak, before);
+}

@@ -60,7 +60,7 @@ fn main() -> Result<(), Error> {
     };
     let (dictionary, model) = build(device)?;
     let snapshot = dictionary.snapshot();
-    println!("{snapshot}");
+    println!("{}", snapshot.stats()?);
 
     // The last start is past every key: that walker stays where it is.
     let starts: Vec<u32> = (0..WALKERS).map(scatter).chain([0, u32::MAX]).collect();
