@@ -101,9 +101,6 @@ struct Parts {
     __device__ bool shares_out(uint64_t pairs) const { return one || pairs > size; }
 };
 
-/// What is known of all pieces: see `Ranges::flags`.
-enum : uint32_t { ARE_PARTS, ARE_WIDE };
-
 /// Finds the piece of a number, of answers that are shared out. Numbers by half a piece leave room for all of
 /// an answer that has several, wherever it begins; of only one, numbers by whole pieces do.
 template <class Key, class Value>
@@ -129,7 +126,7 @@ cut_ranges_kernel(const __grid_constant__ View<Key, Value> view, const __grid_co
     uint64_t cut_range = ~0ull;
     int64_t first = 0, before = 0;  // ranks of the range's first key, and of the last cut
     for (uint32_t end = min(number + each, parts.count); number < end; number++) {
-        uint64_t* row = ranges.parts + number * (view.count + 2);
+        uint64_t* row = ranges.part(number, view.count);
         Piece piece;
         bool is_there = find_part(ranges, number, parts, piece);
         uint64_t offset = 0;
@@ -139,8 +136,9 @@ cut_ranges_kernel(const __grid_constant__ View<Key, Value> view, const __grid_co
             cut_range = piece.range;
             int64_t last = first + static_cast<int64_t>(__ldg(ranges.offsets + piece.range + 1) - offset);
             before = cuts.cut(view, ranges, piece.range, first + piece.part * parts.size, before, last);
-            for (int run = threadIdx.x % 32; run < view.count; run += 32) row[run] = cuts.windows.start[run];
         }
+        // Of those that are not there, too: blocks read their own row and the next at once.
+        for (int run = threadIdx.x % 32; run < view.count; run += 32) row[run] = is_there ? cuts.windows.start[run] : 0;
         if (threadIdx.x % 32 == 0) {
             row[view.count] = is_there ? offset + (before - first) : 0;
             row[view.count + 1] = is_there ? piece.range + 1 : 0;
@@ -154,26 +152,88 @@ template <int BLOCK, int PER_THREAD, class Key, class Value>
 struct Merging {
     MergeTile<false, BLOCK, PER_THREAD, Key, Value> tile;
     uint64_t start[MAX_RUNS], end[MAX_RUNS];
-    uint64_t place;  // of what is written next
-    Key bound;       // of what is merged next
+    uint64_t place, last;  // of what is written next, and where the answer ends
+    Key bound;             // of what is merged next
+    Key dead_from;         // From here on, at the latest, none was live.
+    bool skips;
 
     /// Begins with a piece of an answer that is shared out; says whether there is one of this number. For the
     /// whole block.
     __device__ bool begin(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, uint32_t number,
                           uint32_t parts) {
         int count = static_cast<int>(view.count), own = threadIdx.x;
-        const uint64_t *row = ranges.parts + number * (count + 2ull), *next = row + count + 2;
+        const uint64_t *row = ranges.part(number, view.count), *next = row + count + 2;
         // All that there may be to read is asked for at once.
         uint64_t range = row[count + 1], next_range = number + 1 < parts ? next[count + 1] : 0;
-        uint64_t from = own <= count ? row[own] : 0, to = own < count && number + 1 < parts ? next[own] : 0;
+        uint64_t from = own <= count ? row[own] : 0, to = own <= count && number + 1 < parts ? next[own] : 0;
         if (range == 0) return false;
         if (own < count) {
             start[own] = from;
             end[own] = next_range == range ? to : ranges.window(range - 1, own).y;
         }
-        if (own == count) place = from;
+        if (own == count) {
+            place = from;
+            last = next_range == range ? to : __ldg(ranges.offsets + range);
+        }
         __syncthreads();
         return true;
+    }
+
+    /// Begins with a range whose answer is not shared out; says whether there is any pair in it. For the whole block.
+    __device__ bool begin(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, uint64_t range) {
+        if (threadIdx.x < view.count) {
+            ulonglong2 window = ranges.window(range, threadIdx.x);
+            start[threadIdx.x] = window.x;
+            end[threadIdx.x] = window.y;
+        }
+        if (threadIdx.x == 0) {
+            place = __ldg(ranges.offsets + range);
+            last = __ldg(ranges.offsets + range + 1);
+        }
+        __syncthreads();
+        return place < last;
+    }
+
+    /// Whether there are so many more entries than pairs that most of them must be dead.
+    __device__ bool is_mostly_dead(int count) const { return left(count) > 4 * (last - place) + 4 * most(count); }
+
+    /// Writes all pairs, tile by tile. For the whole block.
+    __device__ void merge_all(const View<Key, Value>& view, const Ranges<Key, Value>& ranges) {
+        while (step<false>(view, ranges)) {}
+    }
+
+    /// The same without what is dead behind the last pair, or lies in long stretches.
+    __device__ void merge_between_dead(const View<Key, Value>& view, const Ranges<Key, Value>& ranges) {
+        int dead_tiles = 0;  // in a row
+        for (uint64_t before = place; step<false>(view, ranges) && place < last; before = place) {
+            dead_tiles = place == before ? dead_tiles + 1 : 0;
+            if (dead_tiles > 0 && skip_dead(view, ranges, dead_tiles)) dead_tiles = 0;
+        }
+    }
+
+    /// Goes on behind a stretch of which the last so many tiles were, if its end is known, or if it is time to
+    /// search for it; says whether it does. For the whole block.
+    __device__ bool skip_dead(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, int dead_tiles) {
+        if (threadIdx.x < 32) {
+            RunPlaces places(view.count);
+            for (int run = 0; run < view.count; run++) places.set(run, start[run], end[run]);
+            Key key = next_key(view, places);
+            Key from = dead_tiles == 1 ? key : dead_from;
+            bool finds = ranges.dead().skip(view.count, key, places);
+            if (!finds && dead_tiles >= DEAD_TILES) {
+                Key live = next_live(view, places);
+                ranges.dead().add(view.count, from, live, places);
+                finds = true;
+            }
+            __syncwarp();
+            for (int run = 0; finds && run < view.count; run++) {
+                uint64_t to = places.place(run);
+                if (threadIdx.x == 0) start[run] = to;
+            }
+            if (threadIdx.x == 0) dead_from = from, skips = finds;
+        }
+        __syncthreads();
+        return skips;
     }
 
     /// Entries that are left, and how many fit into a tile of so many runs, as `merge_pairs` wants it.
@@ -242,17 +302,12 @@ merge_long_kernel(const __grid_constant__ View<Key, Value> view,
                   const __grid_constant__ Ranges<Key, Value> ranges, Parts parts) {
     __shared__ Merging<RANGE_THREADS, PER_THREAD, Key, Value> merging;
     if (!ranges.is_room()) return;
-    uint64_t place = __ldg(ranges.offsets + blockIdx.x), pairs = __ldg(ranges.offsets + blockIdx.x + 1) - place;
+    uint64_t pairs = __ldg(ranges.offsets + blockIdx.x + 1) - __ldg(ranges.offsets + blockIdx.x);
     if (pairs > parts.size && threadIdx.x == 0) ranges.flags[ARE_PARTS] = 1;
     if (pairs == 0 || pairs > parts.size) return;
-    if (threadIdx.x < view.count) {
-        ulonglong2 window = ranges.window(blockIdx.x, threadIdx.x);
-        merging.start[threadIdx.x] = window.x;
-        merging.end[threadIdx.x] = window.y;
-    }
-    if (threadIdx.x == 0) merging.place = place;
-    __syncthreads();
-    while (merging.template step<false>(view, ranges)) {}
+    merging.begin(view, ranges, static_cast<uint64_t>(blockIdx.x));
+    if (!merging.is_mostly_dead(static_cast<int>(view.count))) merging.merge_all(view, ranges);
+    else if (threadIdx.x == 0) ranges.flags[ARE_DEAD] = 1;
 }
 
 /// Pieces of answers that are shared out, a block each, if they fit into a tile.
@@ -278,10 +333,32 @@ merge_few_parts_kernel(const __grid_constant__ View<Key, Value> view,
     if (ranges.flags[flag] == 0) return;
     for (uint32_t number = blockIdx.x; number < parts.count; number += gridDim.x) {
         if (!merging.begin(view, ranges, number, parts.count)) continue;
-        if (merging.left(static_cast<int>(view.count)) > most) {
-            while (merging.template step<false>(view, ranges)) {}
-        }
+        bool is_dead = merging.is_mostly_dead(static_cast<int>(view.count));
+        if (is_dead && threadIdx.x == 0) ranges.flags[ARE_DEAD] = 1;
+        if (!is_dead && merging.left(static_cast<int>(view.count)) > most) merging.merge_all(view, ranges);
         __syncthreads();
+    }
+}
+
+/// Ranges and pieces whose entries are mostly dead, which all others leave out.
+template <int PER_THREAD, class Key, class Value>
+__global__ void __launch_bounds__(RANGE_THREADS, DEAD_BLOCKS)
+merge_dead_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Ranges<Key, Value> ranges,
+                  Parts parts) {
+    __shared__ Merging<RANGE_THREADS, PER_THREAD, Key, Value> merging;
+    if (ranges.flags[ARE_DEAD] == 0) return;
+    int count = static_cast<int>(view.count);
+    auto merge = [&](bool is_there) {
+        if (is_there && merging.is_mostly_dead(count)) merging.merge_between_dead(view, ranges);
+        __syncthreads();
+    };
+    bool are_parts = parts.one || ranges.flags[ARE_PARTS] != 0;
+    for (uint32_t number = blockIdx.x; are_parts && number < parts.count; number += gridDim.x) {
+        merge(merging.begin(view, ranges, number, parts.count));
+    }
+    for (uint64_t range = blockIdx.x; !parts.one && range < ranges.len; range += gridDim.x) {
+        uint64_t pairs = __ldg(ranges.offsets + range + 1) - __ldg(ranges.offsets + range);
+        if (pairs > 0 && pairs <= parts.size) merge(merging.begin(view, ranges, range));
     }
 }
 
@@ -299,6 +376,8 @@ void merge_long(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, 
     uint32_t most = many ? Merging<THREADS, PER_THREAD, Key, Value>::most(static_cast<int>(view.count)) : 0;
     unsigned blocks = blocks_at_once(static_cast<uint64_t>(parts.count) * THREADS, range_blocks(WIDTH));
     merge_few_parts_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges, parts, flag, most);
+    blocks = blocks_at_once((ranges.len + parts.count) * THREADS, DEAD_BLOCKS);
+    merge_dead_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges, parts);
 }
 
 }  // namespace gpulsm

@@ -49,52 +49,134 @@ copy_kernel(const __grid_constant__ Run<Key, Value> run, const __grid_constant__
     for (; i < len; i += LANES) ranges.write(piece.begin + i, __ldg(keys + i), run.values, start + i);
 }
 
+/// A short range over up to `RUNS` runs, as one thread merges it: one whose entries are mostly dead, or one of the
+/// others. Of the wrong kind there is nothing to merge.
+template <bool DEAD, int RUNS, class Key, class Value>
+struct ShortRange {
+    static constexpr int UNROLL = RUNS <= 8 ? RUNS : 1;
+    // The next entry of every run, and where the range ends there.
+    uint64_t position[RUNS], stop[RUNS];
+    Key next[RUNS];
+    uint64_t place, end;  // of what is written next, and behind the last
+    int dead;             // so many keys in a row were
+
+    __device__ ShortRange(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, uint64_t range)
+        : place(0), end(0), dead(0) {
+        if (range >= ranges.len || !ranges.is_room()) return;
+        place = __ldg(ranges.offsets + range);
+        end = __ldg(ranges.offsets + range + 1);
+        uint64_t left = 0;
+#pragma unroll UNROLL
+        for (int run = 0; run < RUNS; run++) {
+            ulonglong2 window = run < view.count ? ranges.window(range, run) : make_ulonglong2(0, 0);
+            position[run] = window.x;
+            stop[run] = window.y;
+            left += window.y - window.x;
+        }
+        bool is_mostly_dead = place < end && left > 4 * (end - place) + FEW_STALE;
+        if (!DEAD && is_mostly_dead) ranges.flags[ARE_DEAD] = 1;
+        if (DEAD != is_mostly_dead) end = place;
+        if (place == end) return;
+#pragma unroll UNROLL
+        for (int run = 0; run < RUNS; run++) move(view, run, position[run]);
+    }
+
+    __device__ __forceinline__ void move(const View<Key, Value>& view, int run, uint64_t to) {
+        position[run] = to;
+        if (position[run] < stop[run]) next[run] = __ldg(view.runs[run].keys + position[run]);
+    }
+
+    /// The least key that is next, if there is any.
+    __device__ __forceinline__ bool next_key(Key& key) const {
+        bool any = false;
+        key = 0;
+#pragma unroll UNROLL
+        for (int run = 0; run < RUNS; run++) {
+            if (position[run] < stop[run] && (!any || next[run] < key)) any = true, key = next[run];
+        }
+        return any;
+    }
+
+    /// Writes pairs until all are there, or many keys in a row were dead.
+    __device__ void merge(const View<Key, Value>& view, const Ranges<Key, Value>& ranges) {
+        while (place < end && (!DEAD || dead < DEAD_KEYS)) {
+            // Of equal keys the newest run's entry comes first, and decides.
+            Key key;
+            if (!next_key(key)) return;
+            bool live = false, is_newest = true;
+            Value value = zero<Value>();
+#pragma unroll UNROLL
+            for (int run = 0; run < RUNS; run++) {
+                if (position[run] >= stop[run] || next[run] != key) continue;
+                if (is_newest) {
+                    live = is_live(view.runs[run].marks, position[run]);
+                    if (live && ranges.values != nullptr) value = value_at(view.runs[run].values, position[run]);
+                }
+                is_newest = false;
+                move(view, run, position[run] + 1);
+            }
+            dead = live ? 0 : dead + 1;
+            if (!live) continue;
+            ranges.keys[place] = key;
+            if (sizeof(Value) > 1 && ranges.values != nullptr) ranges.values[place] = value;
+            place++;
+        }
+    }
+
+    /// Goes on behind the stretch of dead keys that one lane of the warp is in, and all others in the same one. For
+    /// the whole warp; says whether any lane was in one.
+    __device__ bool skip_dead(const View<Key, Value>& view) {
+        bool is_stuck = dead == DEAD_KEYS && place < end;
+        unsigned stuck = __ballot_sync(~0u, is_stuck);
+        if (stuck == 0) return false;
+        int owner = __ffs(stuck) - 1;
+        RunPlaces places(view.count);
+#pragma unroll UNROLL
+        for (int run = 0; run < RUNS; run++) {
+            uint64_t from = __shfl_sync(~0u, position[run], owner), to = __shfl_sync(~0u, stop[run], owner);
+            places.set(run, from, to);
+        }
+        Key own = 0;
+        next_key(own);
+        Key first = __shfl_sync(~0u, own, owner), live = next_live(view, places);
+        bool skips = is_stuck && own >= first && own < live;
+#pragma unroll UNROLL
+        for (int run = 0; run < RUNS; run++) {
+            uint64_t to = places.place(run);
+            if (skips && run < view.count) move(view, run, to);
+        }
+        if (skips || threadIdx.x % 32 == owner) dead = 0;
+        return true;
+    }
+};
+
 /// Short ranges over up to `RUNS` runs: a merge by one thread each.
 template <int RUNS, class Key, class Value>
 __global__ void __launch_bounds__(THREADS)
 merge_short_kernel(const __grid_constant__ View<Key, Value> view,
                    const __grid_constant__ Ranges<Key, Value> ranges) {
     uint64_t range = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
-    if (range >= ranges.len || !ranges.is_room()) return;
-    constexpr int UNROLL = RUNS <= 8 ? RUNS : 1;
-    // The next entry of every run, and where the range ends there.
-    uint64_t position[RUNS], stop[RUNS];
-    Key next[RUNS];
-#pragma unroll UNROLL
-    for (int run = 0; run < RUNS; run++) {
-        ulonglong2 window = run < view.count ? ranges.window(range, run) : make_ulonglong2(0, 0);
-        position[run] = window.x;
-        stop[run] = window.y;
-        if (position[run] < stop[run]) next[run] = __ldg(view.runs[run].keys + position[run]);
-    }
-    uint64_t place = __ldg(ranges.offsets + range), end = __ldg(ranges.offsets + range + 1);
-    while (place < end) {
-        // Of equal keys the newest run's entry comes first, and decides.
-        bool any = false, live = false;
-        Key key = 0;
-        Value value = zero<Value>();
-#pragma unroll UNROLL
-        for (int run = 0; run < RUNS; run++) {
-            if (position[run] < stop[run] && (!any || next[run] < key)) any = true, key = next[run];
-        }
-        if (!any) return;
-        bool is_newest = true;
-#pragma unroll UNROLL
-        for (int run = 0; run < RUNS; run++) {
-            if (position[run] >= stop[run] || next[run] != key) continue;
-            if (is_newest) {
-                live = is_live(view.runs[run].marks, position[run]);
-                if (live && ranges.values != nullptr) value = value_at(view.runs[run].values, position[run]);
-            }
-            is_newest = false;
-            position[run]++;
-            if (position[run] < stop[run]) next[run] = __ldg(view.runs[run].keys + position[run]);
-        }
-        if (!live) continue;
-        ranges.keys[place] = key;
-        if (sizeof(Value) > 1 && ranges.values != nullptr) ranges.values[place] = value;
-        place++;
-    }
+    ShortRange<false, RUNS, Key, Value>(view, ranges, range).merge(view, ranges);
+}
+
+/// Those whose entries are mostly dead, which the others leave out.
+template <int RUNS, class Key, class Value>
+__global__ void __launch_bounds__(THREADS)
+merge_short_dead_kernel(const __grid_constant__ View<Key, Value> view,
+                        const __grid_constant__ Ranges<Key, Value> ranges) {
+    if (ranges.flags[ARE_DEAD] == 0) return;
+    uint64_t range = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
+    ShortRange<true, RUNS, Key, Value> mine(view, ranges, range);
+    do mine.merge(view, ranges);
+    while (mine.skip_dead(view));
+}
+
+/// Writes the pairs of short ranges over up to `RUNS` runs.
+template <int RUNS, class Key, class Value>
+void merge_short(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, cudaStream_t stream) {
+    unsigned blocks = blocks_for(ranges.len, THREADS);
+    merge_short_kernel<RUNS><<<blocks, THREADS, 0, stream>>>(view, ranges);
+    merge_short_dead_kernel<RUNS><<<blocks, THREADS, 0, stream>>>(view, ranges);
 }
 
 /// Whether so much room for the pairs of so many ranges is much for each.
@@ -104,13 +186,16 @@ inline bool are_long(uint64_t room, uint64_t all) { return room / all >= LONG_RA
 
 using namespace gpulsm;
 
-/// Words that `gpulsm_range` wants to share out answers over so many runs, of `total` ranges of `all`; the first of
-/// them 0, unless there is one range only. Without them it shares out none, and takes long for long ones.
+/// Words that blocks which answer ranges share, and how many bytes of them must be zeros at first: of `total` ranges of
+/// `all`, over so many runs. Without those for long ranges, the answers of none are shared out, and long ones take long.
 extern "C" uint64_t gpulsm_range_words(int key_width, int value_width, uint64_t runs, uint64_t total, uint64_t all,
-                                       uint64_t room) {
-    if (runs <= 1 || !are_long(room, all)) return 0;
+                                       uint64_t room, bool for_long, uint64_t* zeros) {
+    using Any = Ranges<uint64_t, char>;
+    *zeros = runs <= 1 ? 0 : Any::FLAG_WORDS * sizeof(uint64_t);
+    if (runs <= 1 || !for_long || !are_long(room, all)) return *zeros / sizeof(uint64_t);
+    *zeros += offsetof(DeadStretches<uint64_t>, first);
     int width = key_width + (value_width > 0 ? value_width : sizeof(Nothing));
-    return 1 + Parts(width, total, room).count * (runs + 2);
+    return Any::FLAG_WORDS + Any::DEAD_WORDS + Parts(width, total, room).count * (runs + 2);
 }
 
 /// Writes the pairs of every range, if there is room for all of them.
@@ -126,11 +211,12 @@ GPULSM_EXPORT gpulsm_range(int key_width, int value_width, const View<char, char
             uint64_t pieces = to.len + to.room / COPY_PIECE + 1;
             auto copy = by_warps ? copy_kernel<32, Key, Value> : copy_kernel<COPY_LANES, Key, Value>;
             copy<<<blocks_for(pieces * (by_warps ? 32 : COPY_LANES), THREADS), THREADS, 0, stream>>>(runs.runs[0], to);
-        } else if (to.flags != nullptr) {
+        } else if (to.for_long && are_long(to.room, to.all)) {
             merge_long(runs, to, stream);
+        } else if (runs.count <= 8) {
+            merge_short<8>(runs, to, stream);
         } else {
-            auto merge = runs.count <= 8 ? merge_short_kernel<8, Key, Value> : merge_short_kernel<MAX_RUNS, Key, Value>;
-            merge<<<blocks_for(to.len, THREADS), THREADS, 0, stream>>>(runs, to);
+            merge_short<MAX_RUNS>(runs, to, stream);
         }
         return cudaGetLastError();
     });

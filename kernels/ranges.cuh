@@ -1,10 +1,13 @@
 // Ranges whose sizes are known, and pieces of their answers.
 #pragma once
 
-#include "../include/gpulsm/queries.cuh"
-#include "tuning.cuh"
+#include "dead.cuh"
 
 namespace gpulsm {
+
+/// What is known of all ranges of a call: whether any answers are shared out among blocks, whether any piece of one does
+/// not fit into a tile, and whether any has mostly dead entries.
+enum Flag : uint32_t { ARE_PARTS, ARE_WIDE, ARE_DEAD };
 
 /// Ranges and where their answers go: answer i to `offsets[i]` and on.
 template <class Key, class Value>
@@ -17,10 +20,22 @@ struct Ranges {
     uint64_t all;               // the ranges of the call, of which these are some
     Key* keys;
     Value* values;  // null where they are not wanted
-    // Of answers that are shared out among blocks: whether there are any (0 at first), and whether any piece does
-    // not fit into a tile; and where each piece begins. Null where none are.
+    // What blocks share, over several runs: flags, and, if `for_long` says so, stretches without a live key, and where
+    // each piece of an answer begins that is shared out among blocks. At first as many are zeros as
+    // `gpulsm_range_words` says.
     uint32_t* flags;
-    uint64_t* parts;
+    uint64_t for_long;
+
+    static constexpr uint64_t FLAG_WORDS = 2, DEAD_WORDS = sizeof(DeadStretches<uint64_t>) / sizeof(uint64_t);
+
+    __device__ DeadStretches<Key>& dead() const {
+        return *reinterpret_cast<DeadStretches<Key>*>(reinterpret_cast<uint64_t*>(flags) + FLAG_WORDS);
+    }
+
+    /// Where piece `number` begins in each of so many runs, then in the answers, and of which range it is.
+    __device__ uint64_t* part(uint64_t number, uint64_t runs) const {
+        return reinterpret_cast<uint64_t*>(flags) + FLAG_WORDS + DEAD_WORDS + number * (runs + 2);
+    }
 
     __device__ ulonglong2 window(uint64_t range, int run) const { return __ldg(windows + run * len + range); }
 

@@ -74,4 +74,14 @@ constexpr int range_blocks(int width) { return width <= 8 ? 7 : 5; }
 constexpr int PART_SLACK = 300;  // A piece has so many fewer pairs than a tile: with a few stale entries it fits.
 constexpr int part_blocks(int width) { return width <= 8 ? 5 : width <= 16 ? 3 : 2; }
 
+/// A short range with more stale entries than this, besides four for each pair, is looked through for dead keys.
+constexpr int FEW_STALE = 256;
+
+/// Dead keys that a thread walks over, and tiles without a live key that a block merges, before the end of their
+/// stretch is searched for; and how far ahead of it a search looks first.
+constexpr int DEAD_KEYS = 32;
+constexpr int DEAD_TILES = 8;
+constexpr int DEAD_STRIDE = 64;
+constexpr int DEAD_BLOCKS = 3;  // of a multiprocessor
+
 }  // namespace gpulsm

@@ -79,8 +79,15 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// On the CPU: this many worker threads of the dictionary's own, at most 1,024. If nothing is
-    /// said it shares the process's pool, with a thread for each core.
+    /// Sets how many worker threads of its own the dictionary has, on the CPU: from 1 to 1,024. Default:
+    /// it shares one pool with all other dictionaries of the process, which has a thread for each core, or
+    /// as many as the environment variable `RAYON_NUM_THREADS` says.
+    ///
+    /// Neither pool is rayon's global one, and a thread that makes a call does nothing but that call until
+    /// it returns, even if it is a worker of a rayon pool itself. So a call may be made in any thread, with
+    /// any lock held: for example with a `Mutex<Dictionary>` locked inside a parallel loop. (A rayon
+    /// worker that makes a long call starts a thread for each of its parallel steps, to wait in its
+    /// place; that takes some 20 µs.)
     pub fn threads(mut self, threads: usize) -> Self {
         self.settings.threads = Some(threads);
         self

@@ -57,12 +57,20 @@ impl fmt::Display for Mismatch {
 impl std::error::Error for Mismatch {}
 
 /// Draws operations from bytes. When the bytes run out it draws zeros.
-pub struct Draw<I>(I);
+pub struct Draw<I> {
+    bytes: I,
+    scale: usize,
+}
 
 impl<I: Iterator<Item = u8>> Draw<I> {
     /// Draws from these bytes.
     pub fn new(bytes: impl IntoIterator<IntoIter = I>) -> Self {
-        Draw(bytes.into_iter())
+        Draw { bytes: bytes.into_iter(), scale: 1 }
+    }
+
+    /// Draws so many times as many keys at a time, of so many times as many that are near each other.
+    pub fn scaled(self, scale: usize) -> Self {
+        Draw { scale, ..self }
     }
 
     /// Settings: often a tiny batch size, so that carries are many, and often few entries that are
@@ -101,7 +109,7 @@ impl<I: Iterator<Item = u8>> Draw<I> {
     }
 
     fn byte(&mut self) -> u8 {
-        self.0.next().unwrap_or(0)
+        self.bytes.next().unwrap_or(0)
     }
 
     fn number(&mut self) -> u64 {
@@ -116,7 +124,7 @@ impl<I: Iterator<Item = u8>> Draw<I> {
             len @ 0..=239 => usize::from(len) % 12,
             long => usize::from(long - 238) * 20,
         };
-        (0..len).map(|_| item(self)).collect()
+        (0..len * self.scale).map(|_| item(self)).collect()
     }
 
     fn pair<K: Key, V: Value>(&mut self) -> (K, V) {
@@ -149,11 +157,15 @@ impl<I: Iterator<Item = u8>> Draw<I> {
         let width = size_of::<K::Ordered>();
         bytes[..width].copy_from_slice(bytemuck::bytes_of(&ordered));
         let base = u64::from_le_bytes(bytes);
-        let moved = if base == 0 || self.byte() & 1 == 0 {
-            base.wrapping_add(u64::from(distance) % 40)
-        } else {
-            base.wrapping_sub(u64::from(distance) % 40)
+        let is_up = base == 0 || self.byte() & 1 == 0;
+        let distance = match (u64::from(distance), self.scale) {
+            (near, 1) => near % 40,
+            (near, scale) => {
+                let far = near << 16 | u64::from(self.byte()) << 8 | u64::from(self.byte());
+                far % (40 * scale as u64)
+            }
         };
+        let moved = if is_up { base.wrapping_add(distance) } else { base.wrapping_sub(distance) };
         bytemuck::bytes_of_mut(&mut ordered).copy_from_slice(&moved.to_le_bytes()[..width]);
         ordered
     }
@@ -170,7 +182,7 @@ impl<I: Iterator<Item = u8>> Draw<I> {
 impl Draw<Random> {
     /// Draws without end from a pseudo-random sequence.
     pub fn random(seed: u64) -> Self {
-        Draw(Random::new(seed))
+        Draw { bytes: Random::new(seed), scale: 1 }
     }
 }
 

@@ -89,7 +89,7 @@ impl<E: Engine> Slices<E> {
     }
 
     fn go_on(&self, engine: &E, levels: &Levels<E::Run>, entries: usize) -> Option<Levels<E::Run>> {
-        // Not under the lock: this thread may be lent to others meanwhile, who may want it too.
+        // Not under the lock: another thread that comes meanwhile begins anew rather than waits.
         let begun = self.merge().take();
         let unmerged = levels.unmerged()?;
         let (newer, older) = levels.runs().split_at(unmerged.end);

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use gpulsm::script::{Draw, check};
@@ -20,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   gpulsm verify                                    a quick check on the best device
   gpulsm verify --ops 1000000 --seed 7             a longer one, with another seed
+  gpulsm verify --seconds 60 --scale 50            for a minute, with long batches
   gpulsm verify --key f64 --value u128 --batch-size 8";
 
 /// Checks random operation lists against the model.
@@ -29,6 +31,14 @@ pub struct Verify {
     /// How many operations to do in all, in lists of 100
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
+
+    /// Begin no list after this many seconds, and until then as many as there is time for
+    #[arg(long, value_name = "T", conflicts_with = "ops")]
+    seconds: Option<u64>,
+
+    /// Batches and queries this many times as long, of keys that spread as much
+    #[arg(long, value_name = "X", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    scale: u64,
 
     /// Where the pseudo-random lists start; the same seed gives the same lists
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -59,26 +69,33 @@ impl Verify {
     }
 
     fn check<K: Key, V: Value + Debug>(&self) -> Result<ExitCode, Box<dyn Error>> {
-        let lists = self.ops.div_ceil(LIST);
         let mut out = io::stdout();
-        writeln!(
-            out,
-            "{} operations in {lists} lists on {}, seed {}",
-            self.ops, self.device, self.seed
-        )?;
-        let progress = ProgressBar::new(lists).with_style(ProgressStyle::with_template(
-            "{bar:40} {pos} of {len} lists, {eta} to go",
-        )?);
+        let (ops, much) = match self.seconds {
+            None => (self.ops, format!("{} operations", self.ops)),
+            Some(seconds) => (u64::MAX, format!("{seconds} seconds of operations")),
+        };
+        writeln!(out, "{much} in lists of {LIST} on {}, seed {}", self.device, self.seed)?;
+        let (progress, style) = match self.seconds {
+            None => {
+                (ProgressBar::new(ops.div_ceil(LIST)), "{bar:40} {pos} of {len} lists, {eta} to go")
+            }
+            Some(_) => (ProgressBar::no_length(), "{spinner} {pos} lists, {elapsed}"),
+        };
+        let progress = progress.with_style(ProgressStyle::with_template(style)?);
+        let end = self.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let (mut passed, mut failed) = (0, 0);
-        for (list, start) in (0..self.ops).step_by(LIST as usize).enumerate() {
+        for (list, start) in (0..ops).step_by(LIST as usize).enumerate() {
+            if end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
             let seed = self.seed.wrapping_add((list as u64) << 32);
-            let mut draw = Draw::random(seed);
+            let mut draw = Draw::random(seed).scaled(self.scale as usize);
             let mut settings = draw.settings::<K, V>().device(self.device);
             if let Some(size) = self.batch_size {
                 settings = settings.batch_size(size as usize);
             }
             let dictionary = settings.build()?;
-            let len = LIST.min(self.ops - start);
+            let len = LIST.min(ops - start);
             match check(dictionary, (0..len).map(|_| draw.operation())) {
                 Ok(()) => passed += len,
                 Err(mismatch) => {

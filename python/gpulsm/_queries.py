@@ -383,16 +383,19 @@ class Queries:
         self._store.validate()
 
     def __str__(self) -> str:
-        return str(self.stats())
+        return self._store.glance()[1]
 
     def __repr__(self) -> str:
         name, key = type(self).__name__, describe(self._key)
         value = None if self._value is None else describe(self._value)
-        length = len(self)
-        what = ("key" if self._value is None else "pair") + ("" if length == 1 else "s")
+        length = self._store.glance()[0]
+        what = "key" if self._value is None else "pair"
+        if length is None:
+            much = f"{what}s that are not counted yet"
+        else:
+            much = f"{length:,} {what}{'' if length == 1 else 's'}"
         return (
-            f"<gpulsm.{name} of {length:,} {what}, key={key!r}, value={value!r}, "
-            f"device={self.device!r}>"
+            f"<gpulsm.{name} of {much}, key={key!r}, value={value!r}, device={self.device!r}>"
         )
 
     def _frozen(self) -> Queries:

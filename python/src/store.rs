@@ -189,6 +189,12 @@ impl Store {
         describe(py, &stats, &picture)
     }
 
+    /// How many keys there are, if that is known, and a picture of the levels: at once, and never an
+    /// exception, even in a process that was forked.
+    fn glance(&self) -> (Option<usize>, String) {
+        self.dictionary.glance()
+    }
+
     fn settle(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, None, |dictionary, _| dictionary.settle())
     }
@@ -297,7 +303,7 @@ impl Settings {
             .device(device)
             .batch_size(self.batch_size)
             .cleanup(policy);
-        if let Some(threads) = self.threads.or_else(threads_after_fork) {
+        if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
         if let Some(bytes) = self.memory_limit {
@@ -308,14 +314,6 @@ impl Settings {
         }
         Ok(Box::new(Typed::new(builder.build()?)))
     }
-}
-
-/// The threads of the process's own pool did not come along: a dictionary gets some for itself.
-fn threads_after_fork() -> Option<usize> {
-    if FORKS.load(Ordering::Relaxed) == 0 {
-        return None;
-    }
-    std::thread::available_parallelism().ok().map(|threads| threads.get())
 }
 
 /// The figures as Python's `Stats` takes them.

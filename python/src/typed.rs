@@ -1,7 +1,7 @@
 //! Dictionaries of every type behind one trait: each call is the library's, on the caller's memory.
 
 use std::any::Any;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use gpulsm::{Batch, Dictionary, Error, Key, Stats, Value};
 use pyo3::FromPyObject;
@@ -39,6 +39,9 @@ pub trait AnyDictionary: Send + Sync {
 
     fn len(&self) -> Result<usize, Error>;
     fn stats(&self) -> Result<Stats, Error>;
+    /// Returns how many keys there are, if that is known, and a picture of the levels, without doing or
+    /// waiting for anything.
+    fn glance(&self) -> (Option<usize>, String);
     fn validate(&self) -> Result<(), String>;
     /// Panics with the dictionary locked, as a bug in an update would.
     fn panic(&self, text: &str) -> Result<(), Error>;
@@ -246,6 +249,17 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
 
     fn stats(&self) -> Result<Stats, Error> {
         self.read().stats()
+    }
+
+    fn glance(&self) -> (Option<usize>, String) {
+        let dictionary = match self.0.try_read() {
+            Ok(dictionary) => dictionary,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return (None, "a dictionary that another thread is changing".into());
+            }
+        };
+        (dictionary.len_if_known(), dictionary.to_string())
     }
 
     fn validate(&self) -> Result<(), String> {

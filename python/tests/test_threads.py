@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,13 @@ def test_a_forked_process_makes_its_own(device: str) -> None:
                 os._exit(2)
             own = gpulsm.Dictionary.build(keys, keys, device=device)
             status = 0 if own.lookup(keys)[1].all() and len(own) == len(keys) else 3
+            # All dictionaries of the process share their threads.
+            more = [gpulsm.Dictionary.build(keys, keys, device=device) for _ in range(30)]
+            tasks = Path("/proc/self/task")
+            if len(more) != 30 or (tasks.exists() and len(list(tasks.iterdir())) > (os.cpu_count() or 1) + 2):
+                status = 4
+            if "pairs" not in repr(before) or not str(before):
+                status = 5
         finally:
             os._exit(status)
     for _ in range(600):
@@ -207,3 +215,26 @@ def test_a_forked_process_makes_its_own(device: str) -> None:
         pytest.fail("the forked process hangs")
     assert os.waitstatus_to_exitcode(status) == 0
     assert before.lookup(keys)[1].all()
+
+
+def test_describing_a_dictionary_does_nothing_and_waits_for_nothing(device: str) -> None:
+    d = gpulsm.Dictionary("uint32", "uint32", device=device)
+    for step in range(5):
+        d.insert([step], [step])
+    assert "not counted yet" in repr(d) and "buffered updates" in str(d)
+    assert len(d) == 5 and "5 pairs" in repr(d)
+    keys = np.arange(1 << 20, dtype=np.uint32)
+    done = threading.Event()
+
+    def write() -> None:
+        for _ in range(3):
+            d.insert(keys, keys)
+        done.set()
+
+    def describe() -> None:
+        texts = []
+        while not done.is_set():
+            texts.append((repr(d), str(d)))
+        assert all(a and b for a, b in texts)
+
+    run_all(write, describe)

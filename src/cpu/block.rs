@@ -7,11 +7,13 @@
 use std::ops::Range;
 
 use crate::cpu::Cpu;
+use crate::cpu::dead::{DeadStretches, live_in};
 use crate::cpu::entries::{Entries, EntriesBuffer, EntriesMut, EntriesRef, copy_kept};
 use crate::cpu::marks::byte;
 use crate::cpu::memory::Buffer;
 use crate::cpu::merge::Keep;
 use crate::cpu::merge_two::merge_two;
+use crate::cpu::run::Run;
 use crate::cpu::source::{Source, SourceMarks};
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -20,29 +22,47 @@ use crate::value::Value;
 /// Entries in a block, all sources together: small enough for the cache nearest to a core.
 const BLOCK: usize = 1 << 12;
 
+/// An answer's windows with more stale entries than this, and than this many times the answer itself, are
+/// looked through for stretches without a live key.
+const FEW_STALE: usize = 1 << 9;
+const MOST_STALE: usize = 4;
+
+/// There, a block has at least one live entry of so many, or is no longer than this.
+const SPARSE: usize = 16;
+const SHORT_BLOCK: usize = 64;
+
 /// Entries in a block of so many sources: at least one of each.
 fn block_of(sources: usize) -> usize {
     BLOCK.max(sources)
 }
 
-/// The next stretch of every source, cut at one key, no more than a block in all.
-fn next_block<B: OrderedKey, V>(sources: &[Source<'_, B, V>], at: &[usize]) -> Vec<Range<usize>> {
-    let left: usize = sources.iter().zip(at).map(|(source, &at)| source.keys.len() - at).sum();
-    let most = block_of(sources.len());
-    if left <= most {
-        return sources.iter().zip(at).map(|(source, &at)| at..source.keys.len()).collect();
+/// The next stretch of every source before its end, cut at one key: no more than `most` entries in all, but
+/// at least one, if there is any.
+fn next_block<B: OrderedKey, V>(
+    sources: &[Source<'_, B, V>],
+    at: &[usize],
+    ends: &[usize],
+    most: usize,
+) -> Vec<Range<usize>> {
+    let left = || at.iter().zip(ends).map(|(&at, &end)| at..end);
+    if left().map(|left| left.len()).sum::<usize>() <= most {
+        return left().collect();
     }
-    let quota = most / sources.len();
-    let cut = sources.iter().zip(at).filter_map(|(source, &at)| source.keys.get(at + quota)).min();
-    let stretch = |(source, &at): (&Source<'_, B, V>, &usize)| {
-        let end = source.keys.len().min(at + quota);
+    let quota = (most / left().filter(|left| !left.is_empty()).count()).max(1);
+    let within = || sources.iter().zip(left());
+    let cut = within()
+        .filter(|(_, left)| left.len() > quota)
+        .map(|(source, left)| source.keys[left.start + quota])
+        .min();
+    let stretch = |(source, left): (&Source<'_, B, V>, Range<usize>)| {
+        let end = left.end.min(left.start + quota);
         let len = match cut {
-            Some(cut) => source.keys[at..end].partition_point(|key| key < cut),
-            None => end - at,
+            Some(cut) => source.keys[left.start..end].partition_point(|&key| key < cut),
+            None => end - left.start,
         };
-        at..at + len
+        left.start..left.start + len
     };
-    sources.iter().zip(at).map(stretch).collect()
+    within().map(stretch).collect()
 }
 
 /// A piece of a block: a source's own entries, or what two pieces were merged into.
@@ -131,36 +151,78 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
     ) -> Result<usize, Error> {
         let mut written = 0;
         let mut at = vec![0; sources.len()];
-        let mut done = false;
-        while !done {
-            let ranges = next_block(sources, &at);
-            at = ranges.iter().map(|range| range.end).collect();
-            done = at.iter().zip(sources).all(|(&at, source)| at == source.keys.len());
+        let ends: Vec<usize> = sources.iter().map(|source| source.keys.len()).collect();
+        let most = block_of(sources.len());
+        loop {
+            let ranges = next_block(sources, &at, &ends, most);
             written += self.merge_block(sources, &ranges, out.after(written))?;
+            at = ranges.iter().map(|range| range.end).collect();
+            if at == ends {
+                return Ok(written);
+            }
         }
-        Ok(written)
     }
 
-    /// The live entries of the sources as an answer: exactly as many as `keys` holds.
+    /// The live entries of a window of every run as an answer: exactly as many as `keys` holds.
     pub fn answer(
         &mut self,
-        sources: &[Source<'_, B, V>],
+        runs: &[Run<B, V>],
+        windows: impl Iterator<Item = Range<usize>> + Clone,
         keys: &mut [B],
         values: &mut [V],
+        dead: &mut DeadStretches<B>,
     ) -> Result<(), Error> {
         let expected = keys.len();
-        if let ([only], false) = (sources, self.marked) {
+        if expected == 0 {
+            return Ok(()); // Whatever there is, it is dead.
+        }
+        let out = Entries { keys, values, marks: &mut [][..] };
+        let entries: usize = windows.clone().map(|window| window.len()).sum();
+        if self.marked && entries > FEW_STALE + MOST_STALE * expected {
+            return self.answer_between_dead(runs, windows, out, dead);
+        }
+        let some = runs.iter().zip(windows).filter(|(_, window)| !window.is_empty());
+        let some: Vec<_> = some.map(|(run, window)| Source::from(run).slice(window)).collect();
+        if let ([only], false) = (&some[..], self.marked) {
             let only = self.piece(only, 0..expected, &[]);
-            copy_kept(
-                only.entries(),
-                byte::PRESENT,
-                Entries { keys, values, marks: &mut [] },
-                false,
-            );
+            copy_kept(only.entries(), byte::PRESENT, out, false);
             return Ok(());
         }
-        let written = self.merge(sources, Entries { keys, values, marks: &mut [] })?;
+        let written = self.merge(&some, out)?;
         debug_assert_eq!(written, expected, "the marks promised another number of live entries");
+        Ok(())
+    }
+
+    /// The same where most entries are stale. Before a block is merged, the running sums tell how many of
+    /// its entries are live: one with few is cut short, and where there is none, the next live key is
+    /// searched for. Nothing is read after the last live key.
+    fn answer_between_dead(
+        &mut self,
+        runs: &[Run<B, V>],
+        windows: impl Iterator<Item = Range<usize>> + Clone,
+        mut out: EntriesMut<'_, B, V>,
+        dead: &mut DeadStretches<B>,
+    ) -> Result<(), Error> {
+        let expected = out.keys.len();
+        let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
+        let mut at: Vec<usize> = windows.clone().map(|window| window.start).collect();
+        let ends: Vec<usize> = windows.map(|window| window.end).collect();
+        let (mut written, mut most) = (0, BLOCK);
+        while written < expected {
+            most = most.min(SHORT_BLOCK + MOST_STALE * (expected - written)).max(runs.len());
+            let ranges = next_block(&sources, &at, &ends, most);
+            let entries: usize = ranges.iter().map(|range| range.len()).sum();
+            let live = live_in(runs, &ranges);
+            if live == 0 {
+                at = dead.skip(runs, &at, &ends);
+            } else if live * SPARSE < entries && most > SHORT_BLOCK.max(runs.len()) {
+                most = (most / 2).max(SHORT_BLOCK);
+            } else {
+                written += self.merge_block(&sources, &ranges, out.after(written))?;
+                at = ranges.iter().map(|range| range.end).collect();
+                most = (2 * most).min(BLOCK);
+            }
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@ mod absorb;
 mod block;
 mod co_scan;
 mod count;
+mod dead;
 mod entries;
 mod fences;
 mod filter;

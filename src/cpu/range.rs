@@ -6,9 +6,11 @@ use std::ops::Range;
 use crate::cpu::Cpu;
 use crate::cpu::block::Merger;
 use crate::cpu::count::{GROUP, count, find_windows};
+use crate::cpu::dead::DeadStretches;
 use crate::cpu::memory::Buffer;
-use crate::cpu::merge::{Keep, split};
+use crate::cpu::merge::Keep;
 use crate::cpu::run::Run;
+use crate::cpu::select::select_one;
 use crate::cpu::source::Source;
 use crate::cpu::workers::cut;
 use crate::error::Error;
@@ -148,7 +150,7 @@ fn fill<B: OrderedKey, V: Value>(
     keys: &mut [B],
     values: Option<&mut [V]>,
 ) -> Result<(), Error> {
-    let tasks = plan(cpu, runs, sources, windows, offsets);
+    let tasks = plan(cpu, runs, windows, offsets);
     let keys = cut(keys, tasks.iter().map(|task| task.len));
     let values = match values {
         Some(values) => cut(values, tasks.iter().map(|task| task.len)),
@@ -156,9 +158,11 @@ fn fill<B: OrderedKey, V: Value>(
     };
     cpu.workers.each(tasks.iter().zip(keys).zip(values), |((task, keys), values)| {
         let mut merger = Merger::new(cpu, sources, Keep::Live)?;
+        let mut dead = DeadStretches::default();
         match &task.work {
-            Work::Part(ranges) => {
-                merger.answer(&slices(sources, ranges.iter().cloned()), keys, values)
+            Work::Part(windows) => {
+                let windows = windows.iter().cloned();
+                merger.answer(runs, windows, keys, values, &mut dead)
             }
             Work::Queries(queries) => {
                 let mut answers = Answers { keys, values };
@@ -167,7 +171,8 @@ fn fill<B: OrderedKey, V: Value>(
                         ask_for(runs, windows.of(query + 1));
                     }
                     let (keys, values) = answers.next(offsets[query + 1] - offsets[query]);
-                    merger.answer(&slices(sources, windows.of(query)), keys, values)?;
+                    let windows = windows.of(query);
+                    merger.answer(runs, windows, keys, values, &mut dead)?;
                 }
                 Ok(())
             }
@@ -193,7 +198,6 @@ enum Work {
 fn plan<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     runs: &[Run<B, V>],
-    sources: &[Source<'_, B, V>],
     windows: &Windows,
     offsets: &[usize],
 ) -> Vec<Task> {
@@ -206,16 +210,8 @@ fn plan<B: OrderedKey, V: Value>(
     while query < queries {
         let mut together = query..query + 1;
         if len_of(&together) > LONG {
-            let window: Vec<Range<usize>> = windows.of(query).collect();
-            let whole: Vec<Source<'_, B, V>> =
-                sources.iter().zip(&window).map(|(s, range)| s.slice(range.clone())).collect();
-            for part in split(&whole, cpu.workers.parts(len_of(&together))) {
-                let place = |(part, run): (Range<usize>, &Range<usize>)| {
-                    run.start + part.start..run.start + part.end
-                };
-                let part: Vec<Range<usize>> = part.into_iter().zip(&window).map(place).collect();
-                tasks.push(Task { len: live_in(runs, &part), work: Work::Part(part) });
-            }
+            let len = len_of(&together);
+            tasks.extend(share_out(runs, windows.of(query).collect(), len, cpu.workers.parts(len)));
         } else {
             let cost = |together: &Range<usize>| together.len() * 32 + len_of(together);
             while together.end < queries
@@ -231,13 +227,28 @@ fn plan<B: OrderedKey, V: Value>(
     tasks
 }
 
-/// What a range has of each source, where it has anything.
-fn slices<'a, B, V>(
-    sources: &[Source<'a, B, V>],
-    ranges: impl Iterator<Item = Range<usize>>,
-) -> Vec<Source<'a, B, V>> {
-    let some = sources.iter().zip(ranges).filter(|(_, range)| !range.is_empty());
-    some.map(|(source, range)| source.slice(range)).collect()
+/// Cuts an answer of `len` pairs into parts of about as many pairs each, however unevenly stale entries lie
+/// among them.
+fn share_out<B: OrderedKey, V: Value>(
+    runs: &[Run<B, V>],
+    whole: Vec<Range<usize>>,
+    len: usize,
+    parts: usize,
+) -> impl Iterator<Item = Task> {
+    let below: i64 = runs.iter().zip(&whole).map(|(run, range)| run.sum_before(range.start)).sum();
+    let mut starts: Vec<usize> = whole.iter().map(|range| range.start).collect();
+    (1..=parts).map(move |part| {
+        let ends: Vec<usize> = if part == parts {
+            whole.iter().map(|range| range.end).collect()
+        } else {
+            let index = below as u64 + (len / parts * part) as u64;
+            let (key, _) = select_one(runs, index);
+            runs.iter().map(|run| run.lower_bound(key)).collect()
+        };
+        let starts = std::mem::replace(&mut starts, ends.clone());
+        let len = if part == parts { len - len / parts * (parts - 1) } else { len / parts };
+        Task { len, work: Work::Part(starts.into_iter().zip(ends).map(|(s, e)| s..e).collect()) }
+    })
 }
 
 /// Brings the first entries of a range near.
@@ -248,14 +259,6 @@ fn ask_for<B: OrderedKey, V: Value>(
     for (run, range) in runs.iter().zip(window) {
         run.prefetch_entries(range);
     }
-}
-
-/// How many keys are live in a window.
-fn live_in<B: OrderedKey, V: Value>(runs: &[Run<B, V>], window: &[Range<usize>]) -> usize {
-    let sum = |(run, range): (&Run<B, V>, &Range<usize>)| {
-        run.sum_before(range.end) - run.sum_before(range.start)
-    };
-    runs.iter().zip(window).map(sum).sum::<i64>() as usize
 }
 
 /// Buffers that answers are laid into end to end.

@@ -116,6 +116,13 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         self.0.fences.lower_bounds(&self.0.keys, queries, positions);
     }
 
+    /// The position of the first key ≥ this one.
+    pub fn lower_bound(&self, key: B) -> usize {
+        let mut position = [0];
+        self.lower_bounds(&[key], &mut position);
+        position[0]
+    }
+
     /// For every range the positions of the first keys ≥ its ends, none of them the wrong way round.
     pub fn bounds_of_ranges(&self, ranges: (&[B], &[B]), starts: &mut [usize], ends: &mut [usize]) {
         self.0.fences.bounds_of_ranges(&self.0.keys, ranges, starts, ends);

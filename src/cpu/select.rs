@@ -18,7 +18,7 @@ pub(crate) fn select<B: OrderedKey, V: Value>(
     out: PairsOut<'_, B>,
 ) -> Result<(), Error> {
     let len = len(runs);
-    each_pair(cpu, indices, out, |indices, answer| {
+    each_pair(cpu, indices, out, |(): &mut (), indices, answer| {
         for &index in indices {
             answer((index < len).then(|| select_one(runs, index)));
         }
@@ -26,13 +26,13 @@ pub(crate) fn select<B: OrderedKey, V: Value>(
     })
 }
 
-/// Answers every query with at most one pair. `ask` is given at most [`GROUP`] queries at a time, and
-/// somewhere to put their answers, in order.
-pub(crate) fn each_pair<Q: Send + Sync, B: OrderedKey, V: Value>(
+/// Answers every query with at most one pair. `ask` is given at most [`GROUP`] queries at a time, what it
+/// remembers of those before in the same thread, and somewhere to put their answers, in order.
+pub(crate) fn each_pair<S: Default, Q: Send + Sync, B: OrderedKey, V: Value>(
     cpu: &Cpu,
     queries: &[Q],
     out: PairsOut<'_, B>,
-    ask: impl Fn(&[Q], &mut dyn FnMut(Option<(B, V)>)) -> Result<(), Error> + Sync + Send,
+    ask: impl Fn(&mut S, &[Q], &mut dyn FnMut(Option<(B, V)>)) -> Result<(), Error> + Sync + Send,
 ) -> Result<(), Error> {
     let piece = cpu.workers.piece(queries.len());
     let values = of_bytes_mut(out.values, queries.len());
@@ -40,8 +40,9 @@ pub(crate) fn each_pair<Q: Send + Sync, B: OrderedKey, V: Value>(
     let tasks = queries.chunks(piece).zip(outputs).zip(out.found.chunks_mut(piece));
     cpu.workers.each(tasks, |((queries, (keys, values)), found)| {
         let mut places = keys.iter_mut().zip(values).zip(found);
+        let mut known = S::default();
         for group in queries.chunks(GROUP) {
-            ask(group, &mut |pair| {
+            ask(&mut known, group, &mut |pair| {
                 let ((key, value), found) = places.next().expect("a place for every answer");
                 *found = pair.is_some();
                 (*key, *value) = pair.unwrap_or((B::default(), V::zeroed()));

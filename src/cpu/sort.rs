@@ -54,7 +54,7 @@ pub(crate) const fn bytes_per_update<B, V>() -> usize {
 }
 
 /// Bytes that sorting any batch takes besides.
-pub(crate) const FIXED_BYTES: usize = 2 * size_of::<usize>() << MOST_BITS;
+pub(crate) const FIXED_BYTES: usize = (2 * size_of::<usize>()) << MOST_BITS;
 
 /// Sorts by key; of equal keys the last one stays.
 pub(crate) fn sort<B: OrderedKey, V: Value>(
@@ -335,7 +335,7 @@ mod tests {
     fn chosen_keys_need_no_more_stack_than_others() {
         let chosen = (0..64).rev().map(|bit| 1u64 << bit).chain(0..20).collect::<Vec<_>>();
         let random: Vec<u64> = numbers(3).take(3000).collect();
-        let narrow = (0..4000u64).map(|i| i % 3 + (i % 7 << 40)).collect::<Vec<_>>();
+        let narrow = (0..4000u64).map(|i| i % 3 + ((i % 7) << 40)).collect::<Vec<_>>();
         std::thread::Builder::new()
             .stack_size(64 << 10)
             .spawn(move || [chosen, random, narrow].iter().for_each(|keys| check(1, keys)))

@@ -191,7 +191,7 @@ pub(crate) struct Ranges {
     pub keys: Address,
     pub values: Address,
     pub flags: Address,
-    pub parts: Address,
+    pub for_long: u64,
 }
 
 /// Where answers of at most one pair per query go.
@@ -365,6 +365,8 @@ unsafe extern "C" {
         total: u64,
         all: u64,
         room: u64,
+        for_long: bool,
+        zeros: *mut u64,
     ) -> u64;
     pub(crate) fn gpulsm_range(
         key_width: c_int,

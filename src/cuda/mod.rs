@@ -9,6 +9,11 @@
 //! Taking in a batch puts work on a [`Stream`] and does not wait for it. An error that only shows
 //! later is reported by the next call that can, or by
 //! [`synchronize`](crate::Snapshot::synchronize). A thread's current device is never changed.
+//!
+//! CUDA loads a kernel when it is first called, and may wait for all work on the GPU to do so. A program that
+//! captures graphs, or holds up a stream until its own code lets it go on, while other threads call
+//! kernels for the first time, should set the environment variable `CUDA_MODULE_LOADING` to `EAGER`
+//! before it starts.
 
 // Every call of a kernel is unsafe; each says which lengths and which stream make it sound.
 #![allow(unsafe_code)]

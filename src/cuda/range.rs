@@ -167,22 +167,33 @@ fn write(
     let windows = windows.address();
     let &Stretch { len, offsets, total, all } = some;
     let Room { keys, values, len: room } = *room;
-    // Long answers are shared out, if there is memory for it: whether there are any, and where their pieces begin
-    // in every run.
     let (key_width, value_width) = (cuda.key_width, cuda.value_width);
-    // SAFETY: no pointers.
-    let mut words =
-        unsafe { ffi::gpulsm_range_words(key_width, value_width, view.count, total, all, room) };
-    if cuda.budget().free().is_some_and(|free| words * 8 > free) {
-        words = 0;
-    }
-    let parts = Buffer::counted(words * 8, cuda)?;
-    if words > 0 && total > 1 {
-        parts.zero(0, 8)?;
-    }
-    let (flags, parts_at) = (parts.address(), parts.address() + 8);
-    let ranges =
-        Ranges { len, offsets, windows, room, total, all, keys, values, flags, parts: parts_at };
+    let words = |for_long: bool| {
+        let mut zeros = 0;
+        // SAFETY: one number to write.
+        let words = unsafe {
+            let runs = view.count;
+            ffi::gpulsm_range_words(
+                key_width,
+                value_width,
+                runs,
+                total,
+                all,
+                room,
+                for_long,
+                &mut zeros,
+            )
+        };
+        (words, zeros)
+    };
+    // Long answers are shared out, if there is memory for it.
+    let is_room = |words: u64| cuda.budget().free().is_none_or(|free| words * 8 <= free);
+    let for_long = is_room(words(true).0);
+    let (words, zeros) = words(for_long);
+    let shared = Buffer::counted(words * 8, cuda)?;
+    shared.zero(0, zeros)?;
+    let (flags, for_long) = (shared.address(), u64::from(for_long));
+    let ranges = Ranges { len, offsets, windows, room, total, all, keys, values, flags, for_long };
     let _entered = cuda.gpu().enter()?;
     // SAFETY: there are `len` windows for every run, `total` offsets and one more, and room for `room` pairs,
     // which the kernel keeps to; the runs of the view are alive and written before what this stream does

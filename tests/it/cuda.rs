@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use cudarc::driver::{result, sys};
 use gpulsm::cuda::{DeviceSlice, DeviceSliceMut, DeviceVec, Stream};
@@ -234,6 +236,7 @@ fn bad_arguments_are_named_and_change_nothing() {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn what_can_not_be_part_of_a_graph_is_refused_and_memory_waits_for_its_end() {
+    let _alone = capturing_alone();
     let stream = Stream::new(device()).unwrap();
     let other = Stream::new(device()).unwrap();
     let mut d = Dictionary::<u32, u32>::builder().stream(&stream).build().unwrap();
@@ -257,6 +260,13 @@ fn what_can_not_be_part_of_a_graph_is_refused_and_memory_waits_for_its_end() {
     d.insert(&[4], &[40]).unwrap();
     assert_eq!(d.lookup(&[1, 4]).unwrap(), [Some(10), Some(40)]);
     assert_eq!(d.len(), Ok(4));
+}
+
+/// Waits until no other test captures: what one does with CUDA's own functions can spoil the capture of
+/// another.
+fn capturing_alone() -> MutexGuard<'static, ()> {
+    static CAPTURING: Mutex<()> = Mutex::new(());
+    CAPTURING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Calls CUDA's own functions, which want a current context.
@@ -353,6 +363,7 @@ fn snapshots_are_read_on_other_streams_during_a_thousand_updates() {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn what_a_captured_query_needs_is_found_out_outside_of_the_graph() {
+    let _alone = capturing_alone();
     let stream = Stream::new(device()).unwrap();
     let mut d = Dictionary::<u32, u32>::builder().stream(&stream).batch_size(1000).build().unwrap();
     let keys: Vec<u32> = (0..3000).collect();
@@ -385,6 +396,7 @@ fn what_a_captured_query_needs_is_found_out_outside_of_the_graph() {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn a_graph_keeps_the_runs_that_it_reads() {
+    let _alone = capturing_alone();
     let stream = Stream::new(device()).unwrap();
     let mut d =
         Dictionary::<u32, u32>::builder().stream(&stream).batch_size(1 << 16).build().unwrap();
@@ -444,6 +456,7 @@ fn runs_take_no_more_than_they_need() {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn queries_can_be_captured_into_a_graph() {
+    let _alone = capturing_alone();
     let stream = Stream::new(device()).unwrap();
     let mut d =
         Dictionary::<u32, u32>::builder().device(device()).batch_size(1000).build().unwrap();
@@ -625,4 +638,56 @@ fn a_dictionary_gives_its_memory_back() {
 /// Bytes free on the GPU.
 fn free_memory() -> u64 {
     with_context(|| result::mem_get_info().unwrap().0 as u64)
+}
+
+/// For how long tests that look for rare accidents do so.
+fn patience() -> Duration {
+    let seconds = std::env::var("GPULSM_STRESS_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(3))
+}
+
+/// Of two threads that queried one snapshot on one stream, the one that had begun first could be noted as
+/// the run's last reader: its memory was given back, and used again, while the other's kernel read it.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_run_outlives_the_queries_of_all_threads_that_share_a_stream() {
+    const KEYS: u32 = 100_000;
+    const THREADS: usize = 8;
+    let stream = Stream::new(device()).unwrap();
+    let keys: Vec<u32> = (0..KEYS).collect();
+    let asked = DeviceVec::from_slice(&stream, &keys).unwrap();
+    let start = Instant::now();
+    let mut rounds = 0u32;
+    while start.elapsed() < patience() {
+        let mut d = Dictionary::<u32, u32>::builder()
+            .device(device())
+            .bulk_build(&keys, &vec![rounds; keys.len()])
+            .unwrap();
+        let snapshot = d.snapshot().on_stream(&stream).unwrap();
+        let answers: Vec<DeviceVec<u32>> = std::thread::scope(|scope| {
+            let ask = || {
+                let mut values = DeviceVec::<u32>::zeroed(&stream, keys.len()).unwrap();
+                let mut found = DeviceVec::<u8>::zeroed(&stream, keys.len()).unwrap();
+                for _ in 0..6 {
+                    let resident = snapshot.resident().unwrap();
+                    let (values, found) = ((&mut values).into(), (&mut found).into());
+                    resident.lookup((&asked).into(), values, found).unwrap();
+                }
+                values
+            };
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(ask)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        // Nobody has the old run any more, but queries of it may still be under way; and its memory is
+        // what the next one is likely to get.
+        drop(snapshot);
+        d.clear();
+        d.insert(&keys, &vec![u32::MAX; keys.len()]).unwrap();
+        d.synchronize().unwrap();
+        for values in answers {
+            assert!(values.to_vec().unwrap().iter().all(|&value| value == rounds));
+        }
+        rounds += 1;
+    }
+    assert!(rounds > 2, "only {rounds} rounds");
 }

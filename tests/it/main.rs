@@ -4,6 +4,7 @@ mod api;
 mod corpus;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod dead;
 mod edges;
 mod faults;
 mod filters;

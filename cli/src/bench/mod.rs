@@ -5,6 +5,7 @@ mod cleanup;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod dead;
 #[cfg(feature = "cuda")]
 mod ffi;
 mod gate;
@@ -150,6 +151,8 @@ enum Experiment {
     Order,
     /// Section V-B: deletes, and mixed batches
     Delete,
+    /// Ranges, scans and successors across areas of deleted keys, beside areas without deletions
+    Dead,
     /// Section V-D: cleanup, against rebuilding, and lookups before and after
     Cleanup,
     /// A steady state of updates and queries, with memory, over time
@@ -181,6 +184,7 @@ impl Experiment {
             Experiment::Range => queries::range(scale),
             Experiment::Order => queries::order(scale),
             Experiment::Delete => updates::delete(scale),
+            Experiment::Dead => dead::dead(scale),
             Experiment::Cleanup => cleanup::cleanup(scale),
             Experiment::Mixed => upkeep::mixed(scale),
             Experiment::Skew => skew::skew(scale),

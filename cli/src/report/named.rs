@@ -113,7 +113,7 @@ pub fn figure(value: f64, unit: Unit) -> String {
 pub fn worded(param: &str, value: &str) -> String {
     match param {
         _ if value.is_empty() => "–".into(),
-        "b" | "n" => format!("2^{value}"),
+        "b" | "dead" | "n" => format!("2^{value}"),
         "deletes" | "stale" => format!("{value} %"),
         "history" => value.replace('-', " "),
         _ => value.into(),

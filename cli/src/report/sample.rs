@@ -208,6 +208,7 @@ impl Made {
                 .collect();
             self.add(("delete", "gpulsm"), &params, "round", points);
         }
+        self.dead(n);
         self.cleanup(n);
         self.mixed(n);
         for keys in ["random", "sorted", "reversed", "dense", "band", "zipf"] {
@@ -235,6 +236,28 @@ impl Made {
                 "",
                 vec![point],
             );
+        }
+    }
+
+    fn dead(&mut self, n: u32) {
+        let operations = [
+            ("one", 1, 3e4),
+            ("short", 1 << 14, 3e8),
+            ("long", 1 << 10, 2e7),
+            ("empty", 1 << 14, 2e9),
+            ("scan", 1 << n, 6e10),
+            ("successor", 1 << 14, 3e9),
+        ];
+        for part in [6, 4, 2] {
+            for (op, items, rate) in operations {
+                let params =
+                    [("dead", n - part), ("n", n)].map(|(name, size)| (name, size.to_string()));
+                let params: Vec<_> = params.into_iter().chain([("op", op.to_string())]).collect();
+                for (series, share) in [("gpulsm", 0.9 - 0.1 / f64::from(part)), ("alive", 1.0)] {
+                    let point = self.point(0.0, items, items as f64 / rate / share);
+                    self.add(("dead", series), &params, "", vec![point]);
+                }
+            }
         }
     }
 

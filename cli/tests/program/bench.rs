@@ -31,6 +31,7 @@ fn every_experiment_is_measured_checked_and_kept() {
         "range",
         "order",
         "delete",
+        "dead",
         "cleanup",
         "mixed",
         "skew",
@@ -48,6 +49,7 @@ fn every_experiment_is_measured_checked_and_kept() {
         "sort",
         "rebuild",
         "padded",
+        "alive",
         "lookup-after",
         "memory",
     ] {
@@ -99,7 +101,7 @@ fn measurements_are_listed_and_not_made() {
 fn keys_and_values_of_other_widths_are_measured_too() {
     for (key, value) in [("u64", "u64"), ("u32", "u64"), ("u64", "u32")] {
         let folder = tempfile::tempdir().expect("a folder");
-        let more = ["build", "lookup", "range", "cleanup", "--key", key, "--value", value];
+        let more = ["build", "lookup", "range", "dead", "cleanup", "--key", key, "--value", value];
         assert!(printed(&tiny(folder.path(), &more), "").contains("all right."), "{key} {value}");
     }
 }

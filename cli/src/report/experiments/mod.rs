@@ -1,6 +1,7 @@
 //! What the report says of each experiment, in the order of the paper's evaluation.
 
 mod cleanup;
+mod dead;
 mod growth;
 mod insert;
 mod queries;
@@ -14,7 +15,7 @@ use crate::results::Row;
 type Experiment = fn(&[Labelled]) -> Section;
 
 /// What `bench` calls an experiment, and how it is told.
-const ALL: [(&str, Experiment); 15] = [
+const ALL: [(&str, Experiment); 16] = [
     ("insert", insert::insert),
     ("insert-time", insert::insert_time),
     ("stream", insert::stream),
@@ -26,6 +27,7 @@ const ALL: [(&str, Experiment); 15] = [
     ("range", queries::range),
     ("order", queries::order),
     ("delete", upkeep::delete),
+    ("dead", dead::dead),
     ("cleanup", cleanup::cleanup),
     ("mixed", upkeep::mixed),
     ("skew", upkeep::skew),
