@@ -194,7 +194,7 @@ struct Merging {
         return place < last;
     }
 
-    /// Whether there are so many more entries than pairs that most of them must be dead.
+    /// Returns whether most entries must be dead, since there are far fewer pairs.
     __device__ bool is_mostly_dead(int count) const { return left(count) > 4 * (last - place) + 4 * most(count); }
 
     /// Writes all pairs, tile by tile. For the whole block.
@@ -211,8 +211,8 @@ struct Merging {
         }
     }
 
-    /// Goes on behind a stretch of which the last so many tiles were, if its end is known, or if it is time to
-    /// search for it; says whether it does. For the whole block.
+    /// Continues behind the dead stretch that the last `dead_tiles` tiles belong to, if its end is known, or if it is
+    /// time to search for it; returns whether it does. For the whole block.
     __device__ bool skip_dead(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, int dead_tiles) {
         if (threadIdx.x < 32) {
             RunPlaces places(view.count);

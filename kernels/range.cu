@@ -58,7 +58,7 @@ struct ShortRange {
     uint64_t position[RUNS], stop[RUNS];
     Key next[RUNS];
     uint64_t place, end;  // of what is written next, and behind the last
-    int dead;             // so many keys in a row were
+    int dead;             // keys in a row that were dead
 
     __device__ ShortRange(const View<Key, Value>& view, const Ranges<Key, Value>& ranges, uint64_t range)
         : place(0), end(0), dead(0) {
@@ -186,8 +186,9 @@ inline bool are_long(uint64_t room, uint64_t all) { return room / all >= LONG_RA
 
 using namespace gpulsm;
 
-/// Words that blocks which answer ranges share, and how many bytes of them must be zeros at first: of `total` ranges of
-/// `all`, over so many runs. Without those for long ranges, the answers of none are shared out, and long ones take long.
+/// Returns how many words the blocks that answer ranges share, and how many bytes of those must be zero at first: for
+/// `total` ranges, of the call's `all`, over `runs` runs. Without the words for long ranges no answer is shared out among
+/// blocks, and long ones take long.
 extern "C" uint64_t gpulsm_range_words(int key_width, int value_width, uint64_t runs, uint64_t total, uint64_t all,
                                        uint64_t room, bool for_long, uint64_t* zeros) {
     using Any = Ranges<uint64_t, char>;

@@ -32,7 +32,7 @@ struct Ranges {
         return *reinterpret_cast<DeadStretches<Key>*>(reinterpret_cast<uint64_t*>(flags) + FLAG_WORDS);
     }
 
-    /// Where piece `number` begins in each of so many runs, then in the answers, and of which range it is.
+    /// Where piece `number` begins in each of the runs, then in the answers, and of which range it is.
     __device__ uint64_t* part(uint64_t number, uint64_t runs) const {
         return reinterpret_cast<uint64_t*>(flags) + FLAG_WORDS + DEAD_WORDS + number * (runs + 2);
     }

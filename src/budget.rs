@@ -147,8 +147,7 @@ impl Account {
         Account { budget: self.budget.clone(), allowance: Arc::downgrade(allowance) }
     }
 
-    /// Allocates something of so many bytes, and counts them as used until the second part of the
-    /// answer is dropped. An allocation that fails was never used.
+    /// Calls `allocate`, and counts `bytes` as used until the second part of the answer is dropped. An allocation that fails was never used.
     pub fn allocate<T>(
         &self,
         bytes: u64,

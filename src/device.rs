@@ -162,8 +162,8 @@ pub(crate) trait Engine: Clone + Send + Sync + 'static {
         entries: usize,
     ) -> Result<Merged<Self::Merge, Self::Run>, Error>;
 
-    /// At most how many bytes applying so many buffered updates on top of these runs takes, the run
-    /// that comes of it included.
+    /// Returns the most bytes that applying this many buffered updates on top of these runs may take,
+    /// the new run included.
     fn bytes_to_apply(&self, updates: usize, runs: &[Self::Run]) -> u64;
 
     /// The same engine, whose allocations use up what was set aside before anything else.

@@ -68,7 +68,7 @@ impl<I: Iterator<Item = u8>> Draw<I> {
         Draw { bytes: bytes.into_iter(), scale: 1 }
     }
 
-    /// Draws so many times as many keys at a time, of so many times as many that are near each other.
+    /// Makes lists `scale` times as long, of keys that are spread `scale` times as far.
     pub fn scaled(self, scale: usize) -> Self {
         Draw { scale, ..self }
     }

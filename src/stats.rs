@@ -101,7 +101,7 @@ impl fmt::Display for Stats {
 /// `Display` show. Never an error.
 #[derive(Debug)]
 pub struct Glance {
-    /// Updates that wait to be taken in.
+    /// Buffered updates.
     pub waiting: usize,
     /// Keys that are there, if that is known now.
     pub live: Option<u64>,

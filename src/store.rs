@@ -45,7 +45,7 @@ pub(crate) struct Store<E: Engine> {
     policy: CleanupPolicy,
     batch_size: usize,
     held: Mutex<Held<E>>,
-    /// Held by the one who takes in what waits.
+    /// Locked by the thread that applies the buffered batches.
     settling: Mutex<()>,
     pub slices: Slices<E>,
     /// Whether anything was asked since the last batch.
@@ -63,8 +63,8 @@ struct Held<E: Engine> {
     uncounted: usize,
 }
 
-/// Batches that wait, and the memory that taking them in will need: under a limit that clones share,
-/// they could not be taken in any more if the clones used it up.
+/// Buffered batches, and the memory that applying them will need: clones that share a memory limit could
+/// otherwise use it up.
 struct Waiting<E: Engine> {
     log: Arc<E::Log>,
     allowance: Arc<Allowance>,

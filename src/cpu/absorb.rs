@@ -71,7 +71,7 @@ fn order<B: OrderedKey, V: Value>(
     Ok(Tile { keys: tile_keys, values: tile_values, len: keys.len() })
 }
 
-/// At most how many bytes it takes to absorb so many updates, with any of these runs carried.
+/// Returns the most bytes that absorbing `updates` updates may take, whichever of these runs are carried.
 pub(crate) fn working_bytes<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     updates: usize,

@@ -22,31 +22,42 @@ use crate::value::Value;
 /// Entries in a block, all sources together: small enough for the cache nearest to a core.
 const BLOCK: usize = 1 << 12;
 
-/// An answer's windows with more stale entries than this, and than this many times the answer itself, are
-/// looked through for stretches without a live key.
+/// An answer whose windows have more stale entries than this is looked through for stretches without a live
+/// key…
 const FEW_STALE: usize = 1 << 9;
-const MOST_STALE: usize = 4;
 
-/// There, a block has at least one live entry of so many, or is no longer than this.
-const SPARSE: usize = 16;
-const SHORT_BLOCK: usize = 64;
+/// …block by block, of which the shortest have so many entries.
+const SHORT_BLOCK: usize = 32;
+
+/// Whether so much of a block of at most `most` entries is live that cutting it shorter would not pay: four fifths
+/// of the longest, less of shorter ones.
+fn is_dense(live: usize, entries: usize, most: usize) -> bool {
+    5 * live * BLOCK >= 4 * entries * most
+}
+
+fn move_to_ends(at: &mut [usize], block: &[Range<usize>]) {
+    at.iter_mut().zip(block).for_each(|(at, range)| *at = range.end);
+}
 
 /// Entries in a block of so many sources: at least one of each.
 fn block_of(sources: usize) -> usize {
     BLOCK.max(sources)
 }
 
-/// The next stretch of every source before its end, cut at one key: no more than `most` entries in all, but
+/// Finds the next stretch of every source before its end, cut at one key: no more than `most` entries in all, but
 /// at least one, if there is any.
 fn next_block<B: OrderedKey, V>(
     sources: &[Source<'_, B, V>],
     at: &[usize],
     ends: &[usize],
     most: usize,
-) -> Vec<Range<usize>> {
+    block: &mut Vec<Range<usize>>,
+) {
     let left = || at.iter().zip(ends).map(|(&at, &end)| at..end);
+    block.clear();
     if left().map(|left| left.len()).sum::<usize>() <= most {
-        return left().collect();
+        block.extend(left());
+        return;
     }
     let quota = (most / left().filter(|left| !left.is_empty()).count()).max(1);
     let within = || sources.iter().zip(left());
@@ -62,7 +73,7 @@ fn next_block<B: OrderedKey, V>(
         };
         left.start..left.start + len
     };
-    within().map(stretch).collect()
+    block.extend(within().map(stretch));
 }
 
 /// A piece of a block: a source's own entries, or what two pieces were merged into.
@@ -103,8 +114,10 @@ impl<B, V> Piece<'_, B, V> {
 pub(crate) struct Merger<'c, B, V> {
     cpu: &'c Cpu,
     keep: Keep,
-    /// Whether marks tell any entry from another, as far as what is kept goes.
+    /// Whether marks tell any entry from another, as far as what is kept goes…
     marked: bool,
+    /// …and whether they do in the block that is merged now.
+    block_marked: bool,
     /// Stand in for the values of deletes and for the marks of sources without.
     no_values: Buffer<V>,
     new_marks: Buffer<u8>,
@@ -127,6 +140,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
             cpu,
             keep,
             marked,
+            block_marked: false,
             no_values: cpu.memory.zeroed(if valueless { room } else { 0 })?,
             new_marks,
             unpacked: sources.iter().map(unpacked).collect::<Result<_, _>>()?,
@@ -134,7 +148,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         })
     }
 
-    /// At most how many bytes merging so many sources, of so many entries together, takes.
+    /// Returns the most bytes that merging this many sources, with this many entries in all, takes.
     pub fn bytes(sources: usize, entries: usize) -> usize {
         let block = block_of(sources).min(entries.max(1));
         let entry = size_of::<B>() + size_of::<V>() + size_of::<u8>();
@@ -149,14 +163,14 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         sources: &[Source<'_, B, V>],
         mut out: EntriesMut<'_, B, V>,
     ) -> Result<usize, Error> {
-        let mut written = 0;
+        let (mut written, mut block) = (0, Vec::new());
         let mut at = vec![0; sources.len()];
         let ends: Vec<usize> = sources.iter().map(|source| source.keys.len()).collect();
         let most = block_of(sources.len());
         loop {
-            let ranges = next_block(sources, &at, &ends, most);
-            written += self.merge_block(sources, &ranges, out.after(written))?;
-            at = ranges.iter().map(|range| range.end).collect();
+            next_block(sources, &at, &ends, most, &mut block);
+            written += self.merge_block(sources, &block, out.after(written))?;
+            move_to_ends(&mut at, &block);
             if at == ends {
                 return Ok(written);
             }
@@ -178,7 +192,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         }
         let out = Entries { keys, values, marks: &mut [][..] };
         let entries: usize = windows.clone().map(|window| window.len()).sum();
-        if self.marked && entries > FEW_STALE + MOST_STALE * expected {
+        if self.marked && entries > FEW_STALE + expected {
             return self.answer_between_dead(runs, windows, out, dead);
         }
         let some = runs.iter().zip(windows).filter(|(_, window)| !window.is_empty());
@@ -207,20 +221,20 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
         let mut at: Vec<usize> = windows.clone().map(|window| window.start).collect();
         let ends: Vec<usize> = windows.map(|window| window.end).collect();
-        let (mut written, mut most) = (0, BLOCK);
+        let (mut written, mut most, mut block) = (0, BLOCK, Vec::new());
         while written < expected {
-            most = most.min(SHORT_BLOCK + MOST_STALE * (expected - written)).max(runs.len());
-            let ranges = next_block(&sources, &at, &ends, most);
-            let entries: usize = ranges.iter().map(|range| range.len()).sum();
-            let live = live_in(runs, &ranges);
+            most = most.min(SHORT_BLOCK + 2 * (expected - written)).max(runs.len());
+            next_block(&sources, &at, &ends, most, &mut block);
+            let entries: usize = block.iter().map(|range| range.len()).sum();
+            let live = live_in(runs, &block);
             if live == 0 {
-                at = dead.skip(runs, &at, &ends);
-            } else if live * SPARSE < entries && most > SHORT_BLOCK.max(runs.len()) {
-                most = (most / 2).max(SHORT_BLOCK);
-            } else {
-                written += self.merge_block(&sources, &ranges, out.after(written))?;
-                at = ranges.iter().map(|range| range.end).collect();
+                dead.skip(runs, &mut at, &ends);
+            } else if is_dense(live, entries, most) || most <= SHORT_BLOCK.max(runs.len()) {
+                written += self.merge_block(&sources, &block, out.after(written))?;
+                move_to_ends(&mut at, &block);
                 most = (2 * most).min(BLOCK);
+            } else {
+                most = (most / 2).max(SHORT_BLOCK);
             }
         }
         Ok(())
@@ -232,11 +246,16 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         ranges: &[Range<usize>],
         out: EntriesMut<'_, B, V>,
     ) -> Result<usize, Error> {
+        // Where only live entries are wanted, marks matter in blocks with tombstones only.
+        let mut with_ranges = sources.iter().zip(ranges);
+        self.block_marked = self.marked
+            && (self.keep == Keep::Marked
+                || with_ranges.any(|(source, range)| source.may_have_tombstones(range.clone())));
         // Out of `self` while pieces borrow from it.
         let mut unpacked = std::mem::take(&mut self.unpacked);
         let mut free = std::mem::take(&mut self.free);
         for ((source, range), bytes) in sources.iter().zip(ranges).zip(&mut unpacked) {
-            if let (SourceMarks::Packed(marks, from), true) = (source.marks, self.marked) {
+            if let (SourceMarks::Packed(marks, from), true) = (source.marks, self.block_marked) {
                 marks.unpack(from + range.start..from + range.end, bytes);
             }
         }
@@ -252,13 +271,14 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
             self.merge_shortest(&mut pieces, &mut free, byte::PRESENT, room)?;
         }
         // A merge writes values and marks, wanted or not, and what it doesn't keep.
-        let unwanted = out.values.len() < out.keys.len() || self.marked && out.marks.is_empty();
+        let unwanted =
+            out.values.len() < out.keys.len() || self.block_marked && out.marks.is_empty();
         if pieces.len() == 2 && unwanted {
             self.merge_shortest(&mut pieces, &mut free, self.keep.mask(), room)?;
         }
         let kept = match &pieces[..] {
             [] => 0,
-            [only] => copy_kept(only.entries(), self.keep.mask(), out, self.marked),
+            [only] => copy_kept(only.entries(), self.keep.mask(), out, self.block_marked),
             [newer, older, ..] => self.merge_two(newer, older, self.keep.mask(), out),
         };
         free.extend(pieces.into_iter().filter_map(Piece::into_buffer));
@@ -276,7 +296,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         let len = range.len();
         let part = source.slice(range);
         let marks = match part.marks {
-            _ if !self.marked => &[],
+            _ if !self.block_marked => &[],
             SourceMarks::New | SourceMarks::Inserts => &self.new_marks[..len],
             SourceMarks::Bytes(bytes) => bytes,
             SourceMarks::Packed(..) => &unpacked[..len],
@@ -321,7 +341,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         keep: u8,
         out: EntriesMut<'_, B, V>,
     ) -> usize {
-        if self.marked {
+        if self.block_marked {
             merge_two::<B, V, true>(newer.entries(), older.entries(), keep, out)
         } else {
             merge_two::<B, V, false>(newer.entries(), older.entries(), keep, out)

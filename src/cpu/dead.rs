@@ -33,27 +33,23 @@ struct Stretch<B> {
 }
 
 impl<B: OrderedKey> DeadStretches<B> {
-    /// Where the first live key from these places on is. There must be one before the ends.
-    pub fn skip<V: Value>(
-        &mut self,
-        runs: &[Run<B, V>],
-        at: &[usize],
-        ends: &[usize],
-    ) -> Vec<usize> {
+    /// Moves these places to the first live key from there on. There must be one before the ends.
+    pub fn skip<V: Value>(&mut self, runs: &[Run<B, V>], at: &mut [usize], ends: &[usize]) {
         let key = next_key(runs, at, ends);
         let after = self.stretches.partition_point(|stretch| stretch.first <= key);
         let before = self.stretches[..after].last();
         if let Some(stretch) = before.filter(|stretch| key < stretch.end) {
-            return stretch.places.clone();
+            at.copy_from_slice(&stretch.places);
+            return;
         }
         let (end, places) = next_live(runs, at, ends);
+        at.copy_from_slice(&places);
         // One that begins later in the same stretch is part of this one.
         if let Some(stretch) = self.stretches.get_mut(after).filter(|later| later.end == end) {
             stretch.first = key;
         } else if self.stretches.len() < REMEMBERED {
-            self.stretches.insert(after, Stretch { first: key, end, places: places.clone() });
+            self.stretches.insert(after, Stretch { first: key, end, places });
         }
-        places
     }
 }
 

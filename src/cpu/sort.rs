@@ -234,12 +234,12 @@ impl Buckets {
         Buckets { lowest: lo.widen(), shift, count: (width >> shift) as usize + 1 }
     }
 
-    /// The logarithm of the number of buckets, where about so many are wanted.
+    /// Returns the base-2 logarithm of the number of buckets, where about `wanted` are wanted.
     fn bits(wanted: usize) -> u32 {
         wanted.checked_ilog2().unwrap_or(0).clamp(1, MOST_BITS)
     }
 
-    /// The most buckets that so many records, or fewer, are scattered into.
+    /// Returns the most buckets that this many records, or fewer, are scattered into.
     fn most(records: usize) -> usize {
         1 << Self::bits(records / AIM)
     }

@@ -70,6 +70,21 @@ impl<B, V> Source<'_, B, V> {
     }
 }
 
+impl<B, V> Source<'_, B, V> {
+    /// Returns whether any entry in `range` may be a tombstone; `false` is certain.
+    pub fn may_have_tombstones(&self, range: Range<usize>) -> bool {
+        match self.marks {
+            SourceMarks::New | SourceMarks::Inserts => false,
+            SourceMarks::Bytes(_) => !range.is_empty(),
+            SourceMarks::Packed(marks, from) => {
+                // If the sum is the length, all are new.
+                let sum = marks.sum_before(from + range.end) - marks.sum_before(from + range.start);
+                marks.tombstones() > 0 && sum != range.len() as i64
+            }
+        }
+    }
+}
+
 impl<'a, B: OrderedKey, V: Value> From<&'a Run<B, V>> for Source<'a, B, V> {
     fn from(run: &'a Run<B, V>) -> Self {
         let marks = run.marks().map_or(SourceMarks::New, |marks| SourceMarks::Packed(marks, 0));

@@ -132,8 +132,8 @@ pub(crate) fn absorb(
     run.written(cuda, least_sum).map(Some)
 }
 
-/// At most how many bytes it takes to absorb so many updates, with any of these runs carried: copies of
-/// the batch while it is sorted, marks that are still to be found out, and the run that comes of it.
+/// Returns the most bytes that absorbing `updates` updates may take, whichever of these runs are carried:
+/// copies of the batch while it is sorted, marks that are still to be found out, and the new run.
 pub(crate) fn working_bytes(cuda: &Cuda, updates: u64, runs: &[Run]) -> u64 {
     /// What sorting any batch takes besides, heads, and what alignment costs.
     const FIXED: u64 = 1 << 20;

@@ -134,7 +134,7 @@ impl Unwritten {
         Ok(Unwritten { buffer, layout, marks, bound, figures, filter: None })
     }
 
-    /// How many bytes a run of so many entries takes.
+    /// Returns how many bytes a run of `bound` entries takes.
     pub fn bytes(cuda: &Cuda, bound: u64, marks: Marks) -> u64 {
         let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
         Layout::new(bound, key_width, value_width, marks == Marks::Within).end

@@ -11,8 +11,8 @@ use crate::each_device;
 /// The dictionary's pairs, as the model has them.
 type Pairs = BTreeMap<u32, u32>;
 
-/// A dictionary of 2^`bits` random keys in several runs, with stretches deleted: those that begin and end
-/// at these parts of all keys, in thousandths, in so many batches.
+/// Makes a dictionary of 2^`bits` random keys in several runs, and deletes stretches of it, given by where they
+/// begin and end in thousandths of the key space, in this many batches; all keys but each `survivors`-th.
 fn with_dead(
     device: Device,
     bits: u32,
@@ -146,7 +146,7 @@ each_device! {
     }
 }
 
-/// The least of a few times that so many ranges take.
+/// Returns the shortest of a few times that this many equal ranges take.
 fn seconds<K: Key, V: Value>(d: &Dictionary<K, V>, ranges: usize, (lo, hi): (K, K)) -> f64 {
     let (lo, hi) = (vec![lo; ranges], vec![hi; ranges]);
     let once = |_| {
