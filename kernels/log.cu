@@ -25,6 +25,8 @@ append_kernel(Some<Key, Value> some, Key* to_keys, Value* to_values, uint32_t* n
     const Key* keys = is_delete ? some.delete_keys - some.inserts : some.keys;
     if ((is_delete ? some.delete_keys : some.keys) != nullptr) to_keys[index] = keys[index];
     if constexpr (sizeof(Value) > 1) {
+        // Nobody reads the values of deletes, but they are copied when the log grows.
+        if (is_delete && to_values != nullptr) to_values[index] = Value{};
         if (!is_delete && some.values != nullptr) to_values[index] = some.values[index];
     }
     if (numbers != nullptr) numbers[index] = (first + static_cast<uint32_t>(index)) | (is_delete ? DELETES : 0);

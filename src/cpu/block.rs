@@ -7,13 +7,12 @@
 use std::ops::Range;
 
 use crate::cpu::Cpu;
-use crate::cpu::dead::{DeadStretches, live_in};
+use crate::cpu::dead::{DeadStretches, Walk, live_in};
 use crate::cpu::entries::{Entries, EntriesBuffer, EntriesMut, EntriesRef, copy_kept};
 use crate::cpu::marks::byte;
 use crate::cpu::memory::Buffer;
 use crate::cpu::merge::Keep;
 use crate::cpu::merge_two::merge_two;
-use crate::cpu::run::Run;
 use crate::cpu::source::{Source, SourceMarks};
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -177,10 +176,11 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         }
     }
 
-    /// The live entries of a window of every run as an answer: exactly as many as `keys` holds.
+    /// The live entries of a window of every run as an answer: exactly as many as `keys` holds. The sources
+    /// are all runs.
     pub fn answer(
         &mut self,
-        runs: &[Run<B, V>],
+        runs: &[Source<'_, B, V>],
         windows: impl Iterator<Item = Range<usize>> + Clone,
         keys: &mut [B],
         values: &mut [V],
@@ -196,7 +196,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
             return self.answer_between_dead(runs, windows, out, dead);
         }
         let some = runs.iter().zip(windows).filter(|(_, window)| !window.is_empty());
-        let some: Vec<_> = some.map(|(run, window)| Source::from(run).slice(window)).collect();
+        let some: Vec<_> = some.map(|(run, window)| run.slice(window)).collect();
         if let ([only], false) = (&some[..], self.marked) {
             let only = self.piece(only, 0..expected, &[]);
             copy_kept(only.entries(), byte::PRESENT, out, false);
@@ -207,36 +207,39 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         Ok(())
     }
 
-    /// The same where most entries are stale. Before a block is merged, the running sums tell how many of
+    /// The same where many entries are stale. Before a block is merged, the running sums tell how many of
     /// its entries are live: one with few is cut short, and where there is none, the next live key is
     /// searched for. Nothing is read after the last live key.
     fn answer_between_dead(
         &mut self,
-        runs: &[Run<B, V>],
+        runs: &[Source<'_, B, V>],
         windows: impl Iterator<Item = Range<usize>> + Clone,
         mut out: EntriesMut<'_, B, V>,
         dead: &mut DeadStretches<B>,
     ) -> Result<(), Error> {
         let expected = out.keys.len();
-        let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
-        let mut at: Vec<usize> = windows.clone().map(|window| window.start).collect();
-        let ends: Vec<usize> = windows.map(|window| window.end).collect();
-        let (mut written, mut most, mut block) = (0, BLOCK, Vec::new());
+        let Walk { mut at, mut ends, mut block } = std::mem::take(&mut dead.walk);
+        at.clear();
+        at.extend(windows.clone().map(|window| window.start));
+        ends.clear();
+        ends.extend(windows.map(|window| window.end));
+        let (mut written, mut most) = (0, BLOCK);
         while written < expected {
             most = most.min(SHORT_BLOCK + 2 * (expected - written)).max(runs.len());
-            next_block(&sources, &at, &ends, most, &mut block);
+            next_block(runs, &at, &ends, most, &mut block);
             let entries: usize = block.iter().map(|range| range.len()).sum();
             let live = live_in(runs, &block);
             if live == 0 {
                 dead.skip(runs, &mut at, &ends);
             } else if is_dense(live, entries, most) || most <= SHORT_BLOCK.max(runs.len()) {
-                written += self.merge_block(&sources, &block, out.after(written))?;
+                written += self.merge_block(runs, &block, out.after(written))?;
                 move_to_ends(&mut at, &block);
                 most = (2 * most).min(BLOCK);
             } else {
                 most = (most / 2).max(SHORT_BLOCK);
             }
         }
+        dead.walk = Walk { at, ends, block };
         Ok(())
     }
 

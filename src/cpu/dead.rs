@@ -6,9 +6,8 @@
 
 use std::ops::Range;
 
-use crate::cpu::run::Run;
+use crate::cpu::source::Source;
 use crate::key::OrderedKey;
-use crate::value::Value;
 
 /// How far ahead the search for the next live key looks first.
 const STRIDE: usize = 64;
@@ -22,6 +21,16 @@ const REMEMBERED: usize = 1 << 10;
 pub(crate) struct DeadStretches<B> {
     /// In key order.
     stretches: Vec<Stretch<B>>,
+    /// Room for the walk through a range, reused from one to the next.
+    pub walk: Walk,
+}
+
+/// How far an answer has come in every run, where its windows end, and the block that comes next.
+#[derive(Default)]
+pub(crate) struct Walk {
+    pub at: Vec<usize>,
+    pub ends: Vec<usize>,
+    pub block: Vec<Range<usize>>,
 }
 
 struct Stretch<B> {
@@ -34,7 +43,7 @@ struct Stretch<B> {
 
 impl<B: OrderedKey> DeadStretches<B> {
     /// Moves these places to the first live key from there on. There must be one before the ends.
-    pub fn skip<V: Value>(&mut self, runs: &[Run<B, V>], at: &mut [usize], ends: &[usize]) {
+    pub fn skip<V>(&mut self, runs: &[Source<'_, B, V>], at: &mut [usize], ends: &[usize]) {
         let key = next_key(runs, at, ends);
         let after = self.stretches.partition_point(|stretch| stretch.first <= key);
         let before = self.stretches[..after].last();
@@ -53,34 +62,28 @@ impl<B: OrderedKey> DeadStretches<B> {
     }
 }
 
-/// How many keys are live in these parts of the runs, which end before the same key.
-pub(crate) fn live_in<B: OrderedKey, V: Value>(
-    runs: &[Run<B, V>],
-    ranges: &[Range<usize>],
-) -> usize {
-    let sum = |(run, range): (&Run<B, V>, &Range<usize>)| {
-        run.sum_before(range.end) - run.sum_before(range.start)
-    };
-    runs.iter().zip(ranges).map(sum).sum::<i64>() as usize
+/// How many keys are live in these parts of the runs, which have the same keys.
+pub(crate) fn live_in<B, V>(runs: &[Source<'_, B, V>], parts: &[Range<usize>]) -> usize {
+    runs.iter().zip(parts).map(|(run, part)| run.live_in(part.clone())).sum::<i64>() as usize
 }
 
 /// The least key at these places, of runs that have one before the end; there is one.
-fn next_key<B: OrderedKey, V: Value>(runs: &[Run<B, V>], at: &[usize], ends: &[usize]) -> B {
+fn next_key<B: OrderedKey, V>(runs: &[Source<'_, B, V>], at: &[usize], ends: &[usize]) -> B {
     let places = runs.iter().zip(at.iter().zip(ends));
-    let keys = places.filter(|(_, (at, end))| at < end).map(|(run, (&at, _))| run.keys()[at]);
+    let keys = places.filter(|(_, (at, end))| at < end).map(|(run, (&at, _))| run.keys[at]);
     keys.min().expect("a live key is in some run")
 }
 
 /// The first live key from these places on, and where it is in every run. There must be one before the ends.
-fn next_live<B: OrderedKey, V: Value>(
-    runs: &[Run<B, V>],
+fn next_live<B: OrderedKey, V>(
+    runs: &[Source<'_, B, V>],
     at: &[usize],
     ends: &[usize],
 ) -> (B, Vec<usize>) {
-    let rank = |places: &[usize]| -> i64 {
-        runs.iter().zip(places).map(|(run, &place)| run.sum_before(place)).sum()
+    let has_live = |starts: &[usize], ends: &[usize]| {
+        let parts = starts.iter().zip(ends).map(|(&start, &end)| start..end);
+        runs.iter().zip(parts).map(|(run, part)| run.live_in(part)).sum::<i64>() > 0
     };
-    let here = rank(at);
     let (mut starts, mut ends) = (at.to_vec(), ends.to_vec());
     // Strides that grow until they go past it; then what is left is halved.
     let mut stride = STRIDE;
@@ -88,20 +91,17 @@ fn next_live<B: OrderedKey, V: Value>(
         let widest = (0..runs.len()).max_by_key(|&run| ends[run] - starts[run]);
         let widest = widest.expect("a live key is in some run");
         let ahead = stride.min((ends[widest] - starts[widest]) / 2);
-        let pivot = runs[widest].keys()[starts[widest] + ahead];
+        let pivot = runs[widest].keys[starts[widest] + ahead];
         let places: Vec<usize> = (0..runs.len())
-            .map(|run| starts[run] + lower_bound(&runs[run].keys()[starts[run]..ends[run]], pivot))
+            .map(|run| starts[run] + lower_bound(&runs[run].keys[starts[run]..ends[run]], pivot))
             .collect();
-        if rank(&places) > here {
+        if has_live(&starts, &places) {
             (ends, stride) = (places, usize::MAX);
             continue;
         }
-        let past: Vec<usize> = runs
-            .iter()
-            .zip(&places)
-            .map(|(run, &place)| place + usize::from(run.has_key_at(place, pivot)))
-            .collect();
-        if rank(&past) > here {
+        let has_pivot = |run: usize| usize::from(runs[run].keys.get(places[run]) == Some(&pivot));
+        let past: Vec<usize> = (0..runs.len()).map(|run| places[run] + has_pivot(run)).collect();
+        if has_live(&places, &past) {
             return (pivot, places);
         }
         (starts, stride) = (past, stride.saturating_mul(4));

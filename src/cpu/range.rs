@@ -162,7 +162,7 @@ fn fill<B: OrderedKey, V: Value>(
         match &task.work {
             Work::Part(windows) => {
                 let windows = windows.iter().cloned();
-                merger.answer(runs, windows, keys, values, &mut dead)
+                merger.answer(sources, windows, keys, values, &mut dead)
             }
             Work::Queries(queries) => {
                 let mut answers = Answers { keys, values };
@@ -172,7 +172,7 @@ fn fill<B: OrderedKey, V: Value>(
                     }
                     let (keys, values) = answers.next(offsets[query + 1] - offsets[query]);
                     let windows = windows.of(query);
-                    merger.answer(runs, windows, keys, values, &mut dead)?;
+                    merger.answer(sources, windows, keys, values, &mut dead)?;
                 }
                 Ok(())
             }

@@ -60,26 +60,34 @@ impl<B, V> Source<'_, B, V> {
     /// Σ (live − shadow) over all entries, where the marks are a run's own. (A batch's are found
     /// among the runs outside its carry only: they don't add up with the carried runs'.)
     pub fn sum(&self) -> Option<i64> {
+        self.sum_of(0..self.keys.len())
+    }
+
+    /// The same over the entries in `range`.
+    fn sum_of(&self, range: Range<usize>) -> Option<i64> {
         match self.marks {
-            SourceMarks::New => Some(self.keys.len() as i64),
+            SourceMarks::New => Some(range.len() as i64),
             SourceMarks::Inserts | SourceMarks::Bytes(_) => None,
             SourceMarks::Packed(marks, from) => {
-                Some(marks.sum_before(from + self.keys.len()) - marks.sum_before(from))
+                Some(marks.sum_before(from + range.end) - marks.sum_before(from + range.start))
             }
         }
     }
-}
 
-impl<B, V> Source<'_, B, V> {
+    /// How many more entries in `range` are new than are tombstones; of a run, or a part of one. Over such
+    /// parts of all runs that have the same keys, this adds up to the number of live keys.
+    pub fn live_in(&self, range: Range<usize>) -> i64 {
+        self.sum_of(range).expect("a run's marks add up")
+    }
+
     /// Returns whether any entry in `range` may be a tombstone; `false` is certain.
     pub fn may_have_tombstones(&self, range: Range<usize>) -> bool {
         match self.marks {
             SourceMarks::New | SourceMarks::Inserts => false,
             SourceMarks::Bytes(_) => !range.is_empty(),
-            SourceMarks::Packed(marks, from) => {
-                // If the sum is the length, all are new.
-                let sum = marks.sum_before(from + range.end) - marks.sum_before(from + range.start);
-                marks.tombstones() > 0 && sum != range.len() as i64
+            // If the sum is the length, all are new.
+            SourceMarks::Packed(marks, _) => {
+                marks.tombstones() > 0 && self.live_in(range.clone()) != range.len() as i64
             }
         }
     }
