@@ -61,6 +61,8 @@ struct Held<E: Engine> {
     waiting: Option<Waiting<E>>,
     /// Updates that were taken in since stale entries were last counted.
     uncounted: usize,
+    /// After a self-cleanup that found no memory: updates until the next attempt.
+    cleanup_delay: usize,
 }
 
 /// Buffered batches, and the memory that applying them will need: clones that share a memory limit could
@@ -78,14 +80,21 @@ impl<E: Engine> Clone for Waiting<E> {
 
 impl<E: Engine> Clone for Held<E> {
     fn clone(&self) -> Self {
-        let Held { levels, waiting, uncounted } = self;
-        Held { levels: levels.clone(), waiting: waiting.clone(), uncounted: *uncounted }
+        let Held { levels, waiting, uncounted, cleanup_delay } = self;
+        let (levels, waiting) = (levels.clone(), waiting.clone());
+        Held { levels, waiting, uncounted: *uncounted, cleanup_delay: *cleanup_delay }
     }
 }
 
 impl<E: Engine> Held<E> {
     fn new(levels: Levels<E::Run>) -> Self {
-        Held { levels: Arc::new(levels), waiting: None, uncounted: 0 }
+        Held { levels: Arc::new(levels), waiting: None, uncounted: 0, cleanup_delay: 0 }
+    }
+
+    /// Counts updates that were applied.
+    fn count_updates(&mut self, len: usize) {
+        self.uncounted = self.uncounted.saturating_add(len);
+        self.cleanup_delay = self.cleanup_delay.saturating_sub(len);
     }
 }
 
@@ -231,8 +240,8 @@ impl<E: Engine> Store<E> {
             engine.absorb_log(&log, carried, older)
         })?;
         let mut held = self.held();
-        let uncounted = held.uncounted.saturating_add(log.len());
-        *held = Held { levels: Arc::new(settled), waiting: None, uncounted };
+        (held.levels, held.waiting) = (Arc::new(settled), None);
+        held.count_updates(log.len());
         drop((held, allowance));
         let levels = self.tidied(Count::WhenDue);
         let further = self.slices.after_batch(&self.engine, &levels, log.len(), merged);
@@ -265,8 +274,8 @@ impl<E: Engine> Store<E> {
 
     /// Every level, once what is found to be too stale is cleaned up.
     fn tidied(&self, count: Count) -> Arc<Levels<E::Run>> {
-        let Held { levels, uncounted, .. } = self.held().clone();
-        if self.policy == CleanupPolicy::Manual {
+        let Held { levels, uncounted, cleanup_delay, .. } = self.held().clone();
+        if self.policy == CleanupPolicy::Manual || (count == Count::WhenDue && cleanup_delay > 0) {
             return levels;
         }
         // Counting may have to wait for the device, so nobody does after every batch. It takes no longer
@@ -279,8 +288,11 @@ impl<E: Engine> Store<E> {
             Ok(false) => Ok(None),
             Err(error) => Err(error),
         };
-        // What came is in: for want of memory its stale entries stay a while longer.
+        // The batch is applied: for want of memory its stale entries stay a while longer. An attempt may have
+        // merged everything before it failed, so the next one waits for an eighth as many updates.
         let Ok(clean) = clean else {
+            let delay = (self.entries(&levels) / 8) as usize;
+            self.held().cleanup_delay = delay.max(self.batch_size);
             return levels;
         };
         if must {
@@ -315,7 +327,7 @@ impl<E: Engine> Store<E> {
         })?;
         let held = self.held_mut();
         held.levels = Arc::new(levels);
-        held.uncounted = held.uncounted.saturating_add(batch.len());
+        held.count_updates(batch.len());
         let levels = self.tidied(Count::WhenDue);
         let further = self.slices.after_batch(&self.engine, &levels, batch.len(), merged);
         self.keep(levels, further);

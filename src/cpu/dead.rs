@@ -13,7 +13,7 @@ use crate::key::OrderedKey;
 const STRIDE: usize = 64;
 
 /// So many stretches are remembered.
-const REMEMBERED: usize = 1 << 10;
+const REMEMBERED: usize = 1 << 12;
 
 /// Stretches without a live key that were found while a batch of ranges was answered: others of them may
 /// cross the same ones.

@@ -123,7 +123,7 @@ impl<B, V> Default for Jumps<B, V> {
 
 impl<B: OrderedKey, V: Value> Jumps<B, V> {
     /// So many are remembered.
-    const MOST: usize = 1 << 10;
+    const MOST: usize = 1 << 12;
 
     fn get(&self, key: B) -> Option<Option<(B, V)>> {
         let after = self.0.partition_point(|jump| jump.first <= key);

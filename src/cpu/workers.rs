@@ -5,10 +5,10 @@
 //! pool; if it holds a lock that one of those wants, it waits for itself. So a caller may hold any lock,
 //! in any kind of thread.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::ThreadPool;
-use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
 use crate::error::Error;
 
@@ -88,22 +88,35 @@ impl Workers {
     /// Calls `work` with every index below `count`, side by side. Not generic, so that the pool's
     /// machinery is compiled once and not for every step of every type.
     fn share(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
-        let Some(pool) = &self.pool else {
-            return (0..count).for_each(work);
+        let next = AtomicUsize::new(0);
+        let work_on = || {
+            let indices = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+            indices.take_while(|&index| index < count).for_each(work);
         };
-        let share = || (0..count).into_par_iter().with_max_len(1).for_each(work);
-        let is_worker = rayon::current_thread_index().is_some();
-        if !is_worker || pool.current_thread_index().is_some() {
-            return pool.install(share);
+        let Some(pool) = &self.pool else { return work_on() };
+        if pool.current_thread_index().is_some() {
+            return work_on(); // One of the pool's own: it must not wait for the others.
         }
-        // A worker of another pool, which would pick up that pool's tasks while it waits: it waits for a
+        // The caller works, too. Jobs of the pool never wait for anything: a worker that did would begin jobs
+        // of other callers meanwhile, on top of its stack, and finish none before the last.
+        let helpers = self.most().min(count) - 1;
+        let share = || {
+            pool.in_place_scope(|scope| {
+                (0..helpers).for_each(|_| scope.spawn(|_| work_on()));
+                work_on();
+            });
+        };
+        if rayon::current_thread_index().is_none() {
+            return share();
+        }
+        // A worker of another pool, which would begin that pool's tasks while it waits: it waits for a
         // thread that waits in its place. If there is none to be had, it does all by itself.
         std::thread::scope(|scope| {
-            let stand_in = std::thread::Builder::new().spawn_scoped(scope, || pool.install(share));
+            let stand_in = std::thread::Builder::new().spawn_scoped(scope, share);
             match stand_in.map(|stand_in| stand_in.join()) {
                 Ok(Ok(())) => {}
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                Err(_) => (0..count).for_each(work),
+                Err(_) => work_on(),
             }
         });
     }

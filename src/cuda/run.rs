@@ -19,6 +19,10 @@ const ALIGNMENT: u64 = 256;
 const WASTE: u64 = 1 << 16;
 const WASTED_PART: u64 = 8;
 
+/// From this many streams on that have read a run, those that are done are forgotten: a snapshot may live long,
+/// and be read on a new stream each time.
+const MANY_READERS: usize = 16;
+
 /// A run. Clones share their memory.
 #[derive(Clone)]
 pub struct Run(Arc<Parts>);
@@ -313,6 +317,9 @@ impl Run {
             return; // Memory is given back in the order of that stream anyway.
         }
         let mut readers = self.0.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.0.len() >= MANY_READERS {
+            readers.0.retain(|(.., done)| !done.is_done());
+        }
         readers.note(stream, number, done);
     }
 

@@ -157,6 +157,13 @@ impl Event {
         Ok(event)
     }
 
+    /// Returns whether everything before this point is done; `false` if that can't be told.
+    pub fn is_done(&self) -> bool {
+        let Ok(_entered) = self.gpu.enter() else { return false };
+        // SAFETY: the event is alive.
+        unsafe { sys::cuEventQuery(self.at.0) == sys::CUresult::CUDA_SUCCESS }
+    }
+
     /// Waits until everything before this point is done.
     pub fn synchronize(&self) -> Result<(), Error> {
         let _entered = self.gpu.enter()?;

@@ -242,6 +242,32 @@ fn a_stack_of_64_kib_is_enough_for_every_call() {
     });
 }
 
+/// A worker that waited for parts of one call began other calls on top of its stack, and none of them
+/// returned before the last: with thousands of callers the stack overflowed.
+#[test]
+fn a_crowd_of_callers_neither_overflows_a_stack_nor_starves_a_call() {
+    let keys: Vec<u32> = (0..20_000).collect();
+    let builder = Dictionary::<u32, u32>::builder().device(Device::cpu()).threads(2);
+    let d = builder.bulk_build(&keys, &keys).unwrap();
+    let start = Instant::now();
+    let slowest = std::thread::scope(|scope| {
+        let call = || {
+            let mut slowest = Duration::ZERO;
+            for _ in 0..4 {
+                let start = Instant::now();
+                assert!(d.lookup(&keys[..5000]).unwrap().iter().all(Option::is_some));
+                slowest = slowest.max(start.elapsed());
+            }
+            slowest
+        };
+        let caller = |_| std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, call);
+        let callers: Vec<_> = (0..3000).map(|index| caller(index).unwrap()).collect();
+        callers.into_iter().map(|caller| caller.join().unwrap()).max()
+    });
+    let (slowest, all) = (slowest.unwrap(), start.elapsed());
+    assert!(slowest < all * 9 / 10, "one call took {slowest:?} of {all:?}");
+}
+
 /// Threads of this process that work for dictionaries, as far as the system tells.
 #[cfg(target_os = "linux")]
 fn workers() -> usize {
