@@ -313,7 +313,7 @@ fn snapshots_are_read_on_other_streams_during_a_thousand_updates() {
     let keys: Vec<u32> = (0..4_000).collect();
     d.insert(&keys, &vec![0; 4_000]).unwrap();
     let (send, receive) = std::sync::mpsc::sync_channel::<(u32, gpulsm::Snapshot<u32, u32>)>(4);
-    let receive = std::sync::Mutex::new(receive);
+    let receive = Mutex::new(receive);
     let read = std::sync::atomic::AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
