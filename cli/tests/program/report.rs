@@ -131,8 +131,8 @@ fn the_page_is_laid_out_in_a_browser() {
     let old = folder(temp.path(), "old", &sample::full(1.0, 0));
     let new = folder(temp.path(), "new", &sample::full(0.8, 5));
     for (folders, page, drawings) in [
-        (vec![&*old], format!("{old}/report.html"), 21),
-        (vec![&*old, &*new], format!("{new}/comparison.html"), 28),
+        (vec![&*old], format!("{old}/report.html"), 22),
+        (vec![&*old, &*new], format!("{new}/comparison.html"), 30),
     ] {
         printed(&[vec!["report"], folders].concat(), "");
         let page = fs::read_to_string(page).expect("a page");
