@@ -394,9 +394,7 @@ class Queries:
             much = f"{what}s that are not counted yet"
         else:
             much = f"{length:,} {what}{'' if length == 1 else 's'}"
-        return (
-            f"<gpulsm.{name} of {much}, key={key!r}, value={value!r}, device={self.device!r}>"
-        )
+        return f"<gpulsm.{name} of {much}, key={key!r}, value={value!r}, device={self.device!r}>"
 
     def _frozen(self) -> Queries:
         return Queries(self._store.copy(), self._key, self._value)

@@ -198,7 +198,9 @@ def test_a_forked_process_makes_its_own(device: str) -> None:
             # All dictionaries of the process share their threads.
             more = [gpulsm.Dictionary.build(keys, keys, device=device) for _ in range(30)]
             tasks = Path("/proc/self/task")
-            if len(more) != 30 or (tasks.exists() and len(list(tasks.iterdir())) > (os.cpu_count() or 1) + 2):
+            if len(more) != 30 or (
+                tasks.exists() and len(list(tasks.iterdir())) > (os.cpu_count() or 1) + 2
+            ):
                 status = 4
             if "pairs" not in repr(before) or not str(before):
                 status = 5
