@@ -15,7 +15,7 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// unwind carries from a worker thread to the caller is the message alone.
 static LATEST: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
-/// One call may panic in every worker thread: so many are noted, which bounds the memory.
+/// The most messages that are kept: one call may panic in every worker thread.
 const MOST_NOTED: usize = 64;
 
 /// Runs `work` while other Python threads go on. Raises a `RuntimeError` if it panics.

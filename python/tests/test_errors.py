@@ -395,7 +395,7 @@ def test_a_panic_is_an_exception_that_changes_nothing(
             "dictionary is as it was",
         ):
             assert part in str(raised.value)
-        # The lock that was held is free again, for whoever asks and whoever changes.
+        # The lock that was held is free again, for queries and for updates.
         assert len(d) == len(snapshot) == 1000 and (d.lookup(keys)[0] == keys * 2).all()
         d.insert(keys, keys * 2)
         d.merge_from(snapshot)

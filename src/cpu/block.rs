@@ -25,11 +25,11 @@ const BLOCK: usize = 1 << 12;
 /// key…
 const FEW_STALE: usize = 1 << 9;
 
-/// …block by block, of which the shortest have so many entries.
+/// …block by block, the shortest of this many entries.
 const SHORT_BLOCK: usize = 32;
 
-/// Whether so much of a block of at most `most` entries is live that cutting it shorter would not pay: four fifths
-/// of the longest, less of shorter ones.
+/// Returns whether enough of a block of at most `most` entries is live, so that cutting it shorter would not pay:
+/// four fifths of the longest block, and less of shorter ones.
 fn is_dense(live: usize, entries: usize, most: usize) -> bool {
     5 * live * BLOCK >= 4 * entries * most
 }

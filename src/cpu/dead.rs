@@ -12,7 +12,7 @@ use crate::key::OrderedKey;
 /// How far ahead the search for the next live key looks first.
 const STRIDE: usize = 64;
 
-/// So many stretches are remembered.
+/// How many stretches are remembered.
 const REMEMBERED: usize = 1 << 12;
 
 /// Stretches without a live key that were found while a batch of ranges was answered: others of them may
