@@ -52,7 +52,7 @@ impl<'a, K: Key, V: Value> Batch<'a, K, V> {
     }
 }
 
-/// A checked batch with its keys mapped: what [`Engine::absorb`](crate::device::Engine::absorb) takes.
+/// A checked batch with its keys mapped: what [`Engine::stage`](crate::engine::Engine::stage) takes.
 #[derive(Clone)]
 pub struct Updates<'a, B: Clone> {
     /// Keys to insert…
@@ -66,9 +66,10 @@ pub struct Updates<'a, B: Clone> {
 }
 
 /// What is known of the order of a batch's keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// Nothing.
+    #[default]
     Any,
     /// Inserts are strictly ascending, and so are deletes.
     Sorted,

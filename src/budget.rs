@@ -27,6 +27,7 @@ impl Budget {
     }
 
     /// Makes the allocation after the next `n` fail, once.
+    #[cfg(feature = "testing")]
     pub fn fail_after(&self, n: u64) {
         self.fail_in.store(n, Ordering::Relaxed);
     }
@@ -50,14 +51,14 @@ impl Budget {
         self.reserved.load(Ordering::Relaxed)
     }
 
-    /// Whether so much is free that some may go to what only makes things faster.
-    pub fn is_roomy(&self) -> bool {
+    /// Returns whether a filter may be made: whether at least half of the limit is free.
+    pub fn allows_filter(&self) -> bool {
         self.limit.is_none_or(|limit| self.reserved() <= limit / 2)
     }
 
-    /// Whether so many bytes may be taken for a while beside all that is used: batches that come in
-    /// meanwhile need as much again.
-    pub fn is_spare(&self, bytes: u64) -> bool {
+    /// Returns whether a merge of `bytes` may be deferred, which holds them beside all that is used: batches
+    /// that are applied meanwhile need as much again.
+    pub fn allows_deferred_merge(&self, bytes: u64) -> bool {
         self.free().is_none_or(|free| bytes.saturating_mul(3) <= free)
     }
 

@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 use crate::batch::{Batch, Updates};
 use crate::device::Device;
 use crate::dictionary::Dictionary;
-use crate::error::{Error, check_lengths};
+use crate::error::{Error, MAX_BATCH_SIZE, check_lengths};
 use crate::key::{self, Key};
+use crate::open::{Location, open};
 use crate::snapshot::Snapshot;
-use crate::store::{CleanupPolicy, Open, Settings};
+use crate::store::{CleanupPolicy, Settings};
 use crate::value::Value;
 
 /// Makes a [`Dictionary`] with other than the usual settings.
@@ -31,31 +32,27 @@ use crate::value::Value;
 #[must_use = "a builder does nothing until `build`, `bulk_build` or `from_sorted` is called"]
 pub struct Builder<K, V> {
     device: Option<Device>,
+    #[cfg(feature = "cuda")]
+    stream: Option<crate::cuda::Stream>,
     settings: Settings,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K, V> Builder<K, V> {
     /// The batch size b of a dictionary that isn't told another.
-    pub const DEFAULT_BATCH_SIZE: usize = 1 << 16;
+    pub const DEFAULT_BATCH_SIZE: usize = Settings::DEFAULT_BATCH_SIZE;
 
     /// The largest batch size there can be.
-    pub const MAX_BATCH_SIZE: usize = 1 << 40;
+    pub const MAX_BATCH_SIZE: usize = MAX_BATCH_SIZE;
 }
 
 impl<K: Key, V: Value> Default for Builder<K, V> {
     fn default() -> Self {
         Builder {
             device: None,
-            settings: Settings {
-                batch_size: Self::DEFAULT_BATCH_SIZE,
-                policy: CleanupPolicy::default(),
-                threads: None,
-                memory_limit: None,
-                merged_at_once: None,
-                #[cfg(feature = "cuda")]
-                stream: None,
-            },
+            #[cfg(feature = "cuda")]
+            stream: None,
+            settings: Settings::default(),
             types: PhantomData,
         }
     }
@@ -74,7 +71,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Where the dictionary lives; [`Device::best`] if nothing is said.
     pub fn device(mut self, device: Device) -> Self {
         #[cfg(feature = "cuda")]
-        self.settings.stream.take_if(|stream| stream.device() != device);
+        self.stream.take_if(|stream| stream.device() != device);
         self.device = Some(device);
         self
     }
@@ -110,7 +107,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// this (and than 16 times what the batch has), it is done in slices instead, one with each of the
     /// batches that come next; until then queries have more runs to ask, and memory holds both. `usize::MAX` for everything at once.
     pub fn merged_at_once(mut self, entries: usize) -> Self {
-        self.settings.merged_at_once = Some(entries);
+        self.settings.max_merge_per_batch = Some(entries);
         self
     }
 
@@ -125,7 +122,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     #[cfg(feature = "cuda")]
     pub fn stream(mut self, stream: &crate::cuda::Stream) -> Self {
         self.device = Some(stream.device());
-        self.settings.stream = Some(stream.clone());
+        self.stream = Some(stream.clone());
         self
     }
 
@@ -136,7 +133,12 @@ impl<K: Key, V: Value> Builder<K, V> {
             return Err(Error::BatchSize { given });
         }
         let device = self.device.unwrap_or_else(Device::best);
-        let store = K::Ordered::open(device, &self.settings, V::WIDTH)?;
+        let location = Location {
+            device,
+            #[cfg(feature = "cuda")]
+            stream: self.stream,
+        };
+        let store = open(&location, &self.settings, V::WIDTH)?;
         Ok(Dictionary::from_snapshot(Snapshot::new(device, store)))
     }
 
@@ -155,7 +157,7 @@ impl<K: Key, V: Value> Builder<K, V> {
             return Err(Error::NotSorted { index: index + 1 });
         }
         let mut dictionary = self.build()?;
-        dictionary.take_in(&Updates::sorted(ordered, values))?;
+        dictionary.apply(&Updates::sorted(ordered, values))?;
         Ok(dictionary)
     }
 }

@@ -5,10 +5,10 @@ use std::ops::Deref;
 
 use crate::batch::{Batch, Updates};
 use crate::builder::Builder;
-use crate::device::Query;
 use crate::error::{Error, check_lengths, try_zeroed};
 use crate::iter::Iter;
 use crate::key::{self, Key};
+use crate::query::Query;
 use crate::snapshot::Snapshot;
 use crate::value::Value;
 
@@ -72,12 +72,12 @@ impl<K: Key, V: Value> Dictionary<K, V> {
 
     /// Inserts each key with its value, replacing what it had. Of equal keys the last one wins.
     pub fn insert(&mut self, keys: &[K], values: &[V]) -> Result<(), Error> {
-        self.update(Batch::inserting(keys, values))
+        self.apply(&Batch::inserting(keys, values).check()?)
     }
 
     /// Deletes each key; one that isn't there is no error.
     pub fn delete(&mut self, keys: &[K]) -> Result<(), Error> {
-        self.update(Batch::inserting(&[], &[]).deleting(keys))
+        self.apply(&Batch::<K, V>::inserting(&[], &[]).deleting(keys).check()?)
     }
 
     /// Deletes every key k with `lo[i]` ≤ k ≤ `hi[i]`, for each i.
@@ -95,22 +95,22 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         let mut keys = try_zeroed(doomed)?;
         let (lo, hi, offsets) = (&lo, &hi, &mut offsets);
         store.answer(Query::Range { lo, hi, offsets, keys: &mut keys, values: None })?;
-        store.take_in(&Updates::sorted_deletes(keys))
+        store.apply(&Updates::sorted_deletes(keys))
     }
 
     /// Takes in one mixed batch of inserts and deletes.
     pub fn update(&mut self, batch: Batch<'_, K, V>) -> Result<(), Error> {
-        self.take_in(&batch.check()?)
+        self.apply(&batch.check()?)
     }
 
     /// Takes in everything of another dictionary, or snapshot, as one batch: its pairs win.
     pub fn merge_from(&mut self, other: &Snapshot<K, V>) -> Result<(), Error> {
         let (keys, values) = other.to_vecs()?;
-        self.take_in(&Updates::sorted(key::encode(&keys)?, &values))
+        self.apply(&Updates::sorted(key::encode(&keys)?, &values))
     }
 
-    pub(crate) fn take_in(&mut self, updates: &Updates<'_, K::Ordered>) -> Result<(), Error> {
-        self.now.store_mut().take_in(updates)
+    pub(crate) fn apply(&mut self, updates: &Updates<'_, K::Ordered>) -> Result<(), Error> {
+        self.now.store_mut().apply(updates)
     }
 
     /// Inserts one key, replacing what it had. A batch of many costs far less than many of one.
@@ -142,12 +142,11 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// On a GPU: updates from data in its memory.
     #[cfg(feature = "cuda")]
     pub fn resident_mut(&mut self) -> Result<crate::cuda::ResidentMut<'_, K, V>, Error> {
-        let store = self.now.store_mut().on_cuda_mut();
-        store.map(crate::cuda::ResidentMut::new).ok_or(Error::NotOnCuda)
+        crate::cuda::ResidentMut::new(self.now.store_mut())
     }
 
-    /// For tests: makes the allocation after the next `n` fail, once.
-    #[doc(hidden)]
+    /// Makes the allocation after the next `n` fail, once.
+    #[cfg(feature = "testing")]
     pub fn fail_allocation_after(&self, n: u64) {
         self.now.store().fail_after(n);
     }

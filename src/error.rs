@@ -1,5 +1,8 @@
 //! Everything that can go wrong, in one enum.
 
+/// The largest batch size there can be.
+pub(crate) const MAX_BATCH_SIZE: usize = 1 << 40;
+
 /// Why a call failed. The dictionary is as it was before the call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -53,7 +56,7 @@ pub enum Error {
     },
 
     /// The batch size is out of its range.
-    #[error("a batch size of {given} is out of range: it must be from 1 to {max}", max = crate::Builder::<u32, ()>::MAX_BATCH_SIZE)]
+    #[error("a batch size of {given} is out of range: it must be from 1 to {max}", max = MAX_BATCH_SIZE)]
     BatchSize {
         /// What was asked for.
         given: usize,

@@ -5,7 +5,7 @@ use std::vec;
 
 use crate::error::Error;
 use crate::key::Key;
-use crate::ranges::Ranges;
+use crate::query::Ranges;
 use crate::snapshot::Snapshot;
 use crate::value::Value;
 

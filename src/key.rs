@@ -9,7 +9,6 @@ use std::hash::Hash;
 use bytemuck::Pod;
 
 use crate::error::{Error, try_with_capacity};
-use crate::store::Open;
 
 /// A type of key: `u32`, `u64`, `i32`, `i64`, `f32` or `f64`.
 ///
@@ -47,7 +46,7 @@ pub enum Encoding {
 }
 
 /// An integer that engines sort by: `u32` or `u64`.
-pub trait OrderedKey: Key<Ordered = Self> + Ord + Hash + Default + Open {
+pub trait OrderedKey: Key<Ordered = Self> + Ord + Hash + Default {
     /// The key after this one, unless it is the largest.
     fn next(self) -> Option<Self>;
 

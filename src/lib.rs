@@ -25,7 +25,8 @@
 //! One call is one batch, of any length, and happens whole or not at all: after an [`Error`] the
 //! dictionary is as it was. Batches happen one after another, and later ones win. Within one batch
 //! the last insert of a key wins, and a key that is both inserted and deleted is deleted, whatever
-//! the order. Deleting a key that isn't there is no error. [`model`] says all of this in code.
+//! the order. Deleting a key that isn't there is no error. (With the feature `testing`, `testing::model` says all of
+//! this in code.)
 //!
 //! # How it works
 //!
@@ -58,29 +59,30 @@ mod cpu;
 pub mod cuda;
 mod device;
 mod dictionary;
+mod engine;
 mod error;
 mod iter;
 mod key;
-mod levels;
-pub mod model;
-mod ranges;
-pub mod script;
-mod slices;
+mod mark;
+mod open;
+mod query;
 mod snapshot;
 mod stats;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod value;
 
 pub use batch::Batch;
 pub use builder::Builder;
-pub use device::{Bytes, Device};
+pub use device::Device;
 pub use dictionary::Dictionary;
 pub use error::Error;
 pub use iter::Iter;
 pub use key::{Key, OrderedKey};
-pub use ranges::Ranges;
+pub use query::Ranges;
 pub use snapshot::Snapshot;
-pub use stats::{LevelStats, Stats};
+pub use stats::{Bytes, LevelStats, Stats};
 pub use store::CleanupPolicy;
 pub use value::Value;
 

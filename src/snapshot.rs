@@ -4,11 +4,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-use crate::device::{Device, PairsOut, Query, Side};
+use crate::device::Device;
 use crate::error::{Error, check_buffer, check_lengths, try_with_capacity, try_zeroed};
 use crate::iter::Iter;
 use crate::key::{self, Key, OrderedKey};
-use crate::ranges::Ranges;
+use crate::query::{PairsOut, Query, Ranges, Side};
 use crate::stats::Stats;
 use crate::store::{AnyStore, CleanupPolicy};
 use crate::value::Value;
@@ -388,15 +388,16 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         self.store.stats(self.device)
     }
 
-    /// For tests: checks every rule that the structure keeps (each run sorted, without repeats and
-    /// rightly marked, each level within its capacity, …). The text says which one is broken.
+    /// Checks every invariant of the structure (each run is sorted, without repeats and with the right
+    /// marks, each level is within its capacity, …). The error says which one is broken.
+    #[cfg(feature = "testing")]
     pub fn validate(&self) -> Result<(), String> {
         self.store.validate()
     }
 
     /// Takes in the batches that wait (see [`Dictionary`](crate::Dictionary)), as any query would.
     pub fn settle(&self) -> Result<(), Error> {
-        self.store.settle()
+        self.store.flush()
     }
 
     /// Takes in the batches that wait, waits until everything that was begun is done, and says if any
@@ -410,18 +411,19 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     #[cfg(feature = "cuda")]
     pub fn on_stream(&self, stream: &crate::cuda::Stream) -> Result<Self, Error> {
         if stream.device() != self.device && self.device.is_cuda() {
-            let index = |device: Device| device.gpu().map(|gpu| gpu.index);
-            let (data, dictionary) = (index(stream.device())?, index(self.device)?);
+            let index = |device: Device| device.cuda_index().unwrap_or_default();
+            let (data, dictionary) = (index(stream.device()), index(self.device));
             return Err(Error::OtherDevice { data, dictionary });
         }
-        let store = self.store.on_cuda().ok_or(Error::NotOnCuda)?.on_stream(stream)?;
+        let mut store = self.store.share();
+        crate::cuda::move_to_stream(&mut *store, stream)?;
         Ok(Snapshot { device: self.device, store, values: PhantomData })
     }
 
     /// On a GPU: queries on data in its memory.
     #[cfg(feature = "cuda")]
     pub fn resident(&self) -> Result<crate::cuda::Resident<'_, K, V>, Error> {
-        self.store.on_cuda().map(crate::cuda::Resident::new).ok_or(Error::NotOnCuda)
+        crate::cuda::Resident::new(self.store())
     }
 
     /// How many keys there are, if that is known without doing or waiting for anything.
@@ -439,8 +441,8 @@ impl<K: Key, V: Value> Snapshot<K, V> {
                 Some(live) => text.field("len", &live),
                 None => text.field("len", &format_args!("unknown")),
             };
-            if glance.waiting > 0 {
-                text.field("buffered", &glance.waiting);
+            if glance.buffered > 0 {
+                text.field("buffered", &glance.buffered);
             }
             let levels: Vec<u64> = glance.runs.iter().map(|&(_, _, entries)| entries).collect();
             text.field("entries", &glance.entries()).field("levels", &levels);

@@ -1,11 +1,8 @@
-//! What a dictionary holds, level by level.
+//! What a dictionary holds, level by level: figures and how they are shown.
 
 use std::fmt;
 
-use crate::device::{Bytes, Device, Engine};
-use crate::error::Error;
-use crate::levels::Levels;
-use crate::store::Store;
+use crate::device::Device;
 
 /// What a dictionary holds and takes. Shown as text, it is a small picture of the levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,39 +44,79 @@ pub struct LevelStats {
     pub bytes: Bytes,
 }
 
-impl Stats {
-    pub(crate) fn of<E: Engine>(device: Device, store: &Store<E>) -> Result<Self, Error> {
-        let held = store.settled_and_tidied()?;
-        let live = store.engine.len(held.runs())?;
-        let ladder = held.ladder();
-        let mut bytes = Bytes::default();
-        let mut levels = Vec::new();
-        for (level, run) in held.placed() {
-            let run = store.engine.run_stats(run)?;
-            bytes += run.bytes;
-            if run.entries == 0 {
-                continue; // Gone with the next batch.
-            }
-            levels.push(LevelStats {
-                level,
-                capacity: ladder.capacity(level) as u64,
-                entries: run.entries,
-                tombstones: run.tombstones,
-                bytes: run.bytes,
-            });
+/// What one run holds and takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RunStats {
+    pub entries: u64,
+    pub tombstones: u64,
+    pub bytes: Bytes,
+}
+
+/// Bytes taken, part by part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Bytes {
+    /// Sorted keys.
+    pub keys: u64,
+    /// Values.
+    pub values: u64,
+    /// Marks: which entries are live, which replace or delete an older one, and running counts.
+    pub marks: u64,
+    /// Fences: the sampled keys that searches start from.
+    pub fences: u64,
+    /// Filters: made once lookups, or updates that look for what they replace, ask for them; never needed for an answer.
+    pub filters: u64,
+}
+
+impl Bytes {
+    /// All parts together.
+    pub fn total(&self) -> u64 {
+        self.keys + self.values + self.marks + self.fences + self.filters
+    }
+}
+
+impl std::ops::AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.values += other.values;
+        self.marks += other.marks;
+        self.fences += other.fences;
+        self.filters += other.filters;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_read_from_text() {
+        assert_eq!("cpu".parse(), Ok(Device::cpu()));
+        assert_eq!("best".parse(), Ok(Device::best()));
+        assert_eq!("cpu".parse::<Device>().unwrap().to_string(), "cpu");
+        for text in ["", "gpu", "CPU", "cuda:", "cuda:x", "cuda:-1"] {
+            assert_eq!(text.parse::<Device>(), Err(Error::UnknownDevice { text: text.into() }));
         }
-        let entries = levels.iter().map(|level| level.entries).sum();
-        Ok(Stats {
-            device,
-            batch_size: ladder.batch_size(),
-            entries,
-            live,
-            stale: entries - live,
-            bytes,
-            bytes_shared: store.engine.budget().used(),
-            bytes_peak: store.engine.budget().peak(),
-            levels,
-        })
+    }
+
+    #[test]
+    fn the_best_device_is_a_gpu_where_there_is_one() {
+        match Device::cuda(0) {
+            Ok(gpu) => assert_eq!((Device::best(), gpu.to_string()), (gpu, "cuda".into())),
+            Err(error) => {
+                assert_eq!(Device::best(), Device::cpu());
+                assert!(error.to_string().starts_with("no CUDA device 0: "), "{error}");
+            }
+        }
+        assert!(Device::cuda(1000).is_err());
+    }
+
+    #[test]
+    #[cfg(not(feature = "cuda"))]
+    fn cuda_says_that_it_is_not_built_in() {
+        assert_eq!("cuda:3".parse::<Device>(), Err(Error::BuiltWithoutCuda { index: 3 }));
+        let message = Device::cuda(0).unwrap_err().to_string();
+        assert!(message.contains("built without CUDA"), "{message}");
     }
 }
 
@@ -102,7 +139,7 @@ impl fmt::Display for Stats {
 #[derive(Debug)]
 pub struct Glance {
     /// Buffered updates.
-    pub waiting: usize,
+    pub buffered: usize,
     /// Keys that are there, if that is known now.
     pub live: Option<u64>,
     /// Bytes that the dictionary, its clones and its snapshots take together.
@@ -112,18 +149,6 @@ pub struct Glance {
 }
 
 impl Glance {
-    pub(crate) fn of<E: Engine>(engine: &E, levels: &Levels<E::Run>, waiting: usize) -> Self {
-        let run = |(level, run)| {
-            (level, levels.ladder().capacity(level) as u64, engine.bound(run) as u64)
-        };
-        Glance {
-            waiting,
-            live: engine.len_if_known(levels.runs()).filter(|_| waiting == 0),
-            bytes_shared: engine.budget().used(),
-            runs: levels.placed().map(run).filter(|&(_, _, entries)| entries > 0).collect(),
-        }
-    }
-
     /// At most how many entries there are.
     pub(crate) fn entries(&self) -> u64 {
         self.runs.iter().map(|&(_, _, entries)| entries).sum()
@@ -136,8 +161,8 @@ impl Glance {
             Some(live) => write_counts(f, live, entries.saturating_sub(live), device)?,
             None => write!(f, "up to {} entries on {device}, not counted yet", grouped(entries))?,
         }
-        if self.waiting > 0 {
-            write!(f, ", and {} buffered updates", grouped(self.waiting as u64))?;
+        if self.buffered > 0 {
+            write!(f, ", and {} buffered updates", grouped(self.buffered as u64))?;
         }
         write!(f, ", {} bytes", grouped(self.bytes_shared))?;
         self.runs

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use gpulsm::model::Model;
-use gpulsm::script::Random;
+use gpulsm::testing::model::Model;
+use gpulsm::testing::script::Random;
 use gpulsm::{Batch, Device, Dictionary, Snapshot, Stats};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use gpulsm::script::{Draw, check};
+use gpulsm::testing::script::{Draw, check};
 use gpulsm::{Device, Key, Value};
 use indicatif::{ProgressBar, ProgressStyle};
 

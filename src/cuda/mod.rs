@@ -18,29 +18,20 @@
 // Every call of a kernel is unsafe; each says which lengths and which stream make it sound.
 #![allow(unsafe_code)]
 
-mod absorb;
-mod count;
+mod context;
+mod driver;
 mod engine;
-mod entries;
 mod ffi;
-mod filter;
-mod gpu;
-mod log;
-mod long_merge;
-mod lookup;
-mod memory;
-mod nearest;
-mod range;
+mod merge;
+mod query;
 mod resident;
-mod resolve;
 mod run;
-mod select;
-mod slice;
-mod stream;
+mod update;
 
-pub(crate) use engine::{Cuda, CudaEngine};
-pub(crate) use gpu::Gpu;
-pub(crate) use resident::CudaStore;
+pub(crate) use context::Cuda;
+pub(crate) use driver::gpu::Gpu;
+pub use driver::stream::Stream;
+pub(crate) use engine::CudaEngine;
+pub(crate) use resident::move_to_stream;
+pub use resident::slice::{DeviceSlice, DeviceSliceMut, DeviceVec};
 pub use resident::{Resident, ResidentMut, View};
-pub use slice::{DeviceSlice, DeviceSliceMut, DeviceVec};
-pub use stream::Stream;

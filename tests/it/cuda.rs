@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::{result, sys};
 use gpulsm::cuda::{DeviceSlice, DeviceSliceMut, DeviceVec, Stream};
-use gpulsm::model::Model;
-use gpulsm::script::Random;
+use gpulsm::testing::model::Model;
+use gpulsm::testing::script::Random;
 use gpulsm::{Batch, CleanupPolicy, Device, Dictionary, Error, Key, Value};
 
 fn device() -> Device {

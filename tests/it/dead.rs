@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use gpulsm::script::Random;
+use gpulsm::testing::script::Random;
 use gpulsm::{CleanupPolicy, Device, Dictionary, Key, Value};
 
 use crate::each_device;

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use gpulsm::model::Model;
+use gpulsm::testing::model::Model;
 use gpulsm::{Batch, CleanupPolicy, Dictionary, Error, Snapshot};
 
 use crate::each_device;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpulsm::script::Random;
+use gpulsm::testing::script::Random;
 use gpulsm::{Batch, CleanupPolicy, Device, Dictionary};
 
 use crate::each_device;

@@ -1,6 +1,6 @@
 //! Random lists of operations against the model, for every key type and every width of value.
 
-use gpulsm::script::{Draw, Operation, check};
+use gpulsm::testing::script::{Draw, Operation, check};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
 //! Batches large enough for every parallel path: answers against the model, and the same whatever
 //! the number of threads.
 
-use gpulsm::model::Model;
-use gpulsm::script::Random;
+use gpulsm::testing::model::Model;
+use gpulsm::testing::script::Random;
 use gpulsm::{Batch, Dictionary, Snapshot};
 
 use crate::each_device;

@@ -1,7 +1,7 @@
 //! Carries that are merged in slices, one with every batch.
 
-use gpulsm::model::Model;
-use gpulsm::script::Random;
+use gpulsm::testing::model::Model;
+use gpulsm::testing::script::Random;
 use gpulsm::{Batch, Dictionary, Snapshot};
 
 use crate::each_device;

@@ -1,7 +1,7 @@
 //! Batches that come with nothing asked between them, and wait for each other.
 
-use gpulsm::model::Model;
-use gpulsm::script::Random;
+use gpulsm::testing::model::Model;
+use gpulsm::testing::script::Random;
 use gpulsm::{Batch, CleanupPolicy, Dictionary, Error};
 use rayon::prelude::*;
 

@@ -1,0 +1,19 @@
+//! What every step on the CPU needs.
+
+use crate::cpu::memory::Memory;
+use crate::cpu::workers::Workers;
+use crate::error::Error;
+
+/// Where buffers come from, and the threads that share the work.
+#[derive(Clone, Debug)]
+pub(crate) struct Cpu {
+    pub(super) memory: Memory,
+    pub(super) workers: Workers,
+}
+
+impl Cpu {
+    /// With at most `limit` bytes, and `threads` worker threads of its own.
+    pub fn new(limit: Option<u64>, threads: Option<usize>) -> Result<Self, Error> {
+        Ok(Cpu { memory: Memory::new(limit), workers: Workers::new(threads)? })
+    }
+}

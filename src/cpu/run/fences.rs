@@ -1,0 +1,249 @@
+//! Fences: sampled keys in layers, so that a search reads a few cache lines instead of twenty.
+//!
+//! The lowest layer has the first key of every node of [`NODE`] keys, the layer above the first of
+//! every node of the lowest, and so on up to a layer of one node. A search goes down node by node,
+//! counting in each how many keys are less than the one it looks for. Incomplete nodes are filled
+//! up with the largest key, which is never *less* than another and so is never counted.
+
+use std::ops::Range;
+
+use crate::cpu::memory::{Buffer, Memory};
+use crate::cpu::prefetch::prefetch;
+use crate::error::Error;
+use crate::key::OrderedKey;
+
+/// Keys in a node: one cache line of `u32`, two of `u64`.
+pub(crate) const NODE: usize = 16;
+
+/// How many searches go down side by side, so that their cache misses overlap.
+const GROUP: usize = 32;
+
+/// `len` rounded up to whole nodes.
+pub(crate) fn padded(len: usize) -> usize {
+    len.next_multiple_of(NODE)
+}
+
+/// The fences of one sorted array, whose length is a whole number of nodes.
+#[derive(Debug)]
+pub(crate) struct Fences<B> {
+    keys: Buffer<B>,
+    /// Where in `keys` each layer lies, the top one first.
+    layers: Vec<Range<usize>>,
+}
+
+impl<B: OrderedKey> Fences<B> {
+    /// Samples `keys`, which are sorted and fill whole nodes.
+    pub fn build(memory: &Memory, keys: &[B]) -> Result<Self, Error> {
+        let layers = layout(keys.len());
+        let mut fences = memory.zeroed(layers.first().map_or(0, |top| top.end))?;
+        // Bottom up, as they lie: each layer samples the one before it.
+        for (index, layer) in layers.iter().enumerate().rev() {
+            let (lower, rest) = fences.split_at_mut(layer.start);
+            let below = layers.get(index + 1).map_or(keys, |below| &lower[below.clone()]);
+            sample(below, &mut rest[..layer.len()]);
+        }
+        Ok(Fences { keys: fences, layers })
+    }
+
+    /// For every query the position in `keys`, which these fences were built for, of the first key ≥
+    /// it.
+    pub fn lower_bounds(&self, keys: &[B], queries: &[B], positions: &mut [usize]) {
+        for (queries, positions) in queries.chunks(GROUP).zip(positions.chunks_mut(GROUP)) {
+            // Layer by layer for the whole group: while one search reads a node, the next nodes of
+            // the others are on their way.
+            positions.fill(0);
+            for (depth, layer) in self.layers.iter().enumerate() {
+                let layer = &self.keys[layer.clone()];
+                let below =
+                    self.layers.get(depth + 1).map_or(keys, |below| &self.keys[below.clone()]);
+                for (&key, node) in queries.iter().zip(positions.iter_mut()) {
+                    *node = descend(layer, *node, key);
+                    prefetch_node(below, *node);
+                }
+            }
+            for (&key, position) in queries.iter().zip(positions) {
+                *position = search_node(keys, *position, key);
+            }
+        }
+    }
+
+    /// [`lower_bounds`](Fences::lower_bounds) of both ends of ranges, of which none is the wrong way
+    /// round. The ends of a narrow range go down together for most of the way, at little more than the
+    /// cost of one.
+    pub fn bounds_of_ranges(
+        &self,
+        keys: &[B],
+        (lo, hi): (&[B], &[B]),
+        starts: &mut [usize],
+        ends: &mut [usize],
+    ) {
+        let ranges = lo.chunks(GROUP / 2).zip(hi.chunks(GROUP / 2));
+        let places = starts.chunks_mut(GROUP / 2).zip(ends.chunks_mut(GROUP / 2));
+        for ((lo, hi), (starts, ends)) in ranges.zip(places) {
+            starts.fill(0);
+            ends.fill(0);
+            for (depth, layer) in self.layers.iter().enumerate() {
+                let layer = &self.keys[layer.clone()];
+                let below =
+                    self.layers.get(depth + 1).map_or(keys, |below| &self.keys[below.clone()]);
+                let ranges = lo.iter().zip(hi);
+                for ((&lo, &hi), (start, end)) in ranges.zip(starts.iter_mut().zip(&mut *ends)) {
+                    let together = start == end;
+                    *start = descend(layer, *start, lo);
+                    prefetch_node(below, *start);
+                    // Unless a fence is between them, both ends go to the same node.
+                    if together && layer.get(*start + 1).is_none_or(|&fence| fence >= hi) {
+                        *end = *start;
+                    } else {
+                        *end = descend(layer, *end, hi);
+                        prefetch_node(below, *end);
+                    }
+                }
+            }
+            for (&key, start) in lo.iter().zip(starts) {
+                *start = search_node(keys, *start, key);
+            }
+            for (&key, end) in hi.iter().zip(ends) {
+                *end = search_node(keys, *end, key);
+            }
+        }
+    }
+
+    /// The first key of every node of `keys`: the lowest layer without its filler. Empty for an
+    /// array of one node.
+    pub fn firsts(&self, keys: &[B]) -> &[B] {
+        self.layers.last().map_or(&[], |layer| &self.keys[layer.clone()][..keys.len() / NODE])
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.keys.bytes()
+    }
+
+    #[cfg(feature = "testing")]
+    pub fn validate(&self, keys: &[B]) -> Result<(), String> {
+        let mut below = keys;
+        for layer in self.layers.iter().rev() {
+            let layer = &self.keys[layer.clone()];
+            let firsts = below.iter().step_by(NODE).copied();
+            let filler = std::iter::repeat(B::HIGHEST);
+            if !layer.iter().copied().eq(firsts.chain(filler).take(layer.len())) {
+                return Err("a fence is not the first key of its node".into());
+            }
+            below = layer;
+        }
+        if below.len() > NODE {
+            return Err(format!("the top layer of fences has {} keys", below.len()));
+        }
+        Ok(())
+    }
+}
+
+/// Where the layers over `len` keys lie in one array, the lowest at its start; top first.
+fn layout(len: usize) -> Vec<Range<usize>> {
+    let mut layers = Vec::new();
+    let mut below = len;
+    let mut start = 0;
+    while below > NODE {
+        let layer = padded(below / NODE);
+        layers.push(start..start + layer);
+        start += layer;
+        below = layer;
+    }
+    layers.reverse();
+    layers
+}
+
+/// Copies the first key of every node of `below`, and fills up with the largest key.
+fn sample<B: OrderedKey>(below: &[B], layer: &mut [B]) {
+    let firsts = below.iter().step_by(NODE).copied();
+    for (fence, first) in layer.iter_mut().zip(firsts.chain(std::iter::repeat(B::HIGHEST))) {
+        *fence = first;
+    }
+}
+
+/// From a node of a layer to the node below it where the first key ≥ `key` is, or just after it.
+fn descend<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
+    // The last fence less than `key` is at the node to go to; if none is, that's the first node. So
+    // the first fence need not be looked at, and four steps tell the others apart.
+    let fences = node_of(layer, node);
+    let mut last = 0;
+    let mut half = NODE / 2;
+    while half > 0 {
+        last += half * usize::from(fences[(last + half) % NODE] < key);
+        half /= 2;
+    }
+    node * NODE + last
+}
+
+fn node_of<B>(layer: &[B], node: usize) -> &[B; NODE] {
+    layer[node * NODE..][..NODE].try_into().expect("a node has NODE keys")
+}
+
+/// The position in `layer` of the first key of the node that is ≥ `key`, or of the node after it.
+pub(crate) fn search_node<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
+    node * NODE + count_less(node_of(layer, node), key)
+}
+
+/// Brings a node near.
+pub(crate) fn prefetch_node<B>(layer: &[B], node: usize) {
+    const LINE: usize = 64;
+    for offset in (0..NODE).step_by(LINE / size_of::<B>()) {
+        prefetch(layer, node * NODE + offset);
+    }
+}
+
+/// How many keys of the node are less than `key`: halving without a branch to mispredict.
+fn count_less<B: OrderedKey>(node: &[B; NODE], key: B) -> usize {
+    let mut less = 0;
+    let mut half = NODE / 2;
+    while half > 0 {
+        less += half * usize::from(node[(less + half - 1) % NODE] < key);
+        half /= 2;
+    }
+    less + usize::from(node[less % NODE] < key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_agree_with_partition_point_at_every_length() {
+        let memory = Memory::new(None);
+        for len in (0..70).chain([255, 256, 257, 272, 273, 4095, 4096, 4097, 5000]) {
+            let mut keys: Vec<u32> = (0..len as u32).map(|i| 3 * i + 1).collect();
+            let real = keys.clone();
+            keys.resize(padded(len).max(NODE), u32::MAX);
+            let fences = Fences::build(&memory, &keys).unwrap();
+            fences.validate(&keys).unwrap();
+            let queries: Vec<u32> =
+                (0..3 * len as u32 + 5).chain([u32::MAX - 1, u32::MAX]).collect();
+            let mut positions = vec![0; queries.len()];
+            fences.lower_bounds(&keys, &queries, &mut positions);
+            for (&query, &position) in queries.iter().zip(&positions) {
+                assert_eq!(position, real.partition_point(|&key| key < query), "{query} in {len}");
+            }
+            for width in [0, 1, 5, 50, 1000, u32::MAX] {
+                let ends: Vec<u32> = queries.iter().map(|lo| lo.saturating_add(width)).collect();
+                let mut places = (vec![0; queries.len()], vec![0; queries.len()]);
+                let (starts, stops) = (&mut places.0, &mut places.1);
+                fences.bounds_of_ranges(&keys, (&queries, &ends), starts, stops);
+                assert_eq!(*starts, positions);
+                fences.lower_bounds(&keys, &ends, starts);
+                assert_eq!(starts, stops, "ranges of {width} in {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_key_is_found_and_told_from_filler() {
+        let memory = Memory::new(None);
+        let mut keys: Vec<u64> = (0..20).collect();
+        keys.push(u64::MAX);
+        keys.resize(padded(21), u64::MAX);
+        let fences = Fences::build(&memory, &keys).unwrap();
+        let mut positions = [0; 2];
+        fences.lower_bounds(&keys, &[u64::MAX, 20], &mut positions);
+        assert_eq!(positions, [20, 20]);
+    }
+}

@@ -1,0 +1,3 @@
+//! Merging runs.
+
+pub(super) mod incremental;

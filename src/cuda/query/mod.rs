@@ -1,0 +1,8 @@
+//! Answering queries over a list of runs, newest first.
+
+pub(super) mod count;
+pub(super) mod lookup;
+pub(super) mod nearest;
+pub(super) mod pairs;
+pub(super) mod range;
+pub(super) mod select;

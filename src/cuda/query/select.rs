@@ -1,0 +1,42 @@
+//! The i-th key: one search over all runs at once.
+
+use crate::cuda::context::Cuda;
+use crate::cuda::driver::memory::Buffer;
+use crate::cuda::ffi::{self, Address, Pairs, View, check};
+use crate::cuda::query::pairs::PairsBuffers;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::query::PairsOut;
+
+/// The live pair at each place in key order, on the GPU's own data.
+pub(crate) fn select(
+    cuda: &Cuda,
+    view: &View,
+    indices: Address,
+    len: u64,
+    out: &Pairs,
+) -> Result<(), Error> {
+    if len == 0 {
+        return Ok(());
+    }
+    let _entered = cuda.gpu().enter()?;
+    // SAFETY: there are `len` indices, and room for as many pairs; the runs of the view are alive and
+    // written before what this stream does now.
+    check("selecting", unsafe {
+        let (key_width, value_width) = (cuda.key_width, cuda.value_width);
+        ffi::gpulsm_select(key_width, value_width, view, indices, len, out, cuda.stream.raw())
+    })
+}
+
+/// On the host's data.
+pub(crate) fn answer<B: OrderedKey>(
+    cuda: &Cuda,
+    view: &View,
+    indices: &[u64],
+    out: PairsOut<'_, B>,
+) -> Result<(), Error> {
+    let uploaded = Buffer::upload(indices, &cuda.stream)?;
+    let pairs = PairsBuffers::new::<B>(cuda, indices.len())?;
+    select(cuda, view, uploaded.address(), indices.len() as u64, &pairs.addresses())?;
+    pairs.download(cuda, out)
+}

@@ -1,0 +1,5 @@
+//! Applying a batch: buffer it, or sort it, find its shadows and merge it.
+
+pub(super) mod absorb;
+pub(super) mod batch;
+pub(super) mod buffer;

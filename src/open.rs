@@ -1,0 +1,124 @@
+//! Opening a device and a store on it: the only file that names both engines.
+
+use std::any::Any;
+use std::str::FromStr;
+
+use crate::cpu::{Cpu, CpuEngine};
+#[cfg(feature = "cuda")]
+use crate::cuda::{Cuda, CudaEngine, Gpu, Stream};
+use crate::device::Device;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::store::{AnyStore, Settings, Store};
+use crate::value::Value;
+
+impl Device {
+    /// The fastest device of this machine: a GPU where this build and the machine have one, else
+    /// the CPU.
+    pub fn best() -> Self {
+        Device::cuda(0).unwrap_or_default()
+    }
+
+    /// NVIDIA GPU number `index`, or an error that says why it can't be used.
+    pub fn cuda(index: usize) -> Result<Self, Error> {
+        #[cfg(feature = "cuda")]
+        return Gpu::open(index).map(|gpu| Device::from_cuda_index(gpu.index));
+        #[cfg(not(feature = "cuda"))]
+        Err(Error::BuiltWithoutCuda { index })
+    }
+}
+
+impl FromStr for Device {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "best" => Ok(Device::best()),
+            "cpu" => Ok(Device::cpu()),
+            "cuda" => Device::cuda(0),
+            _ => text
+                .strip_prefix("cuda:")
+                .and_then(|index| index.parse().ok())
+                .ok_or_else(|| Error::UnknownDevice { text: text.into() })
+                .and_then(Device::cuda),
+        }
+    }
+}
+
+/// Where a new store lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Location {
+    pub device: Device,
+    /// On a GPU: the stream that its calls run on. Default: one of its own.
+    #[cfg(feature = "cuda")]
+    pub stream: Option<Stream>,
+}
+
+/// Opens an empty store for values of `width` bytes.
+pub(crate) fn open<B: OrderedKey>(
+    location: &Location,
+    settings: &Settings,
+    width: usize,
+) -> Result<Box<dyn AnyStore<B>>, Error> {
+    // Not generic below this line: every store is compiled with this crate, not again with its users.
+    let store: Box<dyn Any> = match size_of::<B>() {
+        4 => Box::new(open_u32(location, settings, width)?),
+        _ => Box::new(open_u64(location, settings, width)?),
+    };
+    let store = store.downcast::<Box<dyn AnyStore<B>>>();
+    Ok(*store.expect("an ordered key is a u32 or a u64"))
+}
+
+fn open_u32(
+    location: &Location,
+    settings: &Settings,
+    width: usize,
+) -> Result<Box<dyn AnyStore<u32>>, Error> {
+    open_on(location, settings, width)
+}
+
+fn open_u64(
+    location: &Location,
+    settings: &Settings,
+    width: usize,
+) -> Result<Box<dyn AnyStore<u64>>, Error> {
+    open_on(location, settings, width)
+}
+
+fn open_on<B: OrderedKey>(
+    location: &Location,
+    settings: &Settings,
+    width: usize,
+) -> Result<Box<dyn AnyStore<B>>, Error> {
+    #[cfg(feature = "cuda")]
+    if location.device.is_cuda() {
+        return open_cuda(location, settings, width);
+    }
+    debug_assert!(!location.device.is_cuda());
+    match width {
+        0 => open_cpu::<B, [u8; 0]>(settings),
+        4 => open_cpu::<B, [u8; 4]>(settings),
+        8 => open_cpu::<B, [u8; 8]>(settings),
+        16 => open_cpu::<B, [u8; 16]>(settings),
+        _ => unreachable!("`Value::WIDTH` lets no other width compile"),
+    }
+}
+
+fn open_cpu<B: OrderedKey, V: Value>(settings: &Settings) -> Result<Box<dyn AnyStore<B>>, Error> {
+    let engine = CpuEngine::<B, V>::new(Cpu::new(settings.memory_limit, settings.threads)?);
+    Ok(Box::new(Store::new(engine, settings)))
+}
+
+#[cfg(feature = "cuda")]
+fn open_cuda<B: OrderedKey>(
+    location: &Location,
+    settings: &Settings,
+    width: usize,
+) -> Result<Box<dyn AnyStore<B>>, Error> {
+    let stream = match &location.stream {
+        Some(stream) => stream.clone(),
+        None => Stream::new(location.device)?,
+    };
+    let cuda = Cuda::new(stream, settings.memory_limit, size_of::<B>(), width);
+    Ok(Box::new(Store::new(CudaEngine::new(cuda), settings)))
+}

@@ -1,0 +1,141 @@
+//! Stores behind one trait: what dictionaries are built on.
+
+use std::any::Any;
+
+use super::settings::CleanupPolicy;
+use super::state::{State, Store};
+use crate::batch::Updates;
+use crate::device::Device;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::query::Query;
+use crate::stats::{Glance, Stats};
+
+/// A store whose device and width of values were chosen at run time.
+///
+/// Behind it stand few types of store, all compiled once, here; a dictionary of any types is a thin
+/// layer on top that maps keys and hands values over as bytes.
+pub trait AnyStore<B: OrderedKey>: Send + Sync {
+    /// Returns a store that shares every run with this one.
+    fn share(&self) -> Box<dyn AnyStore<B>>;
+
+    fn batch_size(&self) -> usize;
+
+    fn policy(&self) -> CleanupPolicy;
+
+    fn len(&self) -> Result<u64, Error>;
+
+    /// Applies one batch, as a whole or not at all.
+    fn apply(&mut self, updates: &Updates<'_, B>) -> Result<(), Error>;
+
+    /// Merges everything into one run without stale entries.
+    fn cleanup(&mut self) -> Result<(), Error>;
+
+    fn clear(&mut self);
+
+    fn answer(&self, query: Query<'_, B>) -> Result<(), Error>;
+
+    fn stats(&self, device: Device) -> Result<Stats, Error>;
+
+    /// Returns what can be told at once; `None` while another thread is changing it.
+    fn glance(&self) -> Option<Glance>;
+
+    /// Applies the buffered batches.
+    fn flush(&self) -> Result<(), Error>;
+
+    /// Applies the buffered batches, waits until all work that was started is done, and reports whether
+    /// any of it failed.
+    fn synchronize(&self) -> Result<(), Error>;
+
+    /// Checks every invariant of runs and levels; the error says which one is broken and where.
+    #[cfg(feature = "testing")]
+    fn validate(&self) -> Result<(), String>;
+
+    /// Makes the allocation after the next `n` fail, once.
+    #[cfg(feature = "testing")]
+    fn fail_after(&self, n: u64);
+
+    /// Returns the store itself, for those who know its type.
+    fn as_any(&self) -> &dyn Any;
+
+    /// Returns the store itself, for those who know its type and change it.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+impl<B: OrderedKey> Clone for Box<dyn AnyStore<B>> {
+    fn clone(&self) -> Self {
+        self.share()
+    }
+}
+
+impl<E: Engine> AnyStore<E::Key> for Store<E> {
+    fn share(&self) -> Box<dyn AnyStore<E::Key>> {
+        Box::new(self.clone())
+    }
+
+    fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
+    fn policy(&self) -> CleanupPolicy {
+        self.policy
+    }
+
+    fn len(&self) -> Result<u64, Error> {
+        self.engine.len(self.flushed()?.runs())
+    }
+
+    fn apply(&mut self, updates: &Updates<'_, E::Key>) -> Result<(), Error> {
+        let batch = self.with_memory(|| self.engine.stage(updates))?;
+        self.apply_staged(&batch)
+    }
+
+    fn cleanup(&mut self) -> Result<(), Error> {
+        self.cleanup()
+    }
+
+    fn clear(&mut self) {
+        *self.state_mut() = State::new(self.batch_size);
+        self.deferred.abandon();
+    }
+
+    fn answer(&self, query: Query<'_, E::Key>) -> Result<(), Error> {
+        self.engine.answer(self.flushed()?.runs(), query)
+    }
+
+    fn stats(&self, device: Device) -> Result<Stats, Error> {
+        self.stats(device)
+    }
+
+    fn glance(&self) -> Option<Glance> {
+        self.glance()
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        self.flushed().map(drop)
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.flushed()?;
+        self.engine.synchronize()
+    }
+
+    #[cfg(feature = "testing")]
+    fn validate(&self) -> Result<(), String> {
+        self.validate()
+    }
+
+    #[cfg(feature = "testing")]
+    fn fail_after(&self, n: u64) {
+        self.engine.budget().fail_after(n);
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,86 @@
+//! Removing stale entries: when the user calls for it, or when there are too many.
+
+use std::sync::Arc;
+
+use super::buffer::MAX_BATCHES;
+use super::levels::{Carry, Levels};
+use super::settings::CleanupPolicy;
+use super::state::{State, Store};
+use crate::batch::Updates;
+use crate::engine::{Engine, KnownLen};
+use crate::error::Error;
+
+/// Whether stale entries must be counted now, or only if enough updates came since the last time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Count {
+    Now,
+    IfDue,
+}
+
+impl<E: Engine> Store<E> {
+    /// Merges everything into one run without stale entries.
+    pub fn cleanup(&mut self) -> Result<(), Error> {
+        let levels = self.flushed()?;
+        self.deferred.abandon();
+        self.state_mut().levels = Arc::new(self.cleaned_up(&levels)?);
+        Ok(())
+    }
+
+    fn cleaned_up(&self, levels: &Levels<E::Run>) -> Result<Levels<E::Run>, Error> {
+        let mut levels = levels.clone();
+        if levels.runs().len() <= 1 {
+            return Ok(levels); // The oldest run never holds a stale entry.
+        }
+        let nothing = Updates::none();
+        let run = self.engine.absorb(&self.engine.stage(&nothing)?, levels.runs(), &[])?;
+        let entries = run.as_ref().map_or(0, |run| self.engine.bound(run));
+        let level = levels.ladder().level_for(entries);
+        levels.install(&Carry { runs: levels.runs().len(), level }, run);
+        Ok(levels)
+    }
+
+    /// Cleans up if the policy says so and there are too many stale entries. Returns the levels afterwards.
+    pub(super) fn clean_up_if_stale(&self, count: Count) -> Arc<Levels<E::Run>> {
+        let State { levels, uncounted, cleanup_delay, .. } = self.state().clone();
+        if self.policy == CleanupPolicy::Manual || (count == Count::IfDue && cleanup_delay > 0) {
+            return levels;
+        }
+        // Counting may have to wait for the device, so it is not done after every batch. It takes no
+        // longer than applying the updates since the last count did.
+        let usual = self.batch_size.saturating_mul(MAX_BATCHES) as u64;
+        let is_due = uncounted as u64 >= usual.max(self.entries(&levels) / 2);
+        let must_count = count == Count::Now || is_due;
+        let cleaned = match self.is_too_stale(&levels, must_count) {
+            Ok(true) => self.cleaned_up(&levels).map(Some),
+            Ok(false) => Ok(None),
+            Err(error) => Err(error),
+        };
+        // The batch is applied: for want of memory its stale entries stay a while longer. An attempt may
+        // have merged everything before it failed, so the next one waits for an eighth as many updates.
+        let Ok(cleaned) = cleaned else {
+            let delay = (self.entries(&levels) / 8) as usize;
+            self.state().cleanup_delay = delay.max(self.batch_size);
+            return levels;
+        };
+        if must_count {
+            self.state().uncounted = 0;
+        }
+        if cleaned.is_some() {
+            self.deferred.abandon();
+        }
+        self.replace_levels(levels, cleaned)
+    }
+
+    /// Returns whether stale entries outnumber live keys by more than a batch; `false` if that is not known
+    /// and need not be.
+    fn is_too_stale(&self, levels: &Levels<E::Run>, must_count: bool) -> Result<bool, Error> {
+        let too_many =
+            |live: u64| self.entries(levels) > live.saturating_mul(2) + self.batch_size as u64;
+        match self.engine.known_len(levels.runs()) {
+            // A lower bound mostly decides.
+            KnownLen { at_least, .. } if !too_many(at_least) => Ok(false),
+            KnownLen { exact: Some(live), .. } => Ok(too_many(live)),
+            _ => Ok(must_count && too_many(self.engine.len(levels.runs())?)),
+        }
+    }
+}

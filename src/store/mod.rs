@@ -1,0 +1,24 @@
+//! A device's engine and its runs together: which runs merge, what is buffered, when to clean up.
+//!
+//! The way of a batch: [`AnyStore::apply`] brings it to the device; `apply.rs` buffers it (`buffer.rs`) or
+//! lets the engine sort it and merge it with the runs that the counter names (`levels.rs`). A merge that
+//! would take too long for one batch is deferred (`deferred.rs`). Afterwards stale entries may go
+//! (`cleanup.rs`).
+
+mod any;
+mod apply;
+mod buffer;
+mod cleanup;
+mod deferred;
+mod levels;
+mod settings;
+mod state;
+mod stats;
+#[cfg(feature = "testing")]
+mod validate;
+
+pub use any::AnyStore;
+#[cfg(feature = "cuda")]
+pub(crate) use levels::Levels;
+pub use settings::{CleanupPolicy, Settings};
+pub(crate) use state::Store;

@@ -1,0 +1,150 @@
+//! The store and what it holds.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::deferred::DeferredMerges;
+use super::levels::Levels;
+use super::settings::{CleanupPolicy, Settings};
+use crate::budget::Allowance;
+use crate::engine::Engine;
+
+/// An engine, its runs, and the batches that are buffered on top of them. A clone shares the runs.
+pub(crate) struct Store<E: Engine> {
+    pub engine: E,
+    pub(super) policy: CleanupPolicy,
+    pub(super) batch_size: usize,
+    pub(super) state: Mutex<State<E>>,
+    /// Locked by the thread that applies the buffered batches.
+    pub(super) flushing: Mutex<()>,
+    pub(super) deferred: DeferredMerges<E>,
+    /// Whether there was a query since the last batch.
+    pub(super) queried: AtomicBool,
+    /// Levels whose addresses somebody has for as long as this lives.
+    #[cfg(feature = "cuda")]
+    pinned: Mutex<Vec<Arc<Levels<E::Run>>>>,
+}
+
+pub(super) struct State<E: Engine> {
+    pub levels: Arc<Levels<E::Run>>,
+    /// Newer than all levels.
+    pub buffered: Option<Buffered<E>>,
+    /// Updates that were applied since stale entries were last counted.
+    pub uncounted: usize,
+    /// After a self-cleanup that found no memory: updates until the next attempt.
+    pub cleanup_delay: usize,
+}
+
+/// Buffered batches, and the memory that applying them will need: clones that share a memory limit could
+/// otherwise use it up.
+pub(super) struct Buffered<E: Engine> {
+    pub buffer: Arc<E::Buffer>,
+    pub allowance: Arc<Allowance>,
+}
+
+impl<E: Engine> Clone for Buffered<E> {
+    fn clone(&self) -> Self {
+        Buffered { buffer: self.buffer.clone(), allowance: self.allowance.clone() }
+    }
+}
+
+impl<E: Engine> Clone for State<E> {
+    fn clone(&self) -> Self {
+        let State { levels, buffered, uncounted, cleanup_delay } = self;
+        let (levels, buffered) = (levels.clone(), buffered.clone());
+        State { levels, buffered, uncounted: *uncounted, cleanup_delay: *cleanup_delay }
+    }
+}
+
+impl<E: Engine> State<E> {
+    pub fn new(batch_size: usize) -> Self {
+        let levels = Arc::new(Levels::new(batch_size));
+        State { levels, buffered: None, uncounted: 0, cleanup_delay: 0 }
+    }
+
+    /// Counts updates that were applied.
+    pub fn count_updates(&mut self, len: usize) {
+        self.uncounted = self.uncounted.saturating_add(len);
+        self.cleanup_delay = self.cleanup_delay.saturating_sub(len);
+    }
+}
+
+impl<E: Engine> Clone for Store<E> {
+    fn clone(&self) -> Self {
+        // Buffered batches are applied once for all clones. If that fails, each will have to try again.
+        self.flushed().ok();
+        Store {
+            engine: self.engine.clone(),
+            policy: self.policy,
+            batch_size: self.batch_size,
+            state: Mutex::new(self.state().clone()),
+            flushing: Mutex::default(),
+            deferred: DeferredMerges::new(self.deferred.max_merge_per_batch()),
+            queried: AtomicBool::new(true),
+            #[cfg(feature = "cuda")]
+            pinned: Mutex::default(),
+        }
+    }
+}
+
+impl<E: Engine> Store<E> {
+    pub fn new(engine: E, settings: &Settings) -> Self {
+        let Settings { batch_size, policy, max_merge_per_batch, .. } = *settings;
+        let max_merge = max_merge_per_batch.unwrap_or_else(|| engine.max_merge_per_batch());
+        Store {
+            engine,
+            policy,
+            batch_size,
+            state: Mutex::new(State::new(batch_size)),
+            flushing: Mutex::default(),
+            deferred: DeferredMerges::new(max_merge),
+            queried: AtomicBool::new(true),
+            #[cfg(feature = "cuda")]
+            pinned: Mutex::default(),
+        }
+    }
+
+    /// Keeps these levels for as long as the store lives.
+    #[cfg(feature = "cuda")]
+    pub fn pin(&self, levels: Arc<Levels<E::Run>>) {
+        let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        if !pinned.iter().any(|other| Arc::ptr_eq(other, &levels)) {
+            pinned.push(levels);
+        }
+    }
+
+    /// Abandons a merge that is under way; it starts again with the next batch.
+    #[cfg(feature = "cuda")]
+    pub fn abandon_merge(&self) {
+        self.deferred.abandon();
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State<E>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn state_mut(&mut self) -> &mut State<E> {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces levels by others that answer the same, if `old` are still the store's. Returns the levels
+    /// it has then.
+    pub(super) fn replace_levels(
+        &self,
+        old: Arc<Levels<E::Run>>,
+        new: Option<Levels<E::Run>>,
+    ) -> Arc<Levels<E::Run>> {
+        let mut state = self.state();
+        if let Some(new) = new
+            && Arc::ptr_eq(&state.levels, &old)
+        {
+            state.levels = Arc::new(new);
+        }
+        state.levels.clone()
+    }
+
+    /// Returns an upper bound of the number of entries, live or stale.
+    pub(super) fn entries(&self, levels: &Levels<E::Run>) -> u64 {
+        levels.runs().iter().map(|run| self.engine.bound(run) as u64).sum()
+    }
+}

@@ -1,0 +1,8 @@
+//! What tests of dictionaries are made of, with the feature `testing`: the meaning of a dictionary as a
+//! plain model, and random lists of operations that are applied to both and compared.
+//!
+//! The feature also adds `Snapshot::validate`, which checks every invariant of the structure, and
+//! `Dictionary::fail_allocation_after`, which makes an allocation fail.
+
+pub mod model;
+pub mod script;
