@@ -84,7 +84,7 @@ pub(crate) struct Head {
 /// A head as a kernel writes it into the host's memory.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Figures {
+pub(crate) struct PinnedHead {
     pub head: Head,
     /// 1 once the head is there.
     pub ready: u64,
@@ -102,7 +102,7 @@ pub(crate) struct Sector {
 /// Where entries go; see `kernels/emit.cuh`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(crate) struct Output {
+pub(crate) struct RunOutput {
     pub keys: Address,
     pub values: Address,
     pub marks: Address,
@@ -118,7 +118,7 @@ pub(crate) struct Output {
 /// What a source's entries are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
-pub(crate) enum Kind {
+pub(crate) enum SourceKind {
     #[default]
     Run,
     Inserts,
@@ -136,13 +136,13 @@ pub(crate) struct Source {
     pub shadows: Address,
     pub numbers: Address,
     pub len: Address,
-    pub kind: Kind,
+    pub kind: SourceKind,
 }
 
 /// Keys of which it is asked whether they are live in older runs; see `kernels/shadows.cuh`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(crate) struct Asked {
+pub(crate) struct ShadowQueries {
     pub keys: Address,
     pub len: Address,
     pub bound: u64,
@@ -181,7 +181,7 @@ impl Sources {
 /// Where the pairs of ranges go; see `kernels/range.cu`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Ranges {
+pub(crate) struct RangeOutput {
     pub len: u64,
     pub offsets: Address,
     pub windows: Address,
@@ -197,7 +197,7 @@ pub(crate) struct Ranges {
 /// Where answers of at most one pair per query go.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Pairs {
+pub(crate) struct PairsOutput {
     pub keys: Address,
     pub values: Address,
     pub found: Address,
@@ -230,7 +230,7 @@ unsafe extern "C" {
         values: Address,
         len: u64,
         zeros: Address,
-        out: *const Output,
+        out: *const RunOutput,
         stream: CUstream,
     ) -> c_int;
 
@@ -277,7 +277,7 @@ unsafe extern "C" {
         shadows: Address,
         bound: u64,
         zeros: Address,
-        out: *const Output,
+        out: *const RunOutput,
         stream: CUstream,
     ) -> c_int;
 
@@ -300,11 +300,11 @@ unsafe extern "C" {
         bound: u64,
         first: u64,
         tiles: u64,
-        asked: *const [Asked; 2],
+        asked: *const [ShadowQueries; 2],
         older: *const View,
         filters: *const Filters,
         scratch: Address,
-        out: *const Output,
+        out: *const RunOutput,
         stream: CUstream,
     ) -> c_int;
 
@@ -372,7 +372,7 @@ unsafe extern "C" {
         key_width: c_int,
         value_width: c_int,
         view: *const View,
-        ranges: *const Ranges,
+        ranges: *const RangeOutput,
         stream: CUstream,
     ) -> c_int;
 
@@ -382,7 +382,7 @@ unsafe extern "C" {
         view: *const View,
         indices: Address,
         len: u64,
-        out: *const Pairs,
+        out: *const PairsOutput,
         stream: CUstream,
     ) -> c_int;
 
@@ -393,7 +393,7 @@ unsafe extern "C" {
         is_successor: bool,
         keys: Address,
         len: u64,
-        out: *const Pairs,
+        out: *const PairsOutput,
         stream: CUstream,
     ) -> c_int;
 

@@ -11,14 +11,14 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 
 use crate::cuda::driver::stream::{Event, Stream};
-use crate::cuda::ffi::{self, Figures};
+use crate::cuda::ffi::{self, PinnedHead};
 use crate::device::Device;
 use crate::error::Error;
 
 /// When a dictionary is dropped, the pool keeps this part of the GPU's memory for the next one.
 const KEPT_PART: usize = 32;
 
-/// Figures that are made at a time.
+/// PinnedHead that are made at a time.
 const FIGURES_AT_A_TIME: usize = 4096;
 
 /// Unused figures that are looked at before more are made.
@@ -36,7 +36,7 @@ pub(crate) struct Gpu {
     later: Mutex<Vec<(ffi::Address, Stream)>>,
     /// Events that nobody waits for any more.
     events: Mutex<Vec<EventAt>>,
-    /// Figures that no run uses any more, though a kernel may still be about to write them…
+    /// PinnedHead that no run uses any more, though a kernel may still be about to write them…
     figures: Mutex<VecDeque<FiguresAt>>,
     /// …and how many were ever made.
     figures_made: AtomicUsize,
@@ -61,7 +61,7 @@ unsafe impl Sync for EventAt {}
 
 /// Where figures are: in pinned memory of the host, never freed.
 #[derive(Clone, Copy)]
-pub(crate) struct FiguresAt(*mut Figures);
+pub(crate) struct FiguresAt(*mut PinnedHead);
 
 // SAFETY: the memory is never freed, and is read and written atomically or before it is shared.
 unsafe impl Send for FiguresAt {}
@@ -256,7 +256,7 @@ impl Gpu {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 
-    /// Figures for a new run.
+    /// PinnedHead for a new run.
     pub fn take_figures(&'static self) -> Result<Slot, Error> {
         let mut unused = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         // Those at the front have been unused longest. One that a kernel has yet to write must wait.
@@ -269,10 +269,10 @@ impl Gpu {
         }
         let _entered = self.enter()?;
         const PORTABLE_AND_MAPPED: u32 = 1 | 2;
-        let bytes = FIGURES_AT_A_TIME * size_of::<Figures>();
+        let bytes = FIGURES_AT_A_TIME * size_of::<PinnedHead>();
         // SAFETY: the context is current.
         let first = unsafe { result::malloc_host(bytes, PORTABLE_AND_MAPPED) };
-        let first = check("cuMemHostAlloc", first)?.cast::<Figures>();
+        let first = check("cuMemHostAlloc", first)?.cast::<PinnedHead>();
         self.figures_made.fetch_add(FIGURES_AT_A_TIME, Ordering::Relaxed);
         for i in 1..FIGURES_AT_A_TIME {
             // SAFETY: there is room for so many.
@@ -284,7 +284,7 @@ impl Gpu {
     }
 }
 
-/// Figures in use by one run.
+/// PinnedHead in use by one run.
 pub(crate) struct Slot {
     figures: FiguresAt,
     gpu: &'static Gpu,
@@ -432,7 +432,7 @@ mod tests {
     use super::*;
     use crate::{Device, Dictionary};
 
-    /// Figures that were taken before something failed stayed unusable: each attempt to insert without
+    /// PinnedHead that were taken before something failed stayed unusable: each attempt to insert without
     /// memory took others, and pinned memory grew without end.
     #[test]
     #[ignore = "needs an NVIDIA GPU"]

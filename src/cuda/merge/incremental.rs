@@ -2,7 +2,7 @@
 
 use crate::cuda::context::Cuda;
 use crate::cuda::driver::memory::Buffer;
-use crate::cuda::ffi::{self, Asked, Filters, Output, Sources, View, check};
+use crate::cuda::ffi::{self, Filters, RunOutput, ShadowQueries, Sources, View, check};
 use crate::cuda::run::resolve::find_all;
 use crate::cuda::run::{Marks, Run, Unwritten};
 use crate::cuda::update::absorb::{marks, merge_scratch};
@@ -66,7 +66,7 @@ impl Merge {
         let reading = cuda.read(self.runs.iter())?;
         let is_last = self.done + tiles == self.tiles;
         let Merge { run, scratch, sources, bound, done, .. } = &mut self;
-        let launch = |out: &Output| {
+        let launch = |out: &RunOutput| {
             // SAFETY: the sources are alive, have at most `bound` entries, and are written before what this
             // stream does now; the output has room for all of them; the same stream has merged the tiles
             // before these, with the same to work in, of which there is as much as is asked for.
@@ -78,7 +78,7 @@ impl Merge {
                     *bound,
                     *done,
                     tiles,
-                    &[Asked::default(); 2],
+                    &[ShadowQueries::default(); 2],
                     &View::new([].into_iter()),
                     &Filters::default(),
                     scratch.address(),

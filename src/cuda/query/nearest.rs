@@ -2,7 +2,7 @@
 
 use crate::cuda::context::Cuda;
 use crate::cuda::driver::memory::Buffer;
-use crate::cuda::ffi::{self, Address, Pairs, View, check};
+use crate::cuda::ffi::{self, Address, PairsOutput, View, check};
 use crate::cuda::query::pairs::PairsBuffers;
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -15,7 +15,7 @@ pub(crate) fn nearest(
     side: Side,
     keys: Address,
     len: u64,
-    out: &Pairs,
+    out: &PairsOutput,
 ) -> Result<(), Error> {
     if len == 0 {
         return Ok(());

@@ -22,9 +22,9 @@ impl PairsBuffers {
         })
     }
 
-    pub fn addresses(&self) -> ffi::Pairs {
+    pub fn addresses(&self) -> ffi::PairsOutput {
         let [keys, values, found] = [&self.keys, &self.values, &self.found].map(Buffer::address);
-        ffi::Pairs { keys, values, found }
+        ffi::PairsOutput { keys, values, found }
     }
 
     pub fn download<B>(&self, cuda: &Cuda, out: PairsOut<'_, B>) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use crate::cuda::context::Cuda;
 use crate::cuda::driver::memory::{Buffer, download};
-use crate::cuda::ffi::{self, Address, Ranges, View, check};
+use crate::cuda::ffi::{self, Address, RangeOutput, View, check};
 use crate::cuda::query::count::count;
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -13,7 +13,7 @@ const WINDOW_PART: u64 = 2;
 
 /// Ranges on the GPU: where their ends are, and how many there are.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct RangeQueries {
     pub lo: Address,
     pub hi: Address,
     pub len: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Room {
 pub(crate) fn offsets(
     cuda: &Cuda,
     view: &View,
-    asked: &Asked,
+    asked: &RangeQueries,
     offsets: Address,
 ) -> Result<(), Error> {
     begin(cuda, offsets)?;
@@ -47,7 +47,7 @@ pub(crate) fn offsets(
 pub(crate) fn range(
     cuda: &Cuda,
     view: &View,
-    asked: &Asked,
+    asked: &RangeQueries,
     offsets: Address,
     room: &Room,
 ) -> Result<(), Error> {
@@ -68,7 +68,7 @@ pub(crate) fn range(
 pub(crate) fn fill(
     cuda: &Cuda,
     view: &View,
-    asked: &Asked,
+    asked: &RangeQueries,
     offsets: Address,
     room: &Room,
 ) -> Result<(), Error> {
@@ -80,7 +80,7 @@ pub(crate) fn fill(
     for first in (0..asked.len).step_by(some as usize) {
         let ahead = first * width;
         let len = some.min(asked.len - first);
-        let part = Asked { lo: asked.lo + ahead, hi: asked.hi + ahead, len };
+        let part = RangeQueries { lo: asked.lo + ahead, hi: asked.hi + ahead, len };
         let windows = windows(cuda, view, &part, 0)?;
         let offsets = offsets + first * size_of::<u64>() as u64;
         let some = Stretch { len, offsets, total: asked.len - first, all: asked.len };
@@ -132,7 +132,12 @@ fn add_up(cuda: &Cuda, offsets: Address, len: u64) -> Result<(), Error> {
 }
 
 /// Where each range begins and ends in every run; and how many keys it has, unless `counts` is 0.
-fn windows(cuda: &Cuda, view: &View, asked: &Asked, counts: Address) -> Result<Buffer, Error> {
+fn windows(
+    cuda: &Cuda,
+    view: &View,
+    asked: &RangeQueries,
+    counts: Address,
+) -> Result<Buffer, Error> {
     let bytes = asked.len * view.count * WINDOW;
     let windows = Buffer::counted(bytes, cuda)?;
     let _entered = cuda.gpu().enter()?;
@@ -193,7 +198,8 @@ fn write(
     let shared = Buffer::counted(words * 8, cuda)?;
     shared.zero(0, zeros)?;
     let (flags, for_long) = (shared.address(), u64::from(for_long));
-    let ranges = Ranges { len, offsets, windows, room, total, all, keys, values, flags, for_long };
+    let ranges =
+        RangeOutput { len, offsets, windows, room, total, all, keys, values, flags, for_long };
     let _entered = cuda.gpu().enter()?;
     // SAFETY: there are `len` windows for every run, `total` offsets and one more, and room for `room` pairs,
     // which the kernel keeps to; the runs of the view are alive and written before what this stream does
@@ -212,8 +218,8 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    fn asked(&self) -> Asked {
-        Asked { lo: self.lo.address(), hi: self.hi.address(), len: self.len }
+    fn asked(&self) -> RangeQueries {
+        RangeQueries { lo: self.lo.address(), hi: self.hi.address(), len: self.len }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::cuda::context::{Cuda, Reading};
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::driver::stream::Stream;
 use crate::cuda::engine::CudaEngine;
-use crate::cuda::ffi::{self, Address, Pairs, check};
+use crate::cuda::ffi::{self, Address, PairsOutput, check};
 use crate::cuda::query::{count, lookup, nearest, range, select};
 use crate::cuda::resident::slice::{DeviceSlice, DeviceSliceMut};
 use crate::cuda::run::Run;
@@ -209,7 +209,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let len = lo.len() as u64;
         let ranges = lent.ranges(lo, hi)?;
         let offsets = lent.output("offsets", &offsets, len + 1)?;
-        let asked = range::Asked { lo: ranges.0.address, hi: ranges.1.address, len };
+        let asked = range::RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
         self.answer(lent, Needs::Marks, |cuda, _, view| range::offsets(cuda, view, &asked, offsets))
     }
 
@@ -231,7 +231,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         let offsets = lent.output("offsets", &offsets, len + 1)?;
         let values = lent.output("values", &values, if V::WIDTH == 0 { 0 } else { room })?;
         let keys = lent.output("keys", &keys, room)?;
-        let asked = range::Asked { lo: ranges.0.address, hi: ranges.1.address, len };
+        let asked = range::RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
         let to = range::Room { keys, values, len: room };
         self.answer(lent, Needs::Marks, |cuda, _, view| {
             range::range(cuda, view, &asked, offsets, &to)?;
@@ -470,10 +470,10 @@ impl<'a> Lent<'a> {
         values: &DeviceSliceMut<'_, V>,
         found: &DeviceSliceMut<'_, u8>,
         len: u64,
-    ) -> Result<Pairs, Error> {
+    ) -> Result<PairsOutput, Error> {
         let keys = self.output(name, keys, len)?;
         let values = self.output("values", values, len)?;
-        Ok(Pairs { keys, values, found: self.output("found", found, len)? })
+        Ok(PairsOutput { keys, values, found: self.output("found", found, len)? })
     }
 
     fn keys<K: Key>(&self, keys: DeviceSlice<'_, K>) -> Result<Keys, Error> {

@@ -12,7 +12,7 @@ use crate::cuda::context::{Cuda, Shared};
 use crate::cuda::driver::gpu::Slot;
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::driver::stream::{Event, Stream};
-use crate::cuda::ffi::{self, Address, Head, NODE, Output, RunView, SECTOR, Source};
+use crate::cuda::ffi::{self, Address, Head, NODE, RunOutput, RunView, SECTOR, Source};
 use crate::cuda::run::filter::Filter;
 use crate::error::Error;
 use crate::stats::{Bytes, RunStats};
@@ -156,10 +156,10 @@ impl Unwritten {
     }
 
     /// Where kernels write it.
-    pub fn output(&self) -> Output {
+    pub fn output(&self) -> RunOutput {
         let at = |offset: u64| self.buffer.address() + offset;
         let (filter, filter_len) = self.filter.as_ref().map(Filter::place).unwrap_or_default();
-        Output {
+        RunOutput {
             keys: at(self.layout.keys),
             values: at(self.layout.values),
             marks: if self.layout.has_marks() { at(self.layout.marks) } else { 0 },
@@ -178,7 +178,7 @@ impl Unwritten {
     pub fn write(
         &mut self,
         stream: &Stream,
-        launch: impl FnOnce(&Output) -> Result<(), Error>,
+        launch: impl FnOnce(&RunOutput) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let output = self.output();
         self.figures.written_by(stream, || launch(&output))
@@ -229,7 +229,7 @@ impl Run {
     /// The run as something to merge.
     pub(crate) fn source(&self) -> Source {
         let RunView { keys, values, marks, head, .. } = self.view();
-        Source { keys, values, marks, len: head, kind: ffi::Kind::Run, ..Source::default() }
+        Source { keys, values, marks, len: head, kind: ffi::SourceKind::Run, ..Source::default() }
     }
 
     /// At most so many entries, as far as the host knows now.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::cuda::context::Cuda;
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::driver::stream::{Event, Stream};
-use crate::cuda::ffi::{self, Output, View, check};
+use crate::cuda::ffi::{self, RunOutput, View, check};
 use crate::cuda::run::{Found, Run, sectors_for};
 use crate::error::Error;
 
@@ -67,12 +67,12 @@ fn find(cuda: &Cuda, run: &Run, older: &[Run]) -> Result<Found, Error> {
         let stream = cuda.stream.raw();
         ffi::gpulsm_shadows(cuda.key_width, keys, len, bound, &older, bytes, stream)
     })?;
-    let out = Output {
+    let out = RunOutput {
         head: view.head,
         marks: marks.address(),
         sectors,
         figures: figures.address(),
-        ..Output::default()
+        ..RunOutput::default()
     };
     figures.written_by(&cuda.stream, || {
         // SAFETY: as above, and there is room for marks; there are as many zeros as are asked for.

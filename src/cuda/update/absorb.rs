@@ -8,7 +8,8 @@ use crate::batch::Order;
 use crate::cuda::context::Cuda;
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::ffi::{
-    self, Address, Asked, Filters, Head, Kind, MAX_SOURCES, Output, Source, Sources, View, check,
+    self, Address, Filters, Head, MAX_SOURCES, RunOutput, ShadowQueries, Source, SourceKind,
+    Sources, View, check,
 };
 use crate::cuda::run::filter::run_filters;
 use crate::cuda::run::resolve::{find_all, find_bytes};
@@ -70,7 +71,7 @@ pub(crate) fn absorb(
             let sources = half.tiles() as usize + carried.len();
             if entries <= FEW_MERGED && sources <= MAX_SOURCES {
                 Sort::Tiles
-            } else if half.kind == Kind::Inserts {
+            } else if half.kind == SourceKind::Inserts {
                 Sort::MergedTiles
             } else {
                 Sort::Whole
@@ -185,7 +186,7 @@ struct Older {
 
 /// Half of a batch: its inserts, or its deletes; or all of it. At first as it came, then sorted.
 struct Half {
-    kind: Kind,
+    kind: SourceKind,
     keys: Address,
     /// What is sorted with the keys: values, numbers, or nothing.
     values: Address,
@@ -213,14 +214,14 @@ impl Half {
         };
         if batch.numbers != 0 {
             let (values, values_by_number) = (batch.numbers, batch.values);
-            let all = half(Kind::Mixed, batch.keys, batch.len());
+            let all = half(SourceKind::Mixed, batch.keys, batch.len());
             let value_width = size_of::<u32>() as i32;
             return vec![Half { values, value_width, values_by_number, ..all }];
         }
         // A delete wins over an insert of the same batch: deletes count as newer.
-        let deletes = half(Kind::Deletes, batch.delete_keys, batch.deletes);
+        let deletes = half(SourceKind::Deletes, batch.delete_keys, batch.deletes);
         let (values, value_width) = (batch.values, cuda.value_width);
-        let inserts = half(Kind::Inserts, batch.keys, batch.inserts);
+        let inserts = half(SourceKind::Inserts, batch.keys, batch.inserts);
         let inserts = Half { values, value_width, ..inserts };
         [deletes, inserts].into_iter().filter(|half| half.len > 0).collect()
     }
@@ -266,7 +267,7 @@ impl Half {
             )
         })?;
         let (values, numbers) = match self.kind {
-            Kind::Mixed => (self.values_by_number, values),
+            SourceKind::Mixed => (self.values_by_number, values),
             _ => (values, 0),
         };
         Ok(Source { keys, values, numbers, shadows, len: lens, kind: self.kind, marks: 0 })
@@ -317,7 +318,7 @@ impl Half {
     }
 
     /// Writes it, sorted, without all but the last of equal keys.
-    fn order_into(&self, cuda: &Cuda, work: &mut Work, out: &Output) -> Result<(), Error> {
+    fn order_into(&self, cuda: &Cuda, work: &mut Work, out: &RunOutput) -> Result<(), Error> {
         // SAFETY: keys and values have `len` elements of their widths, the output has room for as
         // many, there are as many zeros as are asked for, and all are used on this stream.
         check("ordering a batch", unsafe {
@@ -341,7 +342,7 @@ impl Half {
         sources.push_tiles(self.sort_tiles(cuda, work, 0)?, self.tiles());
         let head = work.room(size_of::<Head>() as u64);
         let (keys, values) = (work.room(self.key_bytes()), work.room(self.value_bytes()));
-        let out = Output { head, keys, values, ..Output::default() };
+        let out = RunOutput { head, keys, values, ..RunOutput::default() };
         let none = Older { view: View::new([].into_iter()), filters: Filters::default() };
         merge_sources(cuda, work, &sources, self.len, &Default::default(), &none, &out)?;
         Ok(Source { keys, values, len: head, kind: self.kind, shadows, ..Source::default() })
@@ -354,11 +355,11 @@ impl Half {
             false => (work.room(self.key_bytes()), work.room(self.value_bytes())),
         };
         let head = work.room(size_of::<Head>() as u64);
-        let out = Output { head, keys, values, ..Output::default() };
+        let out = RunOutput { head, keys, values, ..RunOutput::default() };
         self.order_into(cuda, work, &out)?;
-        let Output { keys, values, head, .. } = out;
+        let RunOutput { keys, values, head, .. } = out;
         let (values, numbers) = match self.kind {
-            Kind::Mixed => (self.values_by_number, values),
+            SourceKind::Mixed => (self.values_by_number, values),
             _ => (values, 0),
         };
         Ok(Source { keys, values, numbers, len: head, kind: self.kind, shadows, marks: 0 })
@@ -448,11 +449,11 @@ fn merge(
     carried: &[Run],
     older: &Older,
     bound: u64,
-    out: &Output,
+    out: &RunOutput,
 ) -> Result<(), Error> {
     let steps = work.steps;
     let mut sources = Sources::new();
-    let mut asked = [Asked::default(); 2];
+    let mut asked = [ShadowQueries::default(); 2];
     for (half, asked) in batch.iter().zip(&mut asked) {
         let shadows = if steps.shadows { work.room(half.len) } else { 0 };
         let (keys, len) = if steps.sort == Sort::Tiles {
@@ -468,7 +469,7 @@ fn merge(
             (ordered.keys, ordered.len)
         };
         if steps.shadows {
-            *asked = Asked { keys, len, bound: half.len, shadows };
+            *asked = ShadowQueries { keys, len, bound: half.len, shadows };
         }
     }
     carried.iter().for_each(|run| sources.push(run.source()));
@@ -481,9 +482,9 @@ fn merge_sources(
     work: &mut Work,
     sources: &Sources,
     bound: u64,
-    asked: &[Asked; 2],
+    asked: &[ShadowQueries; 2],
     older: &Older,
-    out: &Output,
+    out: &RunOutput,
 ) -> Result<(), Error> {
     let scratch = work.room(merge_scratch(cuda, sources.count, bound));
     // SAFETY: the sources have at most `bound` entries, and those asked about are among them; they and the
