@@ -122,3 +122,38 @@ fn open_cuda<B: OrderedKey>(
     let cuda = Cuda::new(stream, settings.memory_limit, size_of::<B>(), width);
     Ok(Box::new(Store::new(CudaEngine::new(cuda), settings)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_read_from_text() {
+        assert_eq!("cpu".parse(), Ok(Device::cpu()));
+        assert_eq!("best".parse(), Ok(Device::best()));
+        assert_eq!("cpu".parse::<Device>().unwrap().to_string(), "cpu");
+        for text in ["", "gpu", "CPU", "cuda:", "cuda:x", "cuda:-1"] {
+            assert_eq!(text.parse::<Device>(), Err(Error::UnknownDevice { text: text.into() }));
+        }
+    }
+
+    #[test]
+    fn the_best_device_is_a_gpu_where_there_is_one() {
+        match Device::cuda(0) {
+            Ok(gpu) => assert_eq!((Device::best(), gpu.to_string()), (gpu, "cuda".into())),
+            Err(error) => {
+                assert_eq!(Device::best(), Device::cpu());
+                assert!(error.to_string().starts_with("no CUDA device 0: "), "{error}");
+            }
+        }
+        assert!(Device::cuda(1000).is_err());
+    }
+
+    #[test]
+    #[cfg(not(feature = "cuda"))]
+    fn cuda_says_that_it_is_not_built_in() {
+        assert_eq!("cuda:3".parse::<Device>(), Err(Error::BuiltWithoutCuda { index: 3 }));
+        let message = Device::cuda(0).unwrap_err().to_string();
+        assert!(message.contains("built without CUDA"), "{message}");
+    }
+}

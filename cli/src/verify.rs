@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use gpulsm::testing::script::{Draw, check};
+use gpulsm::testing::check::check;
+use gpulsm::testing::script::Draw;
 use gpulsm::{Device, Key, Value};
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gpulsm._arrays import Given, dtype_of, place_of, read
-from gpulsm._asked import Asked
+from gpulsm._call import Call
 from gpulsm._families import HOST, DType, describe
 from gpulsm._native import Store
 from gpulsm._queries import Queries
@@ -191,9 +191,9 @@ class Dictionary(Queries):
         >>> d.keys().tolist()
         [1, 4]
         """
-        asked = self._ranges(lo, hi)
-        first, last = asked.spans
-        self._store.delete_range((first, last), asked.stream)
+        call = self._ranges(lo, hi)
+        first, last = call.spans
+        self._store.delete_range((first, last), call.stream)
 
     def merge_from(self, other: Queries) -> None:
         """Takes in everything of another dictionary or snapshot, as one batch: its pairs win."""
@@ -271,8 +271,8 @@ class Dictionary(Queries):
 
     def _take_in(self, keys: Given | None, values: Given | None, deletes: Given | None) -> None:
         """One batch of what there is of the three."""
-        asked = Asked(self._place, *(one for one in (keys, values, deletes) if one is not None))
-        inserted = asked.span(keys) if keys is not None else (0, 0)
+        call = Call(self._place, *(one for one in (keys, values, deletes) if one is not None))
+        inserted = call.span(keys) if keys is not None else (0, 0)
         with_values = (0, inserted[1])  # Those of a set have no bytes.
         if keys is not None and values is not None:
             if not values.is_scalar and keys.length != values.length:
@@ -280,9 +280,9 @@ class Dictionary(Queries):
                 raise ValueError(
                     f"{name}: {_many(keys.length, 'key')} but {_many(values.length, 'value')}"
                 )
-            with_values = asked.span(values, keys.length)
-        deleted = asked.span(deletes) if deletes is not None else (0, 0)
-        self._store.update((inserted, with_values), deleted, asked.stream)
+            with_values = call.span(values, keys.length)
+        deleted = call.span(deletes) if deletes is not None else (0, 0)
+        self._store.update((inserted, with_values), deleted, call.stream)
 
 
 class Snapshot(Queries):

@@ -1,4 +1,4 @@
-"""Everything that a dictionary, or a snapshot of one, can be asked."""
+"""Everything that a dictionary, or a snapshot of one, can be call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._arrays import Given, OutOfRange, read
-from gpulsm._asked import BOOL, INT64, Asked, check_lengths
+from gpulsm._call import BOOL, INT64, Call, check_lengths
 from gpulsm._families import HOST, DType, Place, describe
 from gpulsm._families import like as family_like
 from gpulsm._native import Store
@@ -91,11 +91,11 @@ class Queries:
         >>> d.lookup(10)
         (1, True)
         """
-        asked = self._asked(self._keys("keys", keys))
-        values, found = asked.room(self._value), asked.room(BOOL)
-        [at] = asked.spans
-        self._store.lookup(at, values.span, found.span, asked.stream)
-        return asked.answer(values), asked.answer(found)
+        call = self._call(self._keys("keys", keys))
+        values, found = call.room(self._value), call.room(BOOL)
+        [at] = call.spans
+        self._store.lookup(at, values.span, found.span, call.stream)
+        return call.answer(values), call.answer(found)
 
     @overload
     def contains(self, keys: Scalar) -> bool: ...
@@ -111,11 +111,11 @@ class Queries:
         >>> d.contains([10, 11]).tolist()
         [True, False]
         """
-        asked = self._asked(self._keys("keys", keys))
-        found = asked.room(BOOL)
-        [at] = asked.spans
-        self._store.contains(at, found.span, asked.stream)
-        return asked.answer(found)
+        call = self._call(self._keys("keys", keys))
+        found = call.room(BOOL)
+        [at] = call.spans
+        self._store.contains(at, found.span, call.stream)
+        return call.answer(found)
 
     @overload
     def count(self, lo: Scalar, hi: Scalar) -> int: ...
@@ -138,11 +138,11 @@ class Queries:
         >>> d.count(15, 100)
         2
         """
-        asked = self._ranges(lo, hi)
-        counts = asked.room(INT64)
-        first, last = asked.spans
-        self._store.count((first, last), counts.span, asked.stream)
-        return asked.answer(counts)
+        call = self._ranges(lo, hi)
+        counts = call.room(INT64)
+        first, last = call.spans
+        self._store.count((first, last), counts.span, call.stream)
+        return call.answer(counts)
 
     @overload
     def range(
@@ -165,14 +165,14 @@ class Queries:
         >>> offsets.tolist(), keys.tolist(), values.tolist()
         ([0, 1, 3], [10, 20, 30], [1, 2, 3])
         """
-        asked = self._ranges(lo, hi)
-        first, last = asked.spans
+        call = self._ranges(lo, hi)
+        first, last = call.spans
         # The same dictionary must answer twice: how many there are, and which.
         frozen = self._store.copy()
-        offsets = asked.room(INT64, asked.length + 1)
-        total = frozen.range_offsets((first, last), offsets.span, asked.stream)
-        keys, values = asked.room(self._key, total), asked.room(self._value, total)
-        frozen.range((first, last), offsets.span, (keys.span, values.span), asked.stream)
+        offsets = call.room(INT64, call.length + 1)
+        total = frozen.range_offsets((first, last), offsets.span, call.stream)
+        keys, values = call.room(self._key, total), call.room(self._value, total)
+        frozen.range((first, last), offsets.span, (keys.span, values.span), call.stream)
         return offsets.array, keys.array, values.array
 
     @overload
@@ -238,11 +238,11 @@ class Queries:
         >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).rank([5, 20, 99]).tolist()
         [0, 1, 3]
         """
-        asked = self._asked(self._keys("keys", keys))
-        ranks = asked.room(INT64)
-        [at] = asked.spans
-        self._store.rank(at, ranks.span, asked.stream)
-        return asked.answer(ranks)
+        call = self._call(self._keys("keys", keys))
+        ranks = call.room(INT64)
+        [at] = call.spans
+        self._store.rank(at, ranks.span, call.stream)
+        return call.answer(ranks)
 
     def __len__(self) -> int:
         return self._store.len()
@@ -399,23 +399,23 @@ class Queries:
     def _frozen(self) -> Queries:
         return Queries(self._store.copy(), self._key, self._value)
 
-    def _asked(self, *given: Given) -> Asked:
-        return Asked(self._place, *given)
+    def _call(self, *given: Given) -> Call:
+        return Call(self._place, *given)
 
     def _keys(self, name: str, given: Any) -> Given:
         return read(name, given, self._key)
 
-    def _ranges(self, lo: Any, hi: Any) -> Asked:
+    def _ranges(self, lo: Any, hi: Any) -> Call:
         first, last = self._keys("lo", lo), self._keys("hi", hi)
         check_lengths(first, last)
-        return self._asked(first, last)
+        return self._call(first, last)
 
     def _pairs(self, which: str, given: Given) -> Any:
-        asked = self._asked(given)
-        keys, values, found = asked.room(self._key), asked.room(self._value), asked.room(BOOL)
-        [at] = asked.spans
-        self._store.pairs(which, at, (keys.span, values.span), found.span, asked.stream)
-        return asked.answer(keys), asked.answer(values), asked.answer(found)
+        call = self._call(given)
+        keys, values, found = call.room(self._key), call.room(self._value), call.room(BOOL)
+        [at] = call.spans
+        self._store.pairs(which, at, (keys.span, values.span), found.span, call.stream)
+        return call.answer(keys), call.answer(values), call.answer(found)
 
     def _one(self, name: str, key: Any) -> Any:
         """One key, where an array makes no sense."""
@@ -446,8 +446,8 @@ class Queries:
         limits = np.iinfo(self._key)
         return limits.min, limits.max
 
-    def _end(self, ask: Any, lowest: bool) -> tuple[Any, Any] | None:
-        key, value, found = ask(self._bounds()[0 if lowest else 1])
+    def _end(self, nearest: Any, lowest: bool) -> tuple[Any, Any] | None:
+        key, value, found = nearest(self._bounds()[0 if lowest else 1])
         return (key, value) if found else None
 
 

@@ -18,7 +18,7 @@ static LATEST: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 /// The most messages that are kept: one call may panic in every worker thread.
 const MOST_NOTED: usize = 64;
 
-/// Runs `work` while other Python threads go on. Raises a `RuntimeError` if it panics.
+/// Runs `work` without the GIL. Raises a `RuntimeError` if it panics.
 ///
 /// Nothing is left half done by that: a dictionary replaces its levels only when a call has succeeded,
 /// and the locks of [`Typed`](crate::typed::Typed) ignore poisoning.

@@ -7,7 +7,7 @@ use pyo3::FromPyObject;
 
 /// `len` elements from `address` on, in the host's memory or a GPU's.
 ///
-/// Spans come from the package's Python half alone, and with each comes its promise: there are so many
+/// Spans come from the package's Python half alone, and with each comes its promise: there are that many
 /// elements of the type that the argument is documented to have, aligned, where the call's [`Place`]
 /// says; the array that they are of lives until the call returns (on a GPU: is given back in the order
 /// of the call's stream); and those that are answers are nobody else's. Everything unsafe here rests

@@ -161,7 +161,7 @@ impl Store {
         &self,
         py: Python<'_>,
         which: &str,
-        asked: Span,
+        queries: Span,
         to: Pairs,
         found: Span,
         stream: Option<usize>,
@@ -170,9 +170,9 @@ impl Store {
             "successor" => Which::Successor,
             "predecessor" => Which::Predecessor,
             "select" => Which::Select,
-            _ => return Err(PyTypeError::new_err(format!("no pairs are asked for as {which}"))),
+            _ => return Err(PyTypeError::new_err(format!("{which} is no query for pairs"))),
         };
-        self.call(py, stream, |dictionary, at| dictionary.pairs(at, which, asked, to, found))
+        self.call(py, stream, |dictionary, at| dictionary.pairs(at, which, queries, to, found))
     }
 
     fn len(&self, py: Python<'_>) -> PyResult<usize> {
@@ -240,7 +240,7 @@ impl Store {
         ))
     }
 
-    /// Makes a call while other threads of Python go on.
+    /// Makes a call without the GIL.
     fn call<T: Send>(
         &self,
         py: Python<'_>,

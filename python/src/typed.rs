@@ -8,7 +8,8 @@ use pyo3::FromPyObject;
 
 use crate::span::{Place, Span};
 
-/// A dictionary whose types only its maker knows. Many may ask at a time; who changes it does so alone.
+/// A dictionary whose types only its maker knows. Several threads may query it at the same time; a change has it
+/// to itself.
 ///
 /// Of the spans that calls take, `keys`, `lo`, `hi` and `deletes` are of the dictionary's keys, `values`
 /// of its values, `found` of booleans, and the others of 64-bit integers.
@@ -32,7 +33,7 @@ pub trait AnyDictionary: Send + Sync {
         &self,
         at: &Place,
         which: Which,
-        asked: Span,
+        queries: Span,
         to: Pairs,
         found: Span,
     ) -> Result<(), Error>;
@@ -47,14 +48,14 @@ pub trait AnyDictionary: Send + Sync {
     fn panic(&self, text: &str) -> Result<(), Error>;
     fn settle(&self) -> Result<(), Error>;
     fn synchronize(&self) -> Result<(), Error>;
-    /// Takes in everything of another dictionary; `None` where that is of other types.
+    /// Applies everything of another dictionary as one batch; `None` if that is of other types.
     fn merge_from(&self, other: &dyn Any) -> Option<Result<(), Error>>;
     /// The same pairs in a dictionary of its own, which shares the memory.
     fn copy(&self) -> Result<Box<dyn AnyDictionary>, Error>;
     fn as_any(&self) -> &dyn Any;
 }
 
-/// Which pair is asked for.
+/// Which pair a query wants.
 #[derive(Clone, Copy)]
 pub enum Which {
     /// The nearest whose key is not less than a key.
@@ -111,7 +112,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
         let mut dictionary = self.write();
         match at {
             Place::Host => dictionary.delete_range(lo.host(), hi.host()),
-            // The keys to delete are gathered on the host, whoever asks.
+            // The keys to delete are gathered on the host in any case.
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
                 let (lo, hi) = (lo.gpu(on).to_vec()?, hi.gpu(on).to_vec()?);
@@ -214,7 +215,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
         &self,
         at: &Place,
         which: Which,
-        asked: Span,
+        queries: Span,
         Pairs(to, values): Pairs,
         found: Span,
     ) -> Result<(), Error> {
@@ -223,11 +224,13 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
             Place::Host => {
                 let (to, values, found) = (to.host_mut(), values.host_mut(), found.host_mut());
                 match which {
-                    Which::Successor => dictionary.successor_into(asked.host(), to, values, found),
-                    Which::Predecessor => {
-                        dictionary.predecessor_into(asked.host(), to, values, found)
+                    Which::Successor => {
+                        dictionary.successor_into(queries.host(), to, values, found)
                     }
-                    Which::Select => dictionary.select_into(asked.host(), to, values, found),
+                    Which::Predecessor => {
+                        dictionary.predecessor_into(queries.host(), to, values, found)
+                    }
+                    Which::Select => dictionary.select_into(queries.host(), to, values, found),
                 }
             }
             #[cfg(feature = "cuda")]
@@ -235,9 +238,9 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
                 let (to, values, found) = (to.gpu_mut(on), values.gpu_mut(on), found.gpu_mut(on));
                 let resident = dictionary.resident()?;
                 match which {
-                    Which::Successor => resident.successor(asked.gpu(on), to, values, found),
-                    Which::Predecessor => resident.predecessor(asked.gpu(on), to, values, found),
-                    Which::Select => resident.select(asked.gpu(on), to, values, found),
+                    Which::Successor => resident.successor(queries.gpu(on), to, values, found),
+                    Which::Predecessor => resident.predecessor(queries.gpu(on), to, values, found),
+                    Which::Select => resident.select(queries.gpu(on), to, values, found),
                 }
             }
         }

@@ -4,5 +4,6 @@
 //! The feature also adds `Snapshot::validate`, which checks every invariant of the structure, and
 //! `Dictionary::fail_allocation_after`, which makes an allocation fail.
 
+pub mod check;
 pub mod model;
 pub mod script;

@@ -15,7 +15,7 @@ fn every_kept_input_passes() {
     for entry in std::fs::read_dir(corpus).unwrap() {
         let path = entry.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();
-        gpulsm::testing::script::check_bytes(&bytes)
+        gpulsm::testing::check::check_bytes(&bytes)
             .unwrap_or_else(|mismatch| panic!("{}: {mismatch}", path.display()));
         replayed += 1;
     }

@@ -1,10 +1,12 @@
 //! Every test of the library as its users see it, in one binary.
 
 mod api;
+mod buffer;
 mod corpus;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dead;
+mod deferred;
 mod edges;
 mod faults;
 mod filters;
@@ -12,8 +14,6 @@ mod large;
 mod model;
 mod parity;
 mod regressions;
-mod slices;
-mod waiting;
 
 /// Runs the same test on every device of this build: `each_device! { fn name(device) { … } }`.
 #[macro_export]

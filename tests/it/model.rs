@@ -1,6 +1,7 @@
 //! Random lists of operations against the model, for every key type and every width of value.
 
-use gpulsm::testing::script::{Draw, Operation, check};
+use gpulsm::testing::check::check;
+use gpulsm::testing::script::{Draw, Operation};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Batches that come with nothing asked between them, and wait for each other.
+//! Buffered batches: those that arrive with no query between them.
 
 use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
@@ -22,7 +22,7 @@ fn some_batch(random: &mut Random, most: u64) -> (Vec<(u32, u64)>, Vec<u32>) {
 }
 
 each_device! {
-    fn later_batches_win_however_many_wait(device) {
+    fn later_batches_win_however_many_are_buffered(device) {
         let mut random = Random::new(7);
         for (batch_size, most, policy) in [
             (64, 3, CleanupPolicy::Automatic),
@@ -58,7 +58,7 @@ each_device! {
         }
     }
 
-    fn what_waits_belongs_to_snapshots_and_clones_too(device) {
+    fn buffered_batches_belong_to_snapshots_and_clones_too(device) {
         let mut d = Dictionary::<u32, u64>::builder().device(device).batch_size(16).build().unwrap();
         for key in 0..10 {
             d.set(key, 1).unwrap();
@@ -77,7 +77,7 @@ each_device! {
         assert_eq!(d.len(), Ok(0));
     }
 
-    fn a_query_that_finds_no_memory_for_what_waits_loses_nothing(device) {
+    fn a_query_without_memory_to_flush_loses_nothing(device) {
         let mut struck = 0;
         for n in 0..40 {
             let mut d = Dictionary::<u32, u64>::builder().device(device).batch_size(64).build().unwrap();
@@ -92,7 +92,7 @@ each_device! {
                 struck += 1;
             }
             assert_eq!(d.lookup(&[3, 19, 20]).unwrap(), [Some(3), Some(19), None]);
-            // A clone that could not take in what waits does so by itself.
+            // A clone that could not flush does so by itself later.
             d.set(30, 1).unwrap();
             d.set(31, 1).unwrap();
             d.fail_allocation_after(n);
@@ -108,14 +108,14 @@ each_device! {
         assert!(struck > 0, "no query met the fault");
     }
 
-    fn many_may_ask_at_once_for_what_waits(device) {
+    fn many_threads_may_flush_at_once(device) {
         for round in 0..20 {
             let mut d = Dictionary::<u32, u64>::builder().device(device).batch_size(64).build().unwrap();
             for part in 0..50u32 {
                 let keys: Vec<u32> = (part * 100..part * 100 + 100).collect();
                 d.insert(&keys, &vec![round; 100]).unwrap();
             }
-            // From the very threads that take it in.
+            // From threads like those that apply it.
             let answers: Vec<bool> = (0..64u32)
                 .into_par_iter()
                 .map(|part| d.lookup(&[part * 70]).unwrap() == [Some(round)])
@@ -124,7 +124,7 @@ each_device! {
         }
     }
 
-    fn waiting_keeps_to_the_limit(device) {
+    fn the_buffer_keeps_to_the_memory_limit(device) {
         let limit = 4_000_000;
         let mut d = Dictionary::<u32, u64>::builder()
             .device(device)
@@ -147,7 +147,7 @@ each_device! {
         d.validate().unwrap();
     }
 
-    fn what_may_wait_can_be_taken_in(device) {
+    fn what_was_buffered_can_be_applied(device) {
         // Limits around what a batch needs when it comes to an almost empty dictionary.
         for limit in (1..=24).map(|quarter| quarter * 500_000) {
             let mut d = Dictionary::<u32, u64>::builder()
@@ -164,7 +164,7 @@ each_device! {
         }
     }
 
-    fn single_updates_are_cheap_while_nothing_is_asked(device) {
+    fn single_updates_are_cheap_without_queries_between_them(device) {
         let mut d = Dictionary::<u32, u64>::builder().device(device).build().unwrap();
         let start = std::time::Instant::now();
         for key in 0..20_000 {

@@ -14,7 +14,7 @@ BOOL: DType = np.dtype(np.bool_)
 INT64: DType = np.dtype(np.int64)
 
 
-class Asked:
+class Call:
     """The arguments of one call, all in one place, and the answers, in their family.
 
     A scalar beside arrays stands for as many of itself as they have elements. Where all are scalars, so
@@ -38,7 +38,7 @@ class Asked:
         return [self.span(one, self.length) for one in self._given]
 
     def span(self, one: Given, times: int = 1) -> Span:
-        """Where an argument begins and how many elements it has, a scalar so many times."""
+        """Where an argument begins and how many elements it has; a scalar is repeated `times` times."""
         if not one.is_scalar or (times == 1 and self.family.place is HOST):
             return one.span
         array = self.family.full(times, one.dtype, one.array[0])

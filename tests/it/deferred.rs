@@ -1,4 +1,4 @@
-//! Carries that are merged in slices, one with every batch.
+//! Long carries, merged a part with every batch.
 
 use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
@@ -44,10 +44,10 @@ each_device! {
                 d.update(Batch::inserting(&keys, &values).deleting(&deletes)).unwrap();
                 model.update(&pairs, &deletes);
 
-                // Lookups take the batch in, and leave open what counts would find out.
-                let asked: Vec<u32> = (0..500).map(|_| key(&mut random)).collect();
-                let found = d.lookup(&asked).unwrap();
-                assert!(asked.iter().zip(found).all(|(&key, found)| found == model.lookup(key)));
+                // Lookups apply the batch, and leave missing marks missing; a count would find them.
+                let queried: Vec<u32> = (0..500).map(|_| key(&mut random)).collect();
+                let found = d.lookup(&queried).unwrap();
+                assert!(queried.iter().zip(found).all(|(&key, found)| found == model.lookup(key)));
                 if kind == Kind::Counted && batch % 3 == 0 {
                     assert_eq!(d.len().unwrap(), model.len());
                     d.validate().unwrap();
@@ -71,7 +71,7 @@ each_device! {
         }
     }
 
-    fn figures_are_told_of_merged_runs(device) {
+    fn stats_are_those_of_merged_runs(device) {
         let mut d = Dictionary::<u32, u32>::builder()
             .device(device)
             .batch_size(100)
