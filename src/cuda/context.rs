@@ -1,17 +1,22 @@
 //! What every step on a GPU needs.
 
+use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use bytemuck::Pod;
+use cudarc::driver::sys::CUstream;
+
 use crate::budget::{Account, Budget};
-use crate::cuda::driver::gpu::Gpu;
+use crate::cuda::driver::gpu::{Entered, Gpu};
+use crate::cuda::driver::memory::{self, Buffer};
 use crate::cuda::driver::stream::Stream;
-use crate::cuda::run::Run;
+use crate::cuda::ffi::Address;
 use crate::error::Error;
 
-/// What every step needs: the stream that it runs on, where memory is counted, and widths in bytes.
+/// The stream that every step runs on, the account that its memory is counted in, and widths in bytes.
 #[derive(Clone)]
-pub struct Cuda {
+pub(crate) struct Cuda {
     pub(super) stream: Stream,
     pub(super) shared: Arc<Shared>,
     pub(super) account: Account,
@@ -21,19 +26,21 @@ pub struct Cuda {
 
 /// What a dictionary, its clones and its snapshots have in common.
 pub(super) struct Shared {
-    /// How much room the last sort wanted, and for which width of values and length: batches are often alike.
-    pub sort_room: Mutex<Option<((i32, u64), usize)>>,
-    /// Whether anybody needed marks since the last batch.
+    /// The temporary bytes that the last radix sort needed, and for which width of values and length:
+    /// successive batches are often alike.
+    pub sort_temp_bytes: Mutex<Option<((i32, u64), usize)>>,
+    /// Whether a query needed marks since the last batch.
     pub wants_marks: AtomicBool,
     stream: Stream,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Memory is given back in the order of the stream: once all is done, it can leave the pool.
-        let is_captured = self.stream.is_capturing() != Ok(false);
-        if !is_captured && self.stream.synchronize().is_ok() {
-            self.stream.gpu().give_back();
+        let Ok(entered) = self.stream.enter() else { return };
+        // Memory is freed in the order of the stream: once all work is done, it can leave the pool.
+        let is_capturing = self.stream.is_capturing(&entered) != Ok(false);
+        if !is_capturing && self.stream.synchronize().is_ok() {
+            self.stream.gpu().trim(&entered);
         }
     }
 }
@@ -41,7 +48,7 @@ impl Drop for Shared {
 impl Cuda {
     pub fn new(stream: Stream, limit: Option<u64>, key_width: usize, value_width: usize) -> Self {
         let shared = Arc::new(Shared {
-            sort_room: Mutex::default(),
+            sort_temp_bytes: Mutex::default(),
             wants_marks: AtomicBool::new(false),
             stream: stream.clone(),
         });
@@ -50,75 +57,93 @@ impl Cuda {
         Cuda { stream, shared, account, key_width, value_width }
     }
 
-    pub(super) fn budget(&self) -> &Arc<Budget> {
+    /// Makes the GPU's context current on the calling thread until the guard is dropped.
+    pub fn enter(&self) -> Result<EnteredCuda<'_>, Error> {
+        Ok(EnteredCuda { cuda: self, entered: self.stream.enter()? })
+    }
+
+    pub fn budget(&self) -> &Arc<Budget> {
         self.account.budget()
     }
 
-    pub(super) fn gpu(&self) -> &'static Gpu {
+    pub fn gpu(&self) -> &'static Gpu {
         self.stream.gpu()
     }
 
-    /// Lets the stream read these runs, until the answer is dropped or ended.
-    pub(super) fn read<'a>(
-        &self,
-        runs: impl Iterator<Item = &'a Run>,
-    ) -> Result<Reading<'_>, Error> {
-        let is_captured = self.stream.is_capturing()?;
-        let mut foreign = Vec::new();
-        for run in runs {
-            if is_captured {
-                // The graph may be launched anywhere, and waits for nothing: the run must be there.
-                run.wait_until_written()?;
-            } else if run.is_foreign_to(&self.stream) {
-                run.before_reading(&self.stream)?;
-                foreign.push(run.clone());
-            }
-        }
-        Ok(Reading { stream: &self.stream, foreign })
-    }
-
-    /// The bytes of so many pairs.
-    pub(super) fn pair_bytes(&self, len: usize) -> u64 {
+    /// Returns the bytes of `len` pairs.
+    pub fn pair_bytes(&self, len: usize) -> u64 {
         len as u64 * (self.key_width + self.value_width) as u64
     }
 
-    /// The bytes of so many values.
-    pub(super) fn value_bytes(&self, len: usize) -> u64 {
+    /// Returns the bytes of `len` values.
+    pub fn value_bytes(&self, len: usize) -> u64 {
         len as u64 * self.value_width as u64
     }
 }
 
-/// Runs of other streams that this stream reads.
-#[must_use]
-pub(super) struct Reading<'a> {
-    stream: &'a Stream,
-    foreign: Vec<Run>,
+/// A [`Cuda`] whose GPU's context is current on the calling thread. Functions that launch kernels or call
+/// the driver take this; the methods of the engine, and of the public types, make it.
+pub(crate) struct EnteredCuda<'a> {
+    cuda: &'a Cuda,
+    entered: Entered,
 }
 
-impl Reading<'_> {
-    /// Keeps the runs' memory until what is on the stream now is done.
-    pub fn end(mut self) -> Result<(), Error> {
-        self.keep()
-    }
+impl Deref for EnteredCuda<'_> {
+    type Target = Cuda;
 
-    fn keep(&mut self) -> Result<(), Error> {
-        if self.foreign.is_empty() {
-            return Ok(());
-        }
-        let foreign = std::mem::take(&mut self.foreign);
-        match self.stream.gpu().note_read(self.stream) {
-            Ok((number, done)) => {
-                let done = Arc::new(done);
-                foreign.iter().for_each(|run| run.after_reading(self.stream, number, &done));
-                Ok(())
-            }
-            Err(_) => self.stream.synchronize(),
-        }
+    fn deref(&self) -> &Cuda {
+        self.cuda
     }
 }
 
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        self.keep().ok(); // After an error: what was begun may still be reading.
+impl<'a> EnteredCuda<'a> {
+    /// Returns the guard, for calls of the driver.
+    pub fn entered(&self) -> &Entered {
+        &self.entered
+    }
+
+    /// Returns the stream, for as long as the `Cuda` lives.
+    pub fn stream(&self) -> &'a Stream {
+        &self.cuda.stream
+    }
+
+    /// Returns the stream as kernels take it.
+    pub fn raw_stream(&self) -> CUstream {
+        self.stream.raw(&self.entered)
+    }
+
+    /// Returns whether calls are captured into a graph rather than executed.
+    pub fn is_capturing(&self) -> Result<bool, Error> {
+        self.stream.is_capturing(&self.entered)
+    }
+
+    /// Returns an error if calls are captured into a graph.
+    pub fn refuse_capture(&self) -> Result<(), Error> {
+        self.stream.refuse_capture(&self.entered)
+    }
+
+    /// Allocates memory of the dictionary: counted, and limited.
+    pub fn alloc(&self, bytes: u64) -> Result<Buffer, Error> {
+        Buffer::counted(bytes, &self.account, &self.stream, &self.entered)
+    }
+
+    /// Allocates memory that belongs to the caller: results, and keys on their way in.
+    pub fn alloc_uncounted(&self, bytes: u64) -> Result<Buffer, Error> {
+        Buffer::uncounted(bytes, &self.stream, &self.entered)
+    }
+
+    /// Copies the host's data into a new uncounted buffer. The data may change as soon as this returns.
+    pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer, Error> {
+        Buffer::upload(data, &self.stream, &self.entered)
+    }
+
+    /// Copies from the GPU into the host's memory, which is filled once the stream is synchronized.
+    ///
+    /// # Safety
+    ///
+    /// That of [`memory::download`].
+    pub unsafe fn download<T>(&self, address: Address, data: &mut [T]) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { memory::download(address, data, &self.stream, &self.entered) }
     }
 }

@@ -1,4 +1,4 @@
-//! A GPU as a device: each method of [`Engine`] and where it is done.
+//! A GPU as a device: each method of [`Engine`], which enters the GPU's context and calls the step.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -11,10 +11,13 @@ use crate::cuda::merge::incremental::Merge;
 use crate::cuda::query::{count, lookup, nearest, range, select};
 #[cfg(feature = "testing")]
 use crate::cuda::run::inspect;
+use crate::cuda::run::reading::Reading;
+use crate::cuda::run::shrink::Oversized;
 use crate::cuda::run::{Run, resolve};
-use crate::cuda::update::absorb;
+use crate::cuda::update::absorb::absorb;
 use crate::cuda::update::batch::Batch;
 use crate::cuda::update::buffer::WriteBuffer;
+use crate::cuda::update::plan;
 use crate::engine::{self, DeviceBatch, Engine, KnownLen, MergeProgress};
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -58,11 +61,11 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn stage(&self, updates: &Updates<'_, B>) -> Result<Batch, Error> {
-        Batch::upload(&self.cuda, updates)
+        Batch::upload(&self.cuda.enter()?, updates)
     }
 
     fn absorb(&self, batch: &Batch, carried: &[Run], older: &[Run]) -> Result<Option<Run>, Error> {
-        absorb::absorb(&self.cuda, batch, carried, older)
+        absorb(&self.cuda.enter()?, batch, carried, older)
     }
 
     fn max_merge_per_batch(&self) -> usize {
@@ -74,7 +77,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn bytes_to_apply(&self, updates: usize, runs: &[Run]) -> u64 {
-        absorb::working_bytes(&self.cuda, updates as u64, runs)
+        plan::working_bytes(&self.cuda, updates as u64, runs)
     }
 
     fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
@@ -87,7 +90,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn len(&self, runs: &[Run]) -> Result<u64, Error> {
-        count::len(&self.cuda, runs)
+        count::len(&self.cuda.enter()?, runs)
     }
 
     fn known_len(&self, runs: &[Run]) -> KnownLen {
@@ -97,13 +100,12 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn answer(&self, runs: &[Run], query: Query<'_, B>) -> Result<(), Error> {
-        let cuda = &self.cuda;
-        let _entered = cuda.gpu().enter()?;
-        cuda.stream.refuse_capture()?;
+        let cuda = &self.cuda.enter()?;
+        cuda.refuse_capture()?;
         if !matches!(query, Query::Lookup { .. }) {
             resolve::resolve(cuda, runs)?;
         }
-        let reading = cuda.read(runs.iter())?;
+        let reading = Reading::begin(cuda, runs.iter())?;
         let view = View::new(runs.iter().map(Run::view));
         match query {
             Query::Lookup { keys, values, found } => {
@@ -124,20 +126,23 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn run_stats(&self, run: &Run) -> Result<RunStats, Error> {
-        run.stats()
+        run.stats(self.cuda.enter()?.entered())
     }
 
     fn shrink_to_fit(&self, run: &Run) -> Option<Run> {
-        if run.is_foreign_to(&self.cuda.stream) || self.cuda.stream.is_capturing() != Ok(false) {
+        if run.is_foreign_to(&self.cuda.stream) {
             return None;
         }
-        run.shrink_to_fit(&self.cuda).ok().flatten() // Without memory for it, all stays as it is.
+        let oversized = Oversized::new(&self.cuda, run)?;
+        let cuda = self.cuda.enter().ok()?;
+        oversized.copy(&cuda).ok() // Without memory for it, the run stays as it is.
     }
 
     #[cfg(feature = "testing")]
     fn checked_entries(&self, run: &Run) -> Result<Vec<(B, Mark)>, String> {
-        inspect::validate::<B>(&self.cuda, run)?;
-        inspect::entries(&self.cuda, run).map_err(|error| error.to_string())
+        let cuda = self.cuda.enter().map_err(|error| error.to_string())?;
+        inspect::validate::<B>(&cuda, run)?;
+        inspect::entries(&cuda, run).map_err(|error| error.to_string())
     }
 
     fn synchronize(&self) -> Result<(), Error> {
@@ -169,7 +174,7 @@ impl<B: OrderedKey> engine::WriteBuffer<CudaEngine<B>> for WriteBuffer {
     }
 
     fn append(&mut self, engine: &CudaEngine<B>, batch: &Batch) -> Result<(), Error> {
-        self.append(&engine.cuda, batch)
+        self.append(&engine.cuda.enter()?, batch)
     }
 
     fn batch(&self) -> Batch {
@@ -179,7 +184,7 @@ impl<B: OrderedKey> engine::WriteBuffer<CudaEngine<B>> for WriteBuffer {
 
 impl<B: OrderedKey> engine::IncrementalMerge<CudaEngine<B>> for Merge {
     fn begin(engine: &CudaEngine<B>, runs: &[Run], older: &[Run]) -> Result<Self, Error> {
-        Merge::new(&engine.cuda, runs, older)
+        Merge::new(&engine.cuda.enter()?, runs, older)
     }
 
     fn advance(
@@ -187,7 +192,7 @@ impl<B: OrderedKey> engine::IncrementalMerge<CudaEngine<B>> for Merge {
         engine: &CudaEngine<B>,
         entries: usize,
     ) -> Result<MergeProgress<Self, Run>, Error> {
-        self.advance(&engine.cuda, entries)
+        self.advance(&engine.cuda.enter()?, entries)
     }
 
     fn merges(&self, runs: &[Run]) -> bool {

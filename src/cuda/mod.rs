@@ -3,10 +3,10 @@
 //! With the feature `cuda`. Every call of a [`Dictionary`](crate::Dictionary) works on a GPU as it does
 //! on the CPU, with the host's data. A caller whose data is on the GPU already pays for no copy:
 //! [`Dictionary::resident_mut`](crate::Dictionary::resident_mut) takes updates from there, and
-//! [`Snapshot::resident`](crate::Snapshot::resident) answers there. A kernel of one's own can ask a
+//! [`Snapshot::resident`](crate::Snapshot::resident) answers there. A kernel of one's own can query a
 //! [`View`].
 //!
-//! Taking in a batch puts work on a [`Stream`] and does not wait for it. An error that only shows
+//! Applying a batch puts work on a [`Stream`] and does not wait for it. An error that only shows
 //! later is reported by the next call that can, or by
 //! [`synchronize`](crate::Snapshot::synchronize). A thread's current device is never changed.
 //!
@@ -32,6 +32,8 @@ pub(crate) use context::Cuda;
 pub(crate) use driver::gpu::Gpu;
 pub use driver::stream::Stream;
 pub(crate) use engine::CudaEngine;
-pub(crate) use resident::move_to_stream;
+pub use resident::query::Resident;
 pub use resident::slice::{DeviceSlice, DeviceSliceMut, DeviceVec};
-pub use resident::{Resident, ResidentMut, View};
+pub(crate) use resident::store::move_to_stream;
+pub use resident::update::ResidentMut;
+pub use resident::view::View;

@@ -1,46 +1,54 @@
 //! Where every buffer on the GPU comes from: the GPU's pool, counted and limited.
 
-use bytemuck::Pod;
-use cudarc::driver::{result, sys};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::budget::Reserved;
-use crate::cuda::context::Cuda;
-use crate::cuda::driver::gpu::check;
+use bytemuck::Pod;
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUresult};
+
+use crate::budget::{Account, Reserved};
+use crate::cuda::driver::error::check;
+use crate::cuda::driver::gpu::{Entered, Gpu};
 use crate::cuda::driver::stream::Stream;
 use crate::cuda::ffi::Address;
 use crate::error::Error;
 
-/// Memory on the GPU. It is given back in the order of its stream: once it is dropped, what was put
-/// on that stream before still may use it.
+/// Memory on the GPU, freed in the order of its stream: work that was put on that stream before the buffer
+/// is dropped may still use it.
 pub(crate) struct Buffer {
     address: Address,
     stream: Stream,
     _reserved: Option<Reserved>,
     bytes: u64,
-    /// Whether it is a graph's, which gives it back itself.
-    captured: bool,
+    /// Whether it was allocated by a graph that is being captured, and so is the graph's to free.
+    is_captured: bool,
 }
 
 impl Buffer {
-    /// Memory for what is put on the stream from now on, counted.
-    pub fn counted(bytes: u64, cuda: &Cuda) -> Result<Self, Error> {
+    /// Allocates memory for work that is put on the stream from now on, counted in the account.
+    pub fn counted(
+        bytes: u64,
+        account: &Account,
+        stream: &Stream,
+        entered: &Entered,
+    ) -> Result<Self, Error> {
         let (mut buffer, reserved) =
-            cuda.account.allocate(bytes, || Self::uncounted(bytes, &cuda.stream))?;
+            account.allocate(bytes, || Self::uncounted(bytes, stream, entered))?;
         buffer._reserved = Some(reserved);
         Ok(buffer)
     }
 
-    /// The same for what is the caller's: answers, and keys on their way in.
-    pub fn uncounted(bytes: u64, stream: &Stream) -> Result<Self, Error> {
-        let address = if bytes == 0 { 0 } else { stream.gpu().alloc(bytes, stream)? };
-        let captured = stream.is_capturing()?;
-        Ok(Buffer { captured, address, stream: stream.clone(), _reserved: None, bytes })
+    /// Allocates memory that belongs to the caller: results, and keys on their way in.
+    pub fn uncounted(bytes: u64, stream: &Stream, entered: &Entered) -> Result<Self, Error> {
+        let address = if bytes == 0 { 0 } else { allocate(bytes, stream, entered)? };
+        let is_captured = stream.is_capturing(entered)?;
+        Ok(Buffer { address, stream: stream.clone(), _reserved: None, bytes, is_captured })
     }
 
-    /// A copy of the host's data. The data may change as soon as this returns.
-    pub fn upload<T: Pod>(data: &[T], stream: &Stream) -> Result<Self, Error> {
-        let buffer = Self::uncounted(size_of_val(data) as u64, stream)?;
-        buffer.write(0, data)?;
+    /// Copies the host's data into a new uncounted buffer. The data may change as soon as this returns.
+    pub fn upload<T: Pod>(data: &[T], stream: &Stream, entered: &Entered) -> Result<Self, Error> {
+        let buffer = Self::uncounted(size_of_val(data) as u64, stream, entered)?;
+        buffer.write(0, data, entered)?;
         Ok(buffer)
     }
 
@@ -56,51 +64,56 @@ impl Buffer {
         &self.stream
     }
 
-    /// Copies the host's data to this place of the buffer. The data may change as soon as this returns.
-    pub fn write<T: Pod>(&self, offset: u64, data: &[T]) -> Result<(), Error> {
+    /// Copies the host's data to this offset. The data may change as soon as this returns.
+    pub fn write<T: Pod>(&self, offset: u64, data: &[T], entered: &Entered) -> Result<(), Error> {
         assert!(offset + size_of_val(data) as u64 <= self.bytes, "room for the data");
         if size_of_val(data) == 0 {
             return Ok(());
         }
-        let _entered = self.stream.gpu().enter()?;
-        // SAFETY: the buffer is as long as the data, and the copy is on the buffer's own stream. Of
-        // pageable memory the driver keeps a copy of its own when it returns; other memory is waited
-        // for below.
+        // SAFETY: the buffer has room for the data, and the copy is on the buffer's own stream. The driver
+        // has copied pageable memory when it returns; other memory is waited for below.
         check("cuMemcpyHtoDAsync", unsafe {
-            result::memcpy_htod_async(self.address + offset, data, self.stream.raw())
+            result::memcpy_htod_async(self.address + offset, data, self.stream.raw(entered))
         })?;
-        if is_pinned(data) { self.stream.synchronize() } else { Ok(()) }
+        if is_pinned(data, entered) { self.stream.synchronize() } else { Ok(()) }
     }
 
-    /// Copies so many bytes of the GPU's, which lie there for what is on the buffer's stream, to this
-    /// place of the buffer.
-    pub fn copy(&self, offset: u64, from: Address, bytes: u64) -> Result<(), Error> {
+    /// Copies `bytes` bytes of the GPU's memory, which are there for work on the buffer's stream, to this
+    /// offset.
+    pub fn copy(
+        &self,
+        offset: u64,
+        from: Address,
+        bytes: u64,
+        entered: &Entered,
+    ) -> Result<(), Error> {
         assert!(offset + bytes <= self.bytes, "room for the data");
         if bytes == 0 {
             return Ok(());
         }
-        let _entered = self.stream.gpu().enter()?;
         let (to, bytes) = (self.address + offset, bytes as usize);
-        // SAFETY: there is room for so many bytes here, and the caller has as many there.
+        // SAFETY: there are `bytes` bytes here, and the caller has as many there; the copy is on the
+        // buffer's own stream.
         check("cuMemcpyDtoDAsync", unsafe {
-            result::memcpy_dtod_async(to, from, bytes, self.stream.raw())
+            result::memcpy_dtod_async(to, from, bytes, self.stream.raw(entered))
         })
     }
 
-    /// Sets a stretch of the buffer to zeros.
-    pub fn zero(&self, offset: u64, bytes: u64) -> Result<(), Error> {
-        assert!(offset + bytes <= self.bytes, "the stretch is within the buffer");
+    /// Sets `bytes` bytes from this offset on to zero.
+    pub fn zero(&self, offset: u64, bytes: u64, entered: &Entered) -> Result<(), Error> {
+        assert!(offset + bytes <= self.bytes, "the bytes are within the buffer");
         if bytes == 0 {
             return Ok(());
         }
-        let _entered = self.stream.gpu().enter()?;
-        // SAFETY: the stretch is within the buffer, and this is on the buffer's own stream.
+        let (at, bytes) = (self.address + offset, bytes as usize);
+        // SAFETY: the bytes are within the buffer, and this is on the buffer's own stream.
         check("cuMemsetD8Async", unsafe {
-            result::memset_d8_async(self.address + offset, 0, bytes as usize, self.stream.raw())
+            result::memset_d8_async(at, 0, bytes, self.stream.raw(entered))
         })
     }
 
-    /// Gives the memory back only after what is on another stream now, too.
+    /// Moves the buffer to another stream, which has waited for its own: it is freed in the order of that
+    /// one.
     pub fn outlive(&mut self, stream: &Stream) {
         self.stream = stream.clone();
     }
@@ -109,40 +122,96 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.address != 0 {
-            self.stream.gpu().free(self.address, &self.stream, self.captured);
+            free(self.address, &self.stream, self.is_captured);
         }
     }
 }
 
-/// Whether the driver knows this memory of the host's, and so reads it when it likes.
-fn is_pinned<T>(data: &[T]) -> bool {
+/// Memory to free when its stream is no longer being captured.
+static DEFERRED_FREES: Mutex<Vec<(Address, Stream)>> = Mutex::new(Vec::new());
+
+/// Allocates memory that may be used by work that is put on the stream from now on.
+fn allocate(bytes: u64, stream: &Stream, entered: &Entered) -> Result<Address, Error> {
+    const CALL: &str = "cuMemAllocFromPoolAsync";
+    let gpu = stream.gpu();
+    free_deferred(gpu);
+    let (len, raw) = (bytes as usize, stream.raw(entered));
+    // SAFETY: pool and stream are this GPU's and alive.
+    let attempt = || unsafe { result::mem_pool::alloc_async(gpu.pool(), len, raw) };
+    match attempt() {
+        Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {}
+        other => return check(CALL, other),
+    }
+    // Some memory may be freed on this stream but not yet back in the pool, or held in pieces that are too
+    // small. (Synchronizing all streams would invalidate a graph that another thread is capturing.)
+    if !stream.is_capturing(entered)? {
+        stream.synchronize()?;
+        gpu.trim_to(0, entered);
+    }
+    match attempt() {
+        Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
+            let free = result::mem_get_info().ok().map(|(free, _)| free as u64);
+            Err(Error::OutOfMemory { wanted: bytes, free })
+        }
+        other => check(CALL, other),
+    }
+}
+
+/// Frees memory once the work that is on the stream now is done. While the stream is being captured into a
+/// graph, only the graph's own memory can be freed: other memory is freed later.
+fn free(address: Address, stream: &Stream, is_captured: bool) {
+    match stream.enter() {
+        Ok(entered) if is_captured || stream.is_capturing(&entered) == Ok(false) => {
+            // SAFETY: the address came from `allocate` and is freed once; an error here means that the
+            // context is lost, which every later call reports.
+            unsafe { result::free_async(address, stream.raw(&entered)) }.ok();
+        }
+        _ if is_captured => {}
+        _ => deferred_frees().push((address, stream.clone())),
+    }
+}
+
+/// Frees memory of this GPU that could not be freed during a capture.
+fn free_deferred(gpu: &Gpu) {
+    let frees: Vec<(Address, Stream)> =
+        deferred_frees().extract_if(.., |(_, stream)| stream.gpu() == gpu).collect();
+    frees.into_iter().for_each(|(address, stream)| free(address, &stream, false));
+}
+
+fn deferred_frees() -> MutexGuard<'static, Vec<(Address, Stream)>> {
+    DEFERRED_FREES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns whether the driver knows this memory of the host's, and so may read it after a copy returns.
+fn is_pinned<T>(data: &[T], _entered: &Entered) -> bool {
     let mut kind = 0u32;
     let mut attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
     let mut to = (&raw mut kind).cast();
-    // SAFETY: one attribute, a 32-bit number, which stays 0 for what the driver does not know; the
+    // SAFETY: one attribute, a 32-bit number, which stays 0 for memory that the driver does not know; the
     // pointer is only looked up, whatever it is.
     let found = unsafe {
         let pointer = data.as_ptr() as Address;
         sys::cuPointerGetAttributes(1, &mut attribute, &mut to, pointer)
     };
-    found != sys::CUresult::CUDA_SUCCESS || kind != 0
+    found != CUresult::CUDA_SUCCESS || kind != 0
 }
 
 /// Copies from the GPU into the host's memory, which is filled once the stream is synchronized.
 ///
 /// # Safety
 ///
-/// The stretch of `data`'s size at `address` is readable on this stream's GPU, and what is there is
-/// valid as `T`. `data` is neither read nor given back before the stream is synchronized.
+/// As many bytes as `data` has are readable at `address` on this stream's GPU, and valid as `T`s. `data` is
+/// neither read nor freed before the stream is synchronized.
 pub(crate) unsafe fn download<T>(
     address: Address,
     data: &mut [T],
     stream: &Stream,
+    entered: &Entered,
 ) -> Result<(), Error> {
     if size_of_val(data) == 0 {
         return Ok(());
     }
-    let _entered = stream.gpu().enter()?;
+    let stream = stream.raw(entered);
     // SAFETY: the caller's promise.
-    check("cuMemcpyDtoHAsync", unsafe { result::memcpy_dtoh_async(data, address, stream.raw()) })
+    check("cuMemcpyDtoHAsync", unsafe { result::memcpy_dtoh_async(data, address, stream) })
 }

@@ -1,3 +1,121 @@
-//! Merging runs.
+//! Merging sorted sources into a run: what a merge reads, the scratch it needs, and its launch.
 
 pub(super) mod incremental;
+
+use std::ops::Range;
+
+use crate::cuda::context::{Cuda, EnteredCuda};
+use crate::cuda::ffi::{
+    self, Address, Filters, MAX_SOURCES, RunOutput, ShadowQueries, Sources, View, check,
+};
+use crate::cuda::run::{MarkStorage, Run};
+use crate::error::Error;
+
+/// Returns how the marks are stored of the run that these carried runs, and a batch with this many deletes,
+/// are merged into.
+///
+/// As long as inserts meet only inserts, it is left open which of them are shadows. With deletes, shadows are
+/// found by the merge; and also if marks are `wanted` now: by a caller who queries after every batch, if
+/// the batch is so short that two more kernels would matter.
+pub(super) fn output_marks(
+    deletes: u64,
+    wanted: bool,
+    carried: &[Run],
+    older: &[Run],
+) -> MarkStorage {
+    match (older, deletes) {
+        ([], _) => MarkStorage::None,
+        (_, 0) if !wanted && carried.iter().all(Run::lacks_marks) => MarkStorage::Deferred,
+        _ => MarkStorage::Inline,
+    }
+}
+
+/// The older runs that shadows are looked for in, with their filters.
+pub(super) struct OlderRuns {
+    pub view: View,
+    pub filters: Filters,
+}
+
+impl OlderRuns {
+    /// Returns no runs: for merges that look for no shadows.
+    pub fn none() -> Self {
+        OlderRuns { view: View::new([].into_iter()), filters: Filters::default() }
+    }
+}
+
+/// How large a merge is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MergeSize {
+    /// The number of sources.
+    pub sources: i32,
+    /// An upper bound of the number of entries of all sources.
+    pub bound: u64,
+}
+
+impl MergeSize {
+    /// Returns the bytes of scratch that the merge needs.
+    pub fn scratch_bytes(self, cuda: &Cuda) -> u64 {
+        let MergeSize { sources, bound } = self;
+        // SAFETY: no pointers.
+        unsafe { ffi::gpulsm_merge_scratch(cuda.key_width, cuda.value_width, sources, bound) }
+    }
+
+    /// Returns the most bytes of scratch that a merge of at most `bound` entries needs.
+    pub fn max_scratch_bytes(cuda: &Cuda, bound: u64) -> u64 {
+        MergeSize { sources: MAX_SOURCES as i32, bound }.scratch_bytes(cuda)
+    }
+
+    /// Returns the number of tiles of the merge.
+    pub fn tiles(self, cuda: &Cuda) -> u64 {
+        let MergeSize { sources, bound } = self;
+        // SAFETY: no pointers.
+        unsafe { ffi::gpulsm_merge_tiles(cuda.key_width, cuda.value_width, sources, bound) }
+    }
+}
+
+/// What a merge reads.
+pub(super) struct MergeInput<'a> {
+    pub size: MergeSize,
+    pub sources: &'a Sources,
+    /// Keys among the sources whose shadows are looked for…
+    pub shadows: &'a [ShadowQueries; 2],
+    /// …in these runs.
+    pub older: &'a OlderRuns,
+}
+
+/// Every tile of a merge.
+pub(super) const ALL_TILES: Range<u64> = 0..u64::MAX;
+
+/// Merges these tiles of the input into the output. The stream has waited for the sources and the older
+/// runs; `scratch` has [`MergeSize::scratch_bytes`] bytes, which no other merge uses until all tiles are
+/// merged.
+pub(super) fn launch(
+    cuda: &EnteredCuda<'_>,
+    input: &MergeInput<'_>,
+    tiles: Range<u64>,
+    scratch: Address,
+    out: &RunOutput,
+) -> Result<(), Error> {
+    let MergeInput { size, sources, shadows, older } = input;
+    debug_assert_eq!(size.sources, sources.count, "scratch is sized for the sources");
+    // SAFETY: the sources have at most `bound` entries, and the keys whose shadows are looked for are among
+    // them; they and the older runs are alive, and written before what this stream does now; the output has
+    // room for `bound` entries or for all that are left of them; the scratch is of the size that the kernels
+    // need, and this stream has merged the tiles before these with it.
+    check("merging runs", unsafe {
+        ffi::gpulsm_merge(
+            cuda.key_width,
+            cuda.value_width,
+            *sources,
+            size.bound,
+            tiles.start,
+            tiles.end - tiles.start,
+            *shadows,
+            &older.view,
+            &older.filters,
+            scratch,
+            out,
+            cuda.raw_stream(),
+        )
+    })
+}

@@ -1,28 +1,27 @@
 //! Counting: sums of marks between two searches per run.
 
-use crate::cuda::context::Cuda;
-use crate::cuda::driver::memory::{Buffer, download};
+use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{self, Address, View, check};
 use crate::cuda::run::Run;
 use crate::cuda::run::resolve::resolve;
 use crate::error::Error;
 use crate::key::OrderedKey;
 
-/// How many keys are live in all, once every run is written: this waits for that.
-pub(crate) fn len(cuda: &Cuda, runs: &[Run]) -> Result<u64, Error> {
+/// Returns the number of live keys, once every run is written: this waits for that.
+pub(crate) fn len(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<u64, Error> {
     resolve(cuda, runs)?;
-    sum(runs)
+    sum(cuda, runs)
 }
 
-/// The same where no run lacks its marks.
-pub(crate) fn sum(runs: &[Run]) -> Result<u64, Error> {
-    let sums = runs.iter().map(|run| run.head().map(|head| head.sum));
+/// Returns the number of live keys of runs that lack no marks, once they are written.
+pub(crate) fn sum(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<u64, Error> {
+    let sums = runs.iter().map(|run| run.head(cuda.entered()).map(|head| head.sum));
     Ok(sums.sum::<Result<i64, Error>>()?.cast_unsigned())
 }
 
-/// How many live keys each closed range has, on the GPU's own data.
+/// Counts the live keys of each closed range, on data on the GPU.
 pub(crate) fn count(
-    cuda: &Cuda,
+    cuda: &EnteredCuda<'_>,
     view: &View,
     (lo, hi): (Address, Address),
     len: u64,
@@ -31,17 +30,16 @@ pub(crate) fn count(
     if len == 0 {
         return Ok(());
     }
-    let _entered = cuda.gpu().enter()?;
     // SAFETY: there are `len` ranges, and room for as many counts; the runs of the view are alive and
     // written before what this stream does now.
     check("counting", unsafe {
-        ffi::gpulsm_count(cuda.key_width, view, lo, hi, len, 0, counts, cuda.stream.raw())
+        ffi::gpulsm_count(cuda.key_width, view, lo, hi, len, 0, counts, cuda.raw_stream())
     })
 }
 
-/// How many live keys are less than each key, on the GPU's own data.
+/// Counts the live keys less than each key, on data on the GPU.
 pub(crate) fn rank(
-    cuda: &Cuda,
+    cuda: &EnteredCuda<'_>,
     view: &View,
     keys: Address,
     len: u64,
@@ -50,48 +48,50 @@ pub(crate) fn rank(
     if len == 0 {
         return Ok(());
     }
-    let _entered = cuda.gpu().enter()?;
-    // SAFETY: as above.
+    // SAFETY: there are `len` keys, and room for as many ranks; the runs of the view are alive and written
+    // before what this stream does now.
     check("ranking", unsafe {
-        ffi::gpulsm_rank(cuda.key_width, view, keys, len, ranks, cuda.stream.raw())
+        ffi::gpulsm_rank(cuda.key_width, view, keys, len, ranks, cuda.raw_stream())
     })
 }
 
-/// Counts of the host's ranges.
+/// Counts the live keys of each of the host's closed ranges.
 pub(crate) fn answer<B: OrderedKey>(
-    cuda: &Cuda,
+    cuda: &EnteredCuda<'_>,
     view: &View,
     lo: &[B],
     hi: &[B],
     counts: &mut [u64],
 ) -> Result<(), Error> {
-    let ends = (&Buffer::upload(lo, &cuda.stream)?, &Buffer::upload(hi, &cuda.stream)?);
-    numbers(cuda, counts, |counts| {
+    let ends = (&cuda.upload(lo)?, &cuda.upload(hi)?);
+    download_numbers(cuda, counts, |counts| {
         count(cuda, view, (ends.0.address(), ends.1.address()), lo.len() as u64, counts)
     })
 }
 
-/// Ranks of the host's keys.
+/// Counts the live keys less than each of the host's keys.
 pub(crate) fn answer_rank<B: OrderedKey>(
-    cuda: &Cuda,
+    cuda: &EnteredCuda<'_>,
     view: &View,
     keys: &[B],
     ranks: &mut [u64],
 ) -> Result<(), Error> {
-    let uploaded = Buffer::upload(keys, &cuda.stream)?;
-    numbers(cuda, ranks, |ranks| rank(cuda, view, uploaded.address(), keys.len() as u64, ranks))
+    let uploaded = cuda.upload(keys)?;
+    download_numbers(cuda, ranks, |ranks| {
+        rank(cuda, view, uploaded.address(), keys.len() as u64, ranks)
+    })
 }
 
-/// Has numbers written on the GPU, and fetches them.
-fn numbers(
-    cuda: &Cuda,
+/// Downloads the numbers that `write` writes on the GPU.
+fn download_numbers(
+    cuda: &EnteredCuda<'_>,
     numbers: &mut [u64],
     write: impl FnOnce(Address) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let buffer = Buffer::uncounted(size_of_val(numbers) as u64, &cuda.stream)?;
+    let buffer = cuda.alloc_uncounted(size_of_val(numbers) as u64)?;
     write(buffer.address())?;
     // SAFETY: the buffer is as long as the numbers, and the stream is synchronized before they are
     // read.
-    unsafe { download(buffer.address(), numbers, &cuda.stream)? };
+    unsafe { cuda.download(buffer.address(), numbers)? };
     cuda.stream.synchronize()
 }

@@ -1,16 +1,15 @@
-//! Looking keys up.
+//! Lookups: each run, newest first, unless a filter says that it doesn't have the key.
 
-use crate::cuda::context::Cuda;
-use crate::cuda::driver::memory::{Buffer, download};
+use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{self, Address, View, check};
 use crate::cuda::run::Run;
-use crate::cuda::run::filter::filters;
+use crate::cuda::run::filter_policy::lookup_filters;
 use crate::error::Error;
 use crate::key::OrderedKey;
 
-/// On the GPU's own data; `values` is 0 where they are not wanted.
+/// Looks up keys, on data on the GPU; `values` is 0 where they are not wanted.
 pub(crate) fn lookup(
-    cuda: &Cuda,
+    cuda: &EnteredCuda<'_>,
     runs: &[Run],
     keys: Address,
     len: u64,
@@ -20,8 +19,7 @@ pub(crate) fn lookup(
     if len == 0 {
         return Ok(());
     }
-    let _entered = cuda.gpu().enter()?;
-    let filters = filters(cuda, runs, len)?;
+    let filters = lookup_filters(cuda, runs, len)?;
     let view = View::new(runs.iter().map(Run::view));
     // SAFETY: there are `len` keys, and room for as many answers; the runs and their filters are alive and
     // written before what this stream does now.
@@ -35,32 +33,32 @@ pub(crate) fn lookup(
             len,
             values,
             found,
-            cuda.stream.raw(),
+            cuda.raw_stream(),
         )
     })
 }
 
-/// On the host's data.
+/// Looks up the host's keys.
 pub(crate) fn answer<B: OrderedKey>(
-    cuda: &Cuda,
+    cuda: &EnteredCuda<'_>,
     runs: &[Run],
     keys: &[B],
     values: Option<&mut [u8]>,
     found: &mut [bool],
 ) -> Result<(), Error> {
     let len = keys.len();
-    let keys = Buffer::upload(keys, &cuda.stream)?;
+    let keys = cuda.upload(keys)?;
     let wanted = if values.is_some() { cuda.value_bytes(len) } else { 0 };
-    let out_values = Buffer::uncounted(wanted, &cuda.stream)?;
-    let out_found = Buffer::uncounted(len as u64, &cuda.stream)?;
+    let out_values = cuda.alloc_uncounted(wanted)?;
+    let out_found = cuda.alloc_uncounted(len as u64)?;
     let (to_values, to_found) = (out_values.address(), out_found.address());
     lookup(cuda, runs, keys.address(), len as u64, to_values, to_found)?;
     // SAFETY: the buffers are as long as what goes into them, `found` is 0 or 1, and the stream is
     // synchronized before anything is read.
-    let begun = unsafe {
-        download(to_values, values.unwrap_or_default(), &cuda.stream)
-            .and_then(|()| download(to_found, found, &cuda.stream))
+    let started = unsafe {
+        cuda.download(to_values, values.unwrap_or_default())
+            .and_then(|()| cuda.download(to_found, found))
     };
-    // Whatever was begun must be done before the caller has its memory back.
-    cuda.stream.synchronize().and(begun)
+    // Copies that were started must be done before the caller has its memory back.
+    cuda.stream.synchronize().and(started)
 }

@@ -1,16 +1,15 @@
 //! Successor and predecessor.
 
-use crate::cuda::context::Cuda;
-use crate::cuda::driver::memory::Buffer;
+use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{self, Address, PairsOutput, View, check};
 use crate::cuda::query::pairs::PairsBuffers;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::query::{PairsOut, Side};
 
-/// The live pair nearest to each key, itself included, on the GPU's own data.
+/// Finds the live pair nearest to each key, the key's own included, on data on the GPU.
 pub(crate) fn nearest(
-    cuda: &Cuda,
+    cuda: &EnteredCuda<'_>,
     view: &View,
     side: Side,
     keys: Address,
@@ -20,7 +19,6 @@ pub(crate) fn nearest(
     if len == 0 {
         return Ok(());
     }
-    let _entered = cuda.gpu().enter()?;
     // SAFETY: there are `len` keys, and room for as many pairs; the runs of the view are alive and
     // written before what this stream does now.
     check("finding neighbours", unsafe {
@@ -32,20 +30,20 @@ pub(crate) fn nearest(
             keys,
             len,
             out,
-            cuda.stream.raw(),
+            cuda.raw_stream(),
         )
     })
 }
 
-/// On the host's data.
+/// Finds the live pair nearest to each of the host's keys.
 pub(crate) fn answer<B: OrderedKey>(
-    cuda: &Cuda,
+    cuda: &EnteredCuda<'_>,
     view: &View,
     side: Side,
     keys: &[B],
     out: PairsOut<'_, B>,
 ) -> Result<(), Error> {
-    let uploaded = Buffer::upload(keys, &cuda.stream)?;
+    let uploaded = cuda.upload(keys)?;
     let pairs = PairsBuffers::new::<B>(cuda, keys.len())?;
     nearest(cuda, view, side, uploaded.address(), keys.len() as u64, &pairs.addresses())?;
     pairs.download(cuda, out)

@@ -1,4 +1,4 @@
-//! Data that lives on the GPU: vectors of our own, and slices of anyone's.
+//! Data on the GPU: vectors of its own, and slices of anybody's.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use crate::cuda::driver::memory::{Buffer, download};
 use crate::cuda::driver::stream::Stream;
 use crate::cuda::ffi::Address;
-use crate::error::{Error, check_buffer, try_zeroed};
+use crate::error::{Error, bytes_of, check_buffer, try_zeroed};
 
 /// A vector in the memory of a GPU.
 ///
@@ -35,23 +35,25 @@ pub struct DeviceVec<T> {
 }
 
 impl<T: Pod> DeviceVec<T> {
-    /// `len` zeros.
+    /// Allocates `len` zeros.
     pub fn zeroed(stream: &Stream, len: usize) -> Result<Self, Error> {
-        stream.refuse_capture()?;
-        let bytes = crate::error::bytes_of::<T>(len);
-        let buffer = Buffer::uncounted(bytes, stream)?;
-        buffer.zero(0, bytes)?;
+        let entered = stream.enter()?;
+        stream.refuse_capture(&entered)?;
+        let bytes = bytes_of::<T>(len);
+        let buffer = Buffer::uncounted(bytes, stream, &entered)?;
+        buffer.zero(0, bytes, &entered)?;
         Ok(DeviceVec { buffer, len, stream: stream.clone(), items: PhantomData })
     }
 
-    /// A copy of the host's data.
+    /// Copies the host's data to the GPU.
     pub fn from_slice(stream: &Stream, data: &[T]) -> Result<Self, Error> {
-        stream.refuse_capture()?;
-        let buffer = Buffer::upload(data, stream)?;
+        let entered = stream.enter()?;
+        stream.refuse_capture(&entered)?;
+        let buffer = Buffer::upload(data, stream, &entered)?;
         Ok(DeviceVec { buffer, len: data.len(), stream: stream.clone(), items: PhantomData })
     }
 
-    /// A copy on the host: waits for everything on the stream.
+    /// Copies it to the host, which waits for everything on the stream.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         self.as_slice().to_vec()
     }
@@ -59,37 +61,38 @@ impl<T: Pod> DeviceVec<T> {
     /// Copies the host's data over the beginning of the vector.
     pub fn write(&mut self, data: &[T]) -> Result<(), Error> {
         check_buffer("self", self.len, data.len())?;
-        self.stream.refuse_capture()?;
-        self.buffer.write(0, data)
+        let entered = self.stream.enter()?;
+        self.stream.refuse_capture(&entered)?;
+        self.buffer.write(0, data, &entered)
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The stream in whose order the vector is written and read.
+    /// Returns the stream in whose order the vector is written and read.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// All of it, to be read.
+    /// Borrows all of it, to be read.
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         let address = self.buffer.address();
         DeviceSlice { address, len: self.len, stream: &self.stream, items: PhantomData }
     }
 
-    /// All of it, to be written.
+    /// Borrows all of it, to be written.
     pub fn as_mut_slice(&mut self) -> DeviceSliceMut<'_, T> {
         DeviceSliceMut(self.as_slice())
     }
 
-    /// A part of it, to be read.
+    /// Borrows a part of it, to be read.
     ///
     /// # Panics
     ///
@@ -98,7 +101,7 @@ impl<T: Pod> DeviceVec<T> {
         self.as_slice().slice(range)
     }
 
-    /// A part of it, to be written.
+    /// Borrows a part of it, to be written.
     ///
     /// # Panics
     ///
@@ -107,12 +110,12 @@ impl<T: Pod> DeviceVec<T> {
         DeviceSliceMut(self.as_slice().slice(range))
     }
 
-    /// Where it begins in the GPU's memory.
+    /// Returns where it begins in the GPU's memory.
     pub fn as_ptr(&self) -> *const T {
         self.as_slice().as_ptr()
     }
 
-    /// The same, to be written.
+    /// Returns where it begins in the GPU's memory, to be written.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.as_ptr().cast_mut()
     }
@@ -134,42 +137,42 @@ pub struct DeviceSlice<'a, T> {
 }
 
 impl<'a, T: Pod> DeviceSlice<'a, T> {
-    /// Someone else's memory, which is written by what is on `stream` now, or earlier.
+    /// Wraps memory of the caller's, which is written by what is on `stream` now, or earlier.
     ///
     /// # Safety
     ///
     /// From `pointer` on there are `len` elements in the memory of the stream's GPU. For as long as
-    /// this lives nobody writes them, and they are given back only in the order of the stream.
+    /// this lives nobody writes them, and they are freed only in the order of the stream.
     pub unsafe fn from_raw(pointer: *const T, len: usize, stream: &'a Stream) -> Self {
         DeviceSlice { address: pointer as Address, len, stream, items: PhantomData }
     }
 
-    /// No elements.
+    /// Returns a slice without elements.
     pub fn empty(stream: &'a Stream) -> Self {
         DeviceSlice { address: 0, len: 0, stream, items: PhantomData }
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where it begins in the GPU's memory.
+    /// Returns where it begins in the GPU's memory.
     pub fn as_ptr(&self) -> *const T {
         self.address as *const T
     }
 
-    /// The stream in whose order the memory is written and read.
+    /// Returns the stream in whose order the memory is written and read.
     pub fn stream(&self) -> &'a Stream {
         self.stream
     }
 
-    /// A part of it.
+    /// Borrows a part of it.
     ///
     /// # Panics
     ///
@@ -190,12 +193,13 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         DeviceSlice { address, len: end - start, ..*self }
     }
 
-    /// A copy on the host: waits for everything on the stream.
+    /// Copies it to the host, which waits for everything on the stream.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         let mut data = try_zeroed(self.len)?;
-        // SAFETY: there are so many elements of plain data, and the stream is synchronized before
-        // they are read.
-        unsafe { download(self.address, &mut data, self.stream)? };
+        let entered = self.stream.enter()?;
+        // SAFETY: there are `len` elements of plain data, and the stream is synchronized before they are
+        // read.
+        unsafe { download(self.address, &mut data, self.stream, &entered)? };
         self.stream.synchronize()?;
         Ok(data)
     }
@@ -222,34 +226,34 @@ impl<'a, T: Pod> From<&'a DeviceVec<T>> for DeviceSlice<'a, T> {
 pub struct DeviceSliceMut<'a, T>(DeviceSlice<'a, T>);
 
 impl<'a, T: Pod> DeviceSliceMut<'a, T> {
-    /// Someone else's memory, which may be written after what is on `stream` now.
+    /// Wraps memory of the caller's, which may be written after what is on `stream` now.
     ///
     /// # Safety
     ///
     /// From `pointer` on there is room for `len` elements in the memory of the stream's GPU. For as
-    /// long as this lives nobody else reads or writes them, and they are given back only in the order
+    /// long as this lives nobody else reads or writes them, and they are freed only in the order
     /// of the stream.
     pub unsafe fn from_raw(pointer: *mut T, len: usize, stream: &'a Stream) -> Self {
         // SAFETY: the caller's promise is more than what a slice to be read wants.
         DeviceSliceMut(unsafe { DeviceSlice::from_raw(pointer, len, stream) })
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
     }
 
-    /// Where it begins in the GPU's memory.
+    /// Returns where it begins in the GPU's memory.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.0.as_ptr().cast_mut()
     }
 
-    /// The same, to be read.
+    /// Borrows the same elements, to be read.
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         self.0
     }

@@ -1,25 +1,25 @@
-//! Runs brought back to the host, to check the rules they keep.
+//! Downloading a run to the host, to check its invariants.
 
 use bytemuck::Zeroable;
 
-use crate::cuda::context::Cuda;
-use crate::cuda::driver::memory::download;
+use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{Address, NODE, SECTOR, Sector};
 use crate::cuda::run::Run;
 use crate::error::{Error, try_zeroed};
 use crate::key::OrderedKey;
 use crate::mark::Mark;
 
-/// `len` elements from the GPU.
-fn fetch<T: Zeroable>(cuda: &Cuda, address: Address, len: u64) -> Result<Vec<T>, Error> {
+/// Downloads `len` elements.
+fn fetch<T: Zeroable>(cuda: &EnteredCuda<'_>, address: Address, len: u64) -> Result<Vec<T>, Error> {
     let mut data = try_zeroed(len as usize)?;
-    // SAFETY: callers ask for parts of runs, which are as long as asked, and plain data; the stream
-    // is synchronized before anything is read.
-    unsafe { download(address, &mut data, &cuda.stream)? };
+    // SAFETY: callers pass parts of runs, which have `len` elements of plain data; the stream is
+    // synchronized before they are read.
+    unsafe { cuda.download(address, &mut data)? };
     cuda.stream.synchronize()?;
     Ok(data)
 }
 
+/// Returns the mark of the entry at this position.
 fn mark(sectors: &[Sector], position: u64) -> Mark {
     let Some(sector) = sectors.get((position / SECTOR) as usize) else {
         return Mark::NEW;
@@ -29,33 +29,36 @@ fn mark(sectors: &[Sector], position: u64) -> Mark {
     Mark::new(bit(&sector.live), bit(&sector.shadow))
 }
 
-/// The sectors of a run with `len` entries, and the one after; none where every entry is new.
-fn sectors(cuda: &Cuda, run: &Run, len: u64) -> Result<Vec<Sector>, Error> {
+/// Downloads the sectors of a run with `len` entries, and the one after; none where every entry is new.
+fn sectors(cuda: &EnteredCuda<'_>, run: &Run, len: u64) -> Result<Vec<Sector>, Error> {
     let count = if run.view().marks == 0 { 0 } else { len / SECTOR + 1 };
     fetch(cuda, run.view().marks, count)
 }
 
-/// Every key with its mark.
-pub(crate) fn entries<B: OrderedKey>(cuda: &Cuda, run: &Run) -> Result<Vec<(B, Mark)>, Error> {
-    let len = run.head()?.len;
-    run.before_reading(&cuda.stream)?;
+/// Returns every key with its mark.
+pub(crate) fn entries<B: OrderedKey>(
+    cuda: &EnteredCuda<'_>,
+    run: &Run,
+) -> Result<Vec<(B, Mark)>, Error> {
+    let len = run.head(cuda.entered())?.len;
+    run.before_reading(&cuda.stream, cuda.entered())?;
     let sectors = sectors(cuda, run, len)?;
     let keys = fetch::<B>(cuda, run.view().keys, len)?;
     Ok(keys.into_iter().zip(0..).map(|(key, at)| (key, mark(&sectors, at))).collect())
 }
 
-/// Whether fences, filling and sums agree with the entries.
-pub(crate) fn validate<B: OrderedKey>(cuda: &Cuda, run: &Run) -> Result<(), String> {
+/// Checks that fences, padding and sums agree with the entries.
+pub(crate) fn validate<B: OrderedKey>(cuda: &EnteredCuda<'_>, run: &Run) -> Result<(), String> {
     let say = |error: Error| error.to_string();
-    let head = run.head().map_err(say)?;
+    let head = run.head(cuda.entered()).map_err(say)?;
     let (len, view) = (head.len, run.view());
     let nodes = len.div_ceil(NODE);
-    run.before_reading(&cuda.stream).map_err(say)?;
+    run.before_reading(&cuda.stream, cuda.entered()).map_err(say)?;
     let keys: Vec<B> = fetch(cuda, view.keys, nodes * NODE).map_err(say)?;
     let inner: Vec<B> = fetch(cuda, view.inner, nodes.next_multiple_of(NODE)).map_err(say)?;
     let outer: Vec<B> = fetch(cuda, view.outer, nodes.div_ceil(NODE)).map_err(say)?;
-    if keys[len as usize..].iter().any(|&filler| filler != B::HIGHEST) {
-        return Err("the last node of keys is not filled up with the largest key".into());
+    if keys[len as usize..].iter().any(|&padding| padding != B::HIGHEST) {
+        return Err("the last node of keys is not padded with the largest key".into());
     }
     check_fences("inner", &keys[..len as usize], &inner)?;
     check_fences("outer", &inner[..nodes as usize], &outer)?;
@@ -86,7 +89,7 @@ pub(crate) fn validate<B: OrderedKey>(cuda: &Cuda, run: &Run) -> Result<(), Stri
     Ok(())
 }
 
-/// Whether there is a fence at the end of every node, and nothing but the largest key after.
+/// Checks that there is a fence for the last key of every node, and only the largest key after them.
 fn check_fences<B: OrderedKey>(name: &str, keys: &[B], fences: &[B]) -> Result<(), String> {
     let nodes = keys.chunks(NODE as usize).map(|node| node[node.len() - 1]);
     let expected = nodes.chain(std::iter::repeat(B::HIGHEST));

@@ -1,85 +1,99 @@
-//! Finding out the marks of runs that lack them: which of their keys are live in older runs too?
+//! Computing the marks of runs that lack them: which of their keys are live in older runs too?
 //!
-//! Inserts are merged without that being known. Lookups don't need it; whatever counts does.
+//! Inserts are merged without that being known. Lookups don't need it; counts do.
 
 use std::sync::atomic::Ordering;
 
-use crate::cuda::context::Cuda;
-use crate::cuda::driver::memory::Buffer;
+use crate::cuda::context::{Cuda, EnteredCuda};
+use crate::cuda::driver::pinned::take_pinned_head;
 use crate::cuda::driver::stream::{Event, Stream};
 use crate::cuda::ffi::{self, RunOutput, View, check};
-use crate::cuda::run::{Found, Run, sectors_for};
+use crate::cuda::run::layout::{mark_bytes, sectors_for};
+use crate::cuda::run::reading::Reading;
+use crate::cuda::run::{DeferredMarks, Run};
 use crate::error::Error;
 
-/// Finds out the marks that a query needs; runs come newest first, and are all there are.
-pub(crate) fn resolve(cuda: &Cuda, runs: &[Run]) -> Result<(), Error> {
-    // Who wants to know after one batch will after the next.
+/// Computes the marks that a query needs and the runs lack. Runs are newest first, and all there are.
+pub(crate) fn resolve(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<(), Error> {
+    // A caller who needs marks after one batch will need them after the next.
     cuda.shared.wants_marks.store(true, Ordering::Relaxed);
-    find_all(cuda, runs)
+    compute_missing(cuda, runs)
 }
 
-/// Finds out the marks of every run that lacks them.
-pub(crate) fn find_all(cuda: &Cuda, runs: &[Run]) -> Result<(), Error> {
-    // Older ones first: theirs say what is live for the newer.
+/// Computes the marks of every run that lacks them. Runs are newest first, and all there are.
+pub(crate) fn compute_missing(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<(), Error> {
+    // Older runs first: their marks say what is live for newer ones.
     for (at, run) in runs.iter().enumerate().rev().filter(|(_, run)| run.lacks_marks()) {
         let older = &runs[at + 1..];
-        if !cuda.stream.is_capturing()? {
-            run.set_marks(find(cuda, run, older)?);
+        if !cuda.is_capturing()? {
+            run.set_marks(compute(cuda, run, older)?);
             continue;
         }
-        // Not a part of the graph that is recorded: elsewhere, and at once.
-        let elsewhere = Cuda { stream: Stream::on(cuda.gpu())?, ..cuda.clone() };
-        runs[at..].iter().try_for_each(Run::wait_until_written)?;
-        let found = find(&elsewhere, run, older)?;
+        // Not as a part of the graph that is being captured: on another stream, and at once.
+        let stream = Stream::on(cuda.gpu(), cuda.entered())?;
+        let elsewhere = Cuda { stream, ..Cuda::clone(cuda) };
+        runs[at..].iter().try_for_each(|run| run.wait_until_written(cuda.entered()))?;
+        let marks = compute(&elsewhere.enter()?, run, older)?;
         elsewhere.stream.synchronize()?;
-        run.set_marks(found);
+        run.set_marks(marks);
     }
     Ok(())
 }
 
-/// How many bytes finding out the marks of a run takes, those that stay included.
-pub(crate) fn find_bytes(run: &Run) -> u64 {
-    let bound = run.bound();
-    // SAFETY: no pointers.
-    let zeros = unsafe { ffi::gpulsm_mark_scratch(bound) };
-    sectors_for(bound) * size_of::<ffi::Sector>() as u64 + zeros + bound
+/// Returns how many bytes computing the marks of a run takes, those of the marks included.
+pub(crate) fn working_bytes(run: &Run) -> u64 {
+    let Sizes { marks, zeros, shadows } = Sizes::new(run.bound());
+    marks + zeros + shadows
 }
 
-/// Marks a run whose entries are all live.
-fn find(cuda: &Cuda, run: &Run, older: &[Run]) -> Result<Found, Error> {
-    let _entered = cuda.gpu().enter()?;
-    let reading = cuda.read(std::iter::once(run).chain(older))?;
+/// The bytes that computing marks takes.
+struct Sizes {
+    marks: u64,
+    /// Scratch that must be zero.
+    zeros: u64,
+    /// Scratch with a byte for each entry, which says whether it is a shadow.
+    shadows: u64,
+}
+
+impl Sizes {
+    fn new(bound: u64) -> Self {
+        // SAFETY: no pointers.
+        let zeros = unsafe { ffi::gpulsm_mark_scratch(bound) };
+        Sizes { marks: mark_bytes(bound), zeros, shadows: bound }
+    }
+}
+
+/// Computes the marks of a run whose entries are all live.
+fn compute(cuda: &EnteredCuda<'_>, run: &Run, older: &[Run]) -> Result<DeferredMarks, Error> {
+    let reading = Reading::begin(cuda, std::iter::once(run).chain(older))?;
     let (bound, view) = (run.bound(), run.view());
-    let sectors = sectors_for(bound);
-    let marks_bytes = sectors * size_of::<ffi::Sector>() as u64;
-    let marks = Buffer::counted(marks_bytes, cuda)?;
-    // SAFETY: no pointers.
-    let zeros = unsafe { ffi::gpulsm_mark_scratch(bound) };
-    let work = Buffer::counted(zeros + bound, cuda)?;
-    work.zero(0, zeros)?;
-    let mut figures = cuda.gpu().take_figures()?;
-    let bytes = work.address() + zeros;
+    let sizes = Sizes::new(bound);
+    let marks = cuda.alloc(sizes.marks)?;
+    let scratch = cuda.alloc(sizes.zeros + sizes.shadows)?;
+    scratch.zero(0, sizes.zeros, cuda.entered())?;
+    let mut head = take_pinned_head(cuda.entered())?;
+    let (zeros, shadows) = (scratch.address(), scratch.address() + sizes.zeros);
     let older = View::new(older.iter().map(Run::view));
     // SAFETY: the run has at most `bound` keys, and there is a byte for each; the older runs are alive,
     // lack no marks, and are written before what this stream does now.
     check("finding shadows", unsafe {
-        let (keys, len) = (view.keys, view.head);
-        let stream = cuda.stream.raw();
-        ffi::gpulsm_shadows(cuda.key_width, keys, len, bound, &older, bytes, stream)
+        let (keys, len, stream) = (view.keys, view.head, cuda.raw_stream());
+        ffi::gpulsm_shadows(cuda.key_width, keys, len, bound, &older, shadows, stream)
     })?;
     let out = RunOutput {
         head: view.head,
         marks: marks.address(),
-        sectors,
-        figures: figures.address(),
+        sectors: sectors_for(bound),
+        figures: head.address(),
         ..RunOutput::default()
     };
-    figures.written_by(&cuda.stream, || {
-        // SAFETY: as above, and there is room for marks; there are as many zeros as are asked for.
+    head.written_by(&cuda.stream, || {
+        // SAFETY: as above; there is room for the marks of `bound` entries, and as many zeros as the kernel
+        // needs for them; all are used on this stream.
         check("marking a run", unsafe {
-            ffi::gpulsm_mark(bytes, bound, work.address(), &out, cuda.stream.raw())
+            ffi::gpulsm_mark(shadows, bound, zeros, &out, cuda.raw_stream())
         })
     })?;
     reading.end()?;
-    Ok(Found { marks, figures, written: Event::record(&cuda.stream)? })
+    Ok(DeferredMarks { marks, head, written: Event::record(&cuda.stream, cuda.entered())? })
 }

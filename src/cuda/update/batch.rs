@@ -1,17 +1,20 @@
-//! A batch on the GPU.
+//! A batch on the GPU, and the parts in which it is sorted.
 
 use std::sync::Arc;
 
 use crate::batch::{Order, Updates};
-use crate::cuda::context::Cuda;
+use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::memory::Buffer;
-use crate::cuda::ffi::Address;
+use crate::cuda::ffi::{Address, Source, SourceKind};
 use crate::error::Error;
 use crate::key::OrderedKey;
 
+/// Updates are numbered with 31 bits; the top bit of a number tells deletes.
+const MAX_NUMBERED: u64 = 1 << 31;
+
 /// A batch whose keys and values are on the GPU.
 #[derive(Clone, Default)]
-pub struct Batch {
+pub(crate) struct Batch {
     /// Keys to insert…
     pub keys: Address,
     /// …and their values.
@@ -20,8 +23,8 @@ pub struct Batch {
     /// Keys to delete; they win over inserts of the same key.
     pub delete_keys: Address,
     pub deletes: u64,
-    /// Of buffered batches with both inserts and deletes: `keys` are of all updates in the order they came,
-    /// values in step with them, and here are their numbers; later ones win. Else 0.
+    /// Of buffered batches with both inserts and deletes: `keys` are those of all updates in the order they
+    /// came, values in step with them, and here are their numbers; later updates win. Otherwise 0.
     pub numbers: Address,
     pub order: Order,
     /// The memory of a copy of the host's batch.
@@ -29,18 +32,20 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Returns the number of updates.
     pub fn len(&self) -> u64 {
         self.inserts + self.deletes
     }
 
     /// Copies the host's batch to the GPU.
-    pub fn upload<B: OrderedKey>(cuda: &Cuda, updates: &Updates<'_, B>) -> Result<Self, Error> {
-        let _entered = cuda.gpu().enter()?;
-        let stream = &cuda.stream;
-        stream.refuse_capture()?;
-        let keys = Buffer::upload(&updates.keys, stream)?;
-        let values = Buffer::upload(updates.values, stream)?;
-        let deletes = Buffer::upload(&updates.deletes, stream)?;
+    pub fn upload<B: OrderedKey>(
+        cuda: &EnteredCuda<'_>,
+        updates: &Updates<'_, B>,
+    ) -> Result<Self, Error> {
+        cuda.refuse_capture()?;
+        let keys = cuda.upload(&updates.keys)?;
+        let values = cuda.upload(updates.values)?;
+        let deletes = cuda.upload(&updates.deletes)?;
         Ok(Batch {
             keys: keys.address(),
             values: values.address(),
@@ -51,5 +56,69 @@ impl Batch {
             order: updates.order,
             _copy: Some(Arc::new([keys, values, deletes])),
         })
+    }
+
+    /// Returns whether it has inserts and deletes that are not numbered yet, but can be.
+    pub(super) fn can_be_numbered(&self) -> bool {
+        self.inserts > 0 && self.deletes > 0 && self.numbers == 0 && self.len() < MAX_NUMBERED
+    }
+}
+
+/// A part of a batch that is sorted by itself: all inserts, all deletes, or, if updates are numbered, all of
+/// the batch.
+pub(super) struct BatchPart {
+    pub kind: SourceKind,
+    pub keys: Address,
+    /// What is sorted with the keys: values, numbers, or nothing.
+    pub values: Address,
+    pub len: u64,
+    pub key_width: i32,
+    pub value_width: i32,
+    /// The values of a numbered batch, which stay where they are.
+    pub values_by_number: Address,
+}
+
+impl BatchPart {
+    /// Returns the batch in as few parts as possible, newest first.
+    pub fn of(cuda: &Cuda, batch: &Batch) -> Vec<BatchPart> {
+        let part = |kind, keys, len| BatchPart {
+            kind,
+            keys,
+            values: 0,
+            len,
+            key_width: cuda.key_width,
+            value_width: 0,
+            values_by_number: 0,
+        };
+        if batch.numbers != 0 {
+            let (values, values_by_number) = (batch.numbers, batch.values);
+            let all = part(SourceKind::Mixed, batch.keys, batch.len());
+            let value_width = size_of::<u32>() as i32;
+            return vec![BatchPart { values, value_width, values_by_number, ..all }];
+        }
+        // A delete wins over an insert of the same batch: deletes count as newer.
+        let deletes = part(SourceKind::Deletes, batch.delete_keys, batch.deletes);
+        let (values, value_width) = (batch.values, cuda.value_width);
+        let inserts = part(SourceKind::Inserts, batch.keys, batch.inserts);
+        let inserts = BatchPart { values, value_width, ..inserts };
+        [deletes, inserts].into_iter().filter(|part| part.len > 0).collect()
+    }
+
+    pub fn key_bytes(&self) -> u64 {
+        self.len * self.key_width as u64
+    }
+
+    pub fn value_bytes(&self) -> u64 {
+        self.len * self.value_width as u64
+    }
+
+    /// Returns this part, sorted to these keys and values, as a source of a merge; `len` is where its length
+    /// is, or the lengths of its tiles.
+    pub fn source(&self, keys: Address, values: Address, len: Address) -> Source {
+        let (values, numbers) = match self.kind {
+            SourceKind::Mixed => (self.values_by_number, values),
+            _ => (values, 0),
+        };
+        Source { keys, values, numbers, len, kind: self.kind, marks: 0, shadows: 0 }
     }
 }

@@ -3,3 +3,6 @@
 pub(super) mod absorb;
 pub(super) mod batch;
 pub(super) mod buffer;
+pub(super) mod plan;
+mod scratch;
+mod sort;

@@ -1,0 +1,20 @@
+//! Errors of the driver.
+
+use std::ffi::CStr;
+
+use cudarc::driver::result::DriverError;
+
+use crate::error::Error;
+
+/// Returns what a call of the driver returned, or an error with the driver's own description.
+pub(crate) fn check<T>(call: &'static str, outcome: Result<T, DriverError>) -> Result<T, Error> {
+    outcome.map_err(|error| Error::Cuda { call, reason: describe(error) })
+}
+
+/// Returns the driver's description and name of an error.
+pub(crate) fn describe(error: DriverError) -> String {
+    let text = |text: Result<&CStr, DriverError>| {
+        text.map_or_else(|_| "unknown".into(), |text| text.to_string_lossy().into_owned())
+    };
+    format!("{} ({})", text(error.error_string()), text(error.error_name()))
+}

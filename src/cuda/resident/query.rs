@@ -1,0 +1,259 @@
+//! Queries on data that is on the GPU already: nothing is copied, and nothing is waited for.
+
+use std::marker::PhantomData;
+
+use crate::cuda::context::EnteredCuda;
+use crate::cuda::driver::stream::Stream;
+use crate::cuda::ffi;
+use crate::cuda::query::{count, lookup, nearest, range, select};
+use crate::cuda::resident::keys::decode;
+use crate::cuda::resident::lend::Lent;
+use crate::cuda::resident::slice::{DeviceSlice, DeviceSliceMut};
+use crate::cuda::resident::store::{CudaStore, on_cuda};
+use crate::cuda::resident::view::View;
+use crate::cuda::run::reading::Reading;
+use crate::cuda::run::{Run, resolve};
+use crate::error::Error;
+use crate::key::Key;
+use crate::query::Side;
+use crate::store::AnyStore;
+use crate::value::Value;
+
+/// Queries on data in the GPU's memory, made by [`Snapshot::resident`](crate::Snapshot::resident).
+///
+/// Calls are put on the dictionary's stream and return at once. The first elements of an output are
+/// written if it is longer than needed. They can be captured into a CUDA graph, if no batch is buffered
+/// ([`settle`](crate::Snapshot::settle) before); the snapshot that was queried must then live for as long
+/// as the graph is used.
+///
+/// ```no_run
+/// # fn main() -> Result<(), gpulsm::Error> {
+/// use gpulsm::cuda::{DeviceVec, Stream};
+/// use gpulsm::{Device, Dictionary};
+///
+/// let device = Device::cuda(0)?;
+/// let stream = Stream::new(device)?;
+/// let mut dictionary = Dictionary::<u32, u32>::builder().stream(&stream).build()?;
+/// let keys = DeviceVec::from_slice(&stream, &[30, 10, 20])?;
+/// let values = DeviceVec::from_slice(&stream, &[3, 1, 2])?;
+/// dictionary.resident_mut()?.insert((&keys).into(), (&values).into())?;
+///
+/// let mut answers = DeviceVec::zeroed(&stream, 3)?;
+/// let mut found = DeviceVec::zeroed(&stream, 3)?;
+/// dictionary.resident()?.lookup((&keys).into(), (&mut answers).into(), (&mut found).into())?;
+/// assert_eq!(answers.to_vec()?, [3, 1, 2]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Resident<'a, K: Key, V: Value> {
+    store: &'a dyn CudaStore,
+    types: PhantomData<(K, V)>,
+}
+
+impl<'a, K: Key, V: Value> Resident<'a, K, V> {
+    pub(crate) fn new(store: &'a dyn AnyStore<K::Ordered>) -> Result<Self, Error> {
+        Ok(Resident { store: on_cuda(store.as_any())?, types: PhantomData })
+    }
+
+    /// Returns the stream that queries run on.
+    pub fn stream(&self) -> &'a Stream {
+        &self.store.cuda().stream
+    }
+
+    /// Returns whether each key is there (1 or 0), and its value, or zeros.
+    pub fn lookup(
+        &self,
+        keys: DeviceSlice<'_, K>,
+        values: DeviceSliceMut<'_, V>,
+        found: DeviceSliceMut<'_, u8>,
+    ) -> Result<(), Error> {
+        let lent = Lent::new(self.store.cuda())?;
+        let len = keys.len() as u64;
+        let (keys, values) = (lent.keys(keys)?, lent.output("values", &values, len)?);
+        let found = lent.output("found", &found, len)?;
+        self.answer(lent, Needs::Entries, |cuda, runs, _| {
+            lookup::lookup(cuda, runs, keys.address, len, values, found)
+        })
+    }
+
+    /// Returns whether each key is there (1 or 0).
+    pub fn contains(
+        &self,
+        keys: DeviceSlice<'_, K>,
+        found: DeviceSliceMut<'_, u8>,
+    ) -> Result<(), Error> {
+        let lent = Lent::new(self.store.cuda())?;
+        let len = keys.len() as u64;
+        let (keys, found) = (lent.keys(keys)?, lent.output("found", &found, len)?);
+        self.answer(lent, Needs::Entries, |cuda, runs, _| {
+            lookup::lookup(cuda, runs, keys.address, len, 0, found)
+        })
+    }
+
+    /// Counts, for each i, the keys k with `lo[i]` ≤ k ≤ `hi[i]`.
+    pub fn count(
+        &self,
+        lo: DeviceSlice<'_, K>,
+        hi: DeviceSlice<'_, K>,
+        counts: DeviceSliceMut<'_, u64>,
+    ) -> Result<(), Error> {
+        let lent = Lent::new(self.store.cuda())?;
+        let len = lo.len() as u64;
+        let ranges = lent.ranges(lo, hi)?;
+        let counts = lent.output("counts", &counts, len)?;
+        let ends = (ranges.0.address, ranges.1.address);
+        self.answer(lent, Needs::Marks, |cuda, _, view| count::count(cuda, view, ends, len, counts))
+    }
+
+    /// Counts, for each key, the keys that are less.
+    pub fn rank(
+        &self,
+        keys: DeviceSlice<'_, K>,
+        ranks: DeviceSliceMut<'_, u64>,
+    ) -> Result<(), Error> {
+        let lent = Lent::new(self.store.cuda())?;
+        let len = keys.len() as u64;
+        let (keys, ranks) = (lent.keys(keys)?, lent.output("ranks", &ranks, len)?);
+        self.answer(lent, Needs::Marks, |cuda, _, view| {
+            count::rank(cuda, view, keys.address, len, ranks)
+        })
+    }
+
+    /// Returns where the pairs of each range begin when all are laid end to end, and where the last end:
+    /// one offset more than there are ranges.
+    pub fn range_offsets(
+        &self,
+        lo: DeviceSlice<'_, K>,
+        hi: DeviceSlice<'_, K>,
+        offsets: DeviceSliceMut<'_, u64>,
+    ) -> Result<(), Error> {
+        let lent = Lent::new(self.store.cuda())?;
+        let len = lo.len() as u64;
+        let ranges = lent.ranges(lo, hi)?;
+        let offsets = lent.output("offsets", &offsets, len + 1)?;
+        let queries = range::RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
+        self.answer(lent, Needs::Marks, |cuda, _, view| {
+            range::offsets(cuda, view, &queries, offsets)
+        })
+    }
+
+    /// Returns the same offsets and, if there is room for all of them in `keys` and `values`, the pairs of
+    /// each range at its own. If there is not, no pair is written: the last offset says how many
+    /// there are.
+    pub fn range(
+        &self,
+        lo: DeviceSlice<'_, K>,
+        hi: DeviceSlice<'_, K>,
+        offsets: DeviceSliceMut<'_, u64>,
+        keys: DeviceSliceMut<'_, K>,
+        values: DeviceSliceMut<'_, V>,
+    ) -> Result<(), Error> {
+        let room = keys.len().min(if V::WIDTH == 0 { keys.len() } else { values.len() }) as u64;
+        let lent = Lent::new(self.store.cuda())?;
+        let len = lo.len() as u64;
+        let ranges = lent.ranges(lo, hi)?;
+        let offsets = lent.output("offsets", &offsets, len + 1)?;
+        let values = lent.output("values", &values, if V::WIDTH == 0 { 0 } else { room })?;
+        let keys = lent.output("keys", &keys, room)?;
+        let queries = range::RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
+        let pairs = range::PairsRoom { keys, values, len: room };
+        self.answer(lent, Needs::Marks, |cuda, _, view| {
+            range::range(cuda, view, &queries, offsets, &pairs)?;
+            decode::<K>(cuda, keys, room, 0, offsets + len * size_of::<u64>() as u64)
+        })
+    }
+
+    /// Returns, for each index, the pair at that position in key order, and whether there is one (1 or 0).
+    pub fn select(
+        &self,
+        indices: DeviceSlice<'_, u64>,
+        keys: DeviceSliceMut<'_, K>,
+        values: DeviceSliceMut<'_, V>,
+        found: DeviceSliceMut<'_, u8>,
+    ) -> Result<(), Error> {
+        let lent = Lent::new(self.store.cuda())?;
+        let len = indices.len() as u64;
+        let indices = lent.input(indices)?;
+        let pairs = lent.pairs(("keys", &keys), &values, &found, len)?;
+        self.answer(lent, Needs::Marks, |cuda, _, view| {
+            select::select(cuda, view, indices, len, &pairs)?;
+            decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
+        })
+    }
+
+    /// Returns, for each key, the nearest pair whose key is not less, and whether there is one (1 or 0).
+    pub fn successor(
+        &self,
+        keys: DeviceSlice<'_, K>,
+        out_keys: DeviceSliceMut<'_, K>,
+        values: DeviceSliceMut<'_, V>,
+        found: DeviceSliceMut<'_, u8>,
+    ) -> Result<(), Error> {
+        self.nearest(Side::Successor, keys, out_keys, values, found)
+    }
+
+    /// Returns, for each key, the nearest pair whose key is not greater, and whether there is one (1 or 0).
+    pub fn predecessor(
+        &self,
+        keys: DeviceSlice<'_, K>,
+        out_keys: DeviceSliceMut<'_, K>,
+        values: DeviceSliceMut<'_, V>,
+        found: DeviceSliceMut<'_, u8>,
+    ) -> Result<(), Error> {
+        self.nearest(Side::Predecessor, keys, out_keys, values, found)
+    }
+
+    fn nearest(
+        &self,
+        side: Side,
+        keys: DeviceSlice<'_, K>,
+        out_keys: DeviceSliceMut<'_, K>,
+        values: DeviceSliceMut<'_, V>,
+        found: DeviceSliceMut<'_, u8>,
+    ) -> Result<(), Error> {
+        let lent = Lent::new(self.store.cuda())?;
+        let len = keys.len() as u64;
+        let keys = lent.keys(keys)?;
+        let pairs = lent.pairs(("out_keys", &out_keys), &values, &found, len)?;
+        self.answer(lent, Needs::Marks, |cuda, _, view| {
+            nearest::nearest(cuda, view, side, keys.address, len, &pairs)?;
+            decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
+        })
+    }
+
+    /// Returns the dictionary as a kernel of one's own sees it: see [`View`].
+    pub fn view(&self) -> Result<View<'a, K, V>, Error> {
+        View::new(self.store)
+    }
+
+    /// Runs a query over all runs, on data that was lent for it.
+    fn answer(
+        &self,
+        lent: Lent<'_>,
+        needs: Needs,
+        query: impl FnOnce(&EnteredCuda<'_>, &[Run], &ffi::View) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let cuda = lent.cuda();
+        let levels = self.store.flushed()?;
+        if needs == Needs::Marks {
+            resolve::resolve(cuda, levels.runs())?;
+        }
+        let runs = levels.runs();
+        let reading = Reading::begin(cuda, runs.iter())?;
+        query(cuda, runs, &ffi::View::new(runs.iter().map(Run::view)))?;
+        reading.end()?;
+        if cuda.is_capturing()? {
+            self.store.pin(levels);
+        }
+        lent.end()
+    }
+}
+
+/// What a query needs of every run.
+#[derive(PartialEq, Eq)]
+enum Needs {
+    /// Keys, values, and whether they are live.
+    Entries,
+    /// Also whether they shadow older ones.
+    Marks,
+}

@@ -1,0 +1,84 @@
+//! Stores on a GPU, found behind [`AnyStore`].
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::cuda::context::Cuda;
+use crate::cuda::driver::stream::Stream;
+use crate::cuda::engine::CudaEngine;
+use crate::cuda::run::Run;
+use crate::cuda::run::resolve::resolve;
+use crate::cuda::update::batch::Batch;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::store::{AnyStore, Levels, Store};
+
+/// A store on a GPU, whatever the width of its keys.
+pub(super) trait CudaStore {
+    fn cuda(&self) -> &Cuda;
+
+    /// Applies the buffered batches and returns every level.
+    fn flushed(&self) -> Result<Arc<Levels<Run>>, Error>;
+
+    /// Keeps these runs for as long as the store lives: a graph has their addresses.
+    fn pin(&self, levels: Arc<Levels<Run>>);
+
+    /// Applies one batch that is on the GPU, as a whole or not at all.
+    fn apply_staged(&mut self, batch: &Batch) -> Result<(), Error>;
+
+    /// Runs all further calls on another stream.
+    fn move_to_stream(&mut self, stream: &Stream) -> Result<(), Error>;
+}
+
+impl<B: OrderedKey> CudaStore for Store<CudaEngine<B>> {
+    fn cuda(&self) -> &Cuda {
+        &self.engine.cuda
+    }
+
+    fn flushed(&self) -> Result<Arc<Levels<Run>>, Error> {
+        self.flushed()
+    }
+
+    fn pin(&self, levels: Arc<Levels<Run>>) {
+        self.pin(levels);
+    }
+
+    fn apply_staged(&mut self, batch: &Batch) -> Result<(), Error> {
+        self.apply_staged(batch)
+    }
+
+    fn move_to_stream(&mut self, stream: &Stream) -> Result<(), Error> {
+        // Buffered batches are applied, and missing marks computed, on the old stream.
+        resolve(&self.engine.cuda.enter()?, self.flushed()?.runs())?;
+        self.abandon_merge(); // It would continue on the old stream.
+        self.engine.cuda.stream = stream.clone();
+        Ok(())
+    }
+}
+
+/// Returns a store as one on a GPU, or an error if it is not. (Not generic: compiled with this crate.)
+pub(super) fn on_cuda(store: &dyn Any) -> Result<&dyn CudaStore, Error> {
+    if let Some(store) = store.downcast_ref::<Store<CudaEngine<u32>>>() {
+        return Ok(store);
+    }
+    let store = store.downcast_ref::<Store<CudaEngine<u64>>>();
+    store.map(|store| store as &dyn CudaStore).ok_or(Error::NotOnCuda)
+}
+
+/// Returns a store as one on a GPU, to be changed, or an error if it is not.
+pub(super) fn on_cuda_mut(store: &mut dyn Any) -> Result<&mut dyn CudaStore, Error> {
+    if store.is::<Store<CudaEngine<u32>>>() {
+        let store = store.downcast_mut::<Store<CudaEngine<u32>>>();
+        return store.map(|store| store as &mut dyn CudaStore).ok_or(Error::NotOnCuda);
+    }
+    let store = store.downcast_mut::<Store<CudaEngine<u64>>>();
+    store.map(|store| store as &mut dyn CudaStore).ok_or(Error::NotOnCuda)
+}
+
+/// Runs all further calls of a store on another stream.
+pub(crate) fn move_to_stream<B: OrderedKey>(
+    store: &mut dyn AnyStore<B>,
+    stream: &Stream,
+) -> Result<(), Error> {
+    on_cuda_mut(store.as_any_mut())?.move_to_stream(stream)
+}

@@ -1,0 +1,69 @@
+//! Updates from data that is on the GPU already.
+
+use std::marker::PhantomData;
+
+use crate::batch::Order;
+use crate::cuda::resident::lend::Lent;
+use crate::cuda::resident::slice::DeviceSlice;
+use crate::cuda::resident::store::{CudaStore, on_cuda_mut};
+use crate::cuda::update::batch::Batch;
+use crate::error::{Error, check_lengths};
+use crate::key::Key;
+use crate::store::AnyStore;
+use crate::value::Value;
+
+/// Updates from data in the GPU's memory, made by
+/// [`Dictionary::resident_mut`](crate::Dictionary::resident_mut).
+///
+/// Calls are put on the dictionary's stream and return at once; the data may change as soon as what
+/// is on that stream is done.
+pub struct ResidentMut<'a, K: Key, V: Value> {
+    store: &'a mut dyn CudaStore,
+    types: PhantomData<(K, V)>,
+}
+
+impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
+    pub(crate) fn new(store: &'a mut dyn AnyStore<K::Ordered>) -> Result<Self, Error> {
+        Ok(ResidentMut { store: on_cuda_mut(store.as_any_mut())?, types: PhantomData })
+    }
+
+    /// Inserts each key with its value, replacing what it had. Of equal keys the last one wins.
+    pub fn insert(
+        &mut self,
+        keys: DeviceSlice<'_, K>,
+        values: DeviceSlice<'_, V>,
+    ) -> Result<(), Error> {
+        let none = keys.slice(..0);
+        self.update(keys, values, none)
+    }
+
+    /// Deletes each key; one that isn't there is no error.
+    pub fn delete(&mut self, keys: DeviceSlice<'_, K>) -> Result<(), Error> {
+        self.update(keys.slice(..0), DeviceSlice::empty(keys.stream()), keys)
+    }
+
+    /// Applies one mixed batch of inserts and deletes; deletes win.
+    pub fn update(
+        &mut self,
+        keys: DeviceSlice<'_, K>,
+        values: DeviceSlice<'_, V>,
+        deletes: DeviceSlice<'_, K>,
+    ) -> Result<(), Error> {
+        check_lengths(("keys", keys.len()), ("values", values.len()))?;
+        let cuda = self.store.cuda().clone();
+        let lent = Lent::new(&cuda)?;
+        let (inserts, delete_count) = (keys.len() as u64, deletes.len() as u64);
+        let (keys, deletes) = (lent.keys(keys)?, lent.keys(deletes)?);
+        self.store.apply_staged(&Batch {
+            keys: keys.address,
+            values: lent.input(values)?,
+            inserts,
+            delete_keys: deletes.address,
+            deletes: delete_count,
+            numbers: 0,
+            order: Order::Any,
+            ..Batch::default()
+        })?;
+        lent.end()
+    }
+}

@@ -1,0 +1,182 @@
+//! Which steps a batch goes through, and the memory they need.
+
+use crate::batch::Order;
+use crate::cuda::context::{Cuda, EnteredCuda};
+use crate::cuda::ffi::{MAX_SOURCES, RunOutput, Source, SourceKind};
+use crate::cuda::merge::MergeSize;
+use crate::cuda::run::unwritten::Unwritten;
+use crate::cuda::run::{MarkStorage, Run, resolve};
+use crate::cuda::update::batch::{Batch, BatchPart};
+use crate::cuda::update::scratch::{Scratch, ScratchLayout, Slot};
+use crate::cuda::update::sort::{self, MergedTileSort, TileSort, WholeSort};
+use crate::error::Error;
+
+/// The most entries that are merged directly with the tiles of a batch: the more tiles there are, the more
+/// often every entry is compared.
+const MAX_MERGED_WITH_TILES: u64 = 1 << 20;
+
+/// The steps that a batch goes through.
+pub(super) struct Plan {
+    /// Newest first.
+    pub parts: Vec<PartPlan>,
+    /// `None` if the batch, which is one part then, becomes the run by itself.
+    pub merge: Option<MergePlan>,
+}
+
+/// How one part of a batch is sorted.
+pub(super) struct PartPlan {
+    pub part: BatchPart,
+    sort: Sort,
+    /// Where a byte for each key says whether it is a shadow, if that is looked for.
+    pub shadows: Option<Slot>,
+}
+
+/// A merge and its scratch.
+pub(super) struct MergePlan {
+    pub size: MergeSize,
+    pub scratch: Slot,
+}
+
+enum Sort {
+    Whole(WholeSort),
+    /// In tiles, which are then merged like runs.
+    Tiles(TileSort),
+    /// In tiles, which are merged with each other before anything else.
+    MergedTiles(MergedTileSort),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SortMethod {
+    Whole,
+    Tiles,
+    MergedTiles,
+}
+
+impl Plan {
+    /// Plans how a batch is applied with this many carried runs, at most `entries` entries in all, and
+    /// reserves the scratch for it.
+    pub fn new(
+        cuda: &Cuda,
+        batch: &Batch,
+        carried: usize,
+        entries: u64,
+        finds_shadows: bool,
+        layout: &mut ScratchLayout,
+    ) -> Self {
+        let parts = BatchPart::of(cuda, batch);
+        let is_sorted = batch.order == Order::Sorted;
+        let method = SortMethod::choose(is_sorted, &parts, carried, entries);
+        let is_whole = method == SortMethod::Whole;
+        let is_merged = carried > 0 || batch.deletes > 0 || finds_shadows || !is_whole;
+        let mut plan_part = |part: BatchPart| {
+            let sort = match method {
+                SortMethod::Whole => {
+                    Sort::Whole(WholeSort::plan(&part, is_sorted, is_merged, layout))
+                }
+                SortMethod::Tiles => Sort::Tiles(TileSort::plan(&part, layout)),
+                SortMethod::MergedTiles => {
+                    Sort::MergedTiles(MergedTileSort::plan(cuda, &part, layout))
+                }
+            };
+            let shadows = finds_shadows.then(|| layout.reserve(part.len));
+            PartPlan { part, sort, shadows }
+        };
+        let parts: Vec<PartPlan> = parts.into_iter().map(&mut plan_part).collect();
+        let sources = carried as u64 + parts.iter().map(PartPlan::sources).sum::<u64>();
+        let size = MergeSize { sources: sources as i32, bound: entries };
+        let merge = is_merged
+            .then(|| MergePlan { size, scratch: layout.reserve(size.scratch_bytes(cuda)) });
+        debug_assert!(
+            layout.bytes() <= max_scratch_bytes(cuda, batch.len(), entries),
+            "a batch needs no more scratch than was set aside for it"
+        );
+        Plan { parts, merge }
+    }
+}
+
+impl SortMethod {
+    fn choose(is_sorted: bool, parts: &[BatchPart], carried: usize, entries: u64) -> Self {
+        match parts {
+            [part] if !is_sorted && sort::can_be_tiled(part) => {
+                let sources = sort::tile_count(part) as usize + carried;
+                if entries <= MAX_MERGED_WITH_TILES && sources <= MAX_SOURCES {
+                    SortMethod::Tiles
+                } else if part.kind == SourceKind::Inserts {
+                    SortMethod::MergedTiles
+                } else {
+                    SortMethod::Whole
+                }
+            }
+            _ => SortMethod::Whole,
+        }
+    }
+}
+
+impl PartPlan {
+    /// Returns how many sources of a merge it becomes: more than one if they are tiles.
+    pub fn sources(&self) -> u64 {
+        if self.is_tiled() { sort::tile_count(&self.part) } else { 1 }
+    }
+
+    /// Returns whether it becomes tiles.
+    pub fn is_tiled(&self) -> bool {
+        matches!(self.sort, Sort::Tiles(_))
+    }
+
+    /// Sorts the part if that is done as a whole; `run` is where a batch by itself goes.
+    pub fn sort_whole(
+        &mut self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        run: &RunOutput,
+    ) -> Result<(), Error> {
+        match &self.sort {
+            Sort::Whole(sort) => sort.sort(cuda, scratch, &mut self.part, run),
+            Sort::Tiles(_) | Sort::MergedTiles(_) => Ok(()),
+        }
+    }
+
+    /// Makes the part, which is sorted if that is done as a whole, a source of a merge, or, if it becomes
+    /// tiles, the oldest of them.
+    pub fn launch(&self, cuda: &EnteredCuda<'_>, scratch: &Scratch) -> Result<Source, Error> {
+        let source = match &self.sort {
+            Sort::Whole(sort) => sort.launch(cuda, scratch, &self.part),
+            Sort::Tiles(sort) => sort.launch(cuda, scratch, &self.part),
+            Sort::MergedTiles(sort) => sort.launch(cuda, scratch, &self.part),
+        }?;
+        let shadows = self.shadows.map_or(0, |slot| scratch.address(slot));
+        Ok(Source { shadows, ..source })
+    }
+
+    /// Writes the part, which is sorted, as a run.
+    pub fn launch_into(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        run: &RunOutput,
+    ) -> Result<(), Error> {
+        match &self.sort {
+            Sort::Whole(sort) => sort.launch_into(cuda, scratch, &self.part, run),
+            Sort::Tiles(_) | Sort::MergedTiles(_) => unreachable!("tiles are merged"),
+        }
+    }
+}
+
+/// Returns the most bytes that absorbing `updates` updates may take, whichever of these runs are carried:
+/// scratch, marks that are still to be computed, and the new run.
+pub(crate) fn working_bytes(cuda: &Cuda, updates: u64, runs: &[Run]) -> u64 {
+    let entries = updates + runs.iter().map(Run::bound).sum::<u64>();
+    let lacking = runs.iter().filter(|run| run.lacks_marks());
+    max_scratch_bytes(cuda, updates, entries)
+        + lacking.map(resolve::working_bytes).sum::<u64>()
+        + Unwritten::bytes(cuda, entries, MarkStorage::Inline)
+}
+
+/// Returns the most bytes of scratch, and of temporary memory of a sort, that applying `updates` updates
+/// takes if at most `entries` entries are merged.
+fn max_scratch_bytes(cuda: &Cuda, updates: u64, entries: u64) -> u64 {
+    /// What any batch takes: temporary memory of the sort, heads, and alignment.
+    const FIXED: u64 = 1 << 20;
+    // Tiles may be merged with each other first: two merges.
+    sort::max_bytes(cuda, updates) + 2 * MergeSize::max_scratch_bytes(cuda, entries) + FIXED
+}

@@ -1,0 +1,266 @@
+//! Sorting a part of a batch, and removing all but the last of equal keys.
+//!
+//! Each way to sort is a step: `plan` reserves its scratch, and `launch` uses it.
+
+use std::sync::PoisonError;
+
+use crate::cuda::context::{Cuda, EnteredCuda};
+use crate::cuda::ffi::{
+    self, Address, Head, MAX_SOURCES, RunOutput, ShadowQueries, Source, Sources, check,
+};
+use crate::cuda::merge::{self, ALL_TILES, MergeInput, MergeSize, OlderRuns};
+use crate::cuda::update::batch::BatchPart;
+use crate::cuda::update::scratch::{Scratch, ScratchLayout, Slot};
+use crate::error::Error;
+
+/// Batches up to this length are sorted in tiles: a radix sort of all of it would take longer than sorting
+/// tiles and merging them with what is carried.
+pub(super) const MAX_TILED: u64 = 1 << 17;
+
+/// Returns whether the part may be sorted in tiles.
+pub(super) fn can_be_tiled(part: &BatchPart) -> bool {
+    (2..=MAX_TILED).contains(&part.len) && tile_count(part) <= MAX_SOURCES as u64
+}
+
+/// Returns how many tiles the part is sorted in, if it is.
+pub(super) fn tile_count(part: &BatchPart) -> u64 {
+    // SAFETY: no pointers.
+    part.len.div_ceil(unsafe { ffi::gpulsm_sorted_tile() })
+}
+
+/// Returns the most bytes that sorting `updates` updates, and noting their shadows, takes.
+pub(super) fn max_bytes(cuda: &Cuda, updates: u64) -> u64 {
+    // Numbered updates are sorted with numbers in the place of values.
+    let pair = (cuda.key_width + cuda.value_width.max(size_of::<u32>() as i32)) as u64;
+    // Two copies of all pairs, and what a radix sort needs besides.
+    updates * (pair * 9 / 4 + size_of::<u8>() as u64)
+}
+
+/// Where a sorted part is.
+#[derive(Clone, Copy)]
+struct PairSlots {
+    keys: Slot,
+    values: Slot,
+}
+
+impl PairSlots {
+    fn plan(part: &BatchPart, layout: &mut ScratchLayout) -> Self {
+        let (keys, values) = (part.key_bytes(), part.value_bytes());
+        PairSlots { keys: layout.reserve(keys), values: layout.reserve(values) }
+    }
+
+    fn addresses(self, scratch: &Scratch) -> (Address, Address) {
+        (scratch.address(self.keys), scratch.address(self.values))
+    }
+}
+
+/// Sorts a part in tiles, each without duplicates.
+pub(super) struct TileSort {
+    pairs: PairSlots,
+    lens: Slot,
+}
+
+impl TileSort {
+    pub fn plan(part: &BatchPart, layout: &mut ScratchLayout) -> Self {
+        let lens = layout.reserve(tile_count(part) * size_of::<u64>() as u64);
+        TileSort { pairs: PairSlots::plan(part, layout), lens }
+    }
+
+    /// Returns the oldest tile as a source; the others follow it in memory.
+    pub fn launch(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        part: &BatchPart,
+    ) -> Result<Source, Error> {
+        let (keys, values) = self.pairs.addresses(scratch);
+        let lens = scratch.address(self.lens);
+        // SAFETY: inputs and outputs have `len` elements of the widths given, and there is a length for
+        // each tile; all are used in the order of this stream.
+        check("sorting a short batch", unsafe {
+            ffi::gpulsm_sort_tiles(
+                part.key_width,
+                part.value_width,
+                part.keys,
+                part.values,
+                part.len,
+                keys,
+                values,
+                lens,
+                cuda.raw_stream(),
+            )
+        })?;
+        Ok(part.source(keys, values, lens))
+    }
+}
+
+/// Sorts inserts in tiles, and merges these with each other: faster than a radix sort of all.
+pub(super) struct MergedTileSort {
+    tiles: TileSort,
+    pairs: PairSlots,
+    head: Slot,
+    size: MergeSize,
+    merge: Slot,
+}
+
+impl MergedTileSort {
+    pub fn plan(cuda: &Cuda, part: &BatchPart, layout: &mut ScratchLayout) -> Self {
+        let size = MergeSize { sources: tile_count(part) as i32, bound: part.len };
+        MergedTileSort {
+            tiles: TileSort::plan(part, layout),
+            pairs: PairSlots::plan(part, layout),
+            head: layout.reserve(size_of::<Head>() as u64),
+            size,
+            merge: layout.reserve(size.scratch_bytes(cuda)),
+        }
+    }
+
+    pub fn launch(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        part: &BatchPart,
+    ) -> Result<Source, Error> {
+        let mut sources = Sources::new();
+        sources.push_tiles(self.tiles.launch(cuda, scratch, part)?, tile_count(part));
+        let (keys, values) = self.pairs.addresses(scratch);
+        let head = scratch.address(self.head);
+        let input = MergeInput {
+            size: self.size,
+            sources: &sources,
+            shadows: &[ShadowQueries::default(); 2],
+            older: &OlderRuns::none(),
+        };
+        let out = RunOutput { head, keys, values, ..RunOutput::default() };
+        merge::launch(cuda, &input, ALL_TILES, scratch.address(self.merge), &out)?;
+        Ok(part.source(keys, values, head))
+    }
+}
+
+/// Sorts a part as a whole, unless it came sorted, and removes duplicates.
+pub(super) struct WholeSort {
+    is_sorted: bool,
+    /// Scratch of the kernel that removes duplicates.
+    zeros: Slot,
+    /// Where the sorted part and its length are; `None` if it goes straight into the run.
+    output: Option<(PairSlots, Slot)>,
+}
+
+impl WholeSort {
+    /// Plans a sort to a source of a merge if it `is_merged`, and straight into the run if not.
+    pub fn plan(
+        part: &BatchPart,
+        is_sorted: bool,
+        is_merged: bool,
+        layout: &mut ScratchLayout,
+    ) -> Self {
+        // SAFETY: no pointers.
+        let zeros =
+            unsafe { ffi::gpulsm_order_scratch(part.key_width, part.value_width, part.len) };
+        let output = is_merged.then(|| {
+            let pairs = PairSlots::plan(part, layout);
+            (pairs, layout.reserve(size_of::<Head>() as u64))
+        });
+        WholeSort { is_sorted, zeros: layout.reserve_zeroed(zeros), output }
+    }
+
+    /// Sorts the part to where duplicates are then removed in place. (Where it goes straight into the run,
+    /// nothing but duplicates will be dropped.)
+    pub fn sort(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        part: &mut BatchPart,
+        run: &RunOutput,
+    ) -> Result<(), Error> {
+        if self.is_sorted || part.len < 2 {
+            return Ok(());
+        }
+        let to = match self.output {
+            Some((pairs, _)) => pairs.addresses(scratch),
+            None => (run.keys, run.values),
+        };
+        radix_sort(cuda, part, to)?;
+        (part.keys, part.values) = to;
+        Ok(())
+    }
+
+    /// Removes duplicates on the way to a source of a merge.
+    pub fn launch(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        part: &BatchPart,
+    ) -> Result<Source, Error> {
+        let (pairs, head) = self.output.expect("it was planned as a source");
+        let (keys, values) = pairs.addresses(scratch);
+        let head = scratch.address(head);
+        let out = RunOutput { head, keys, values, ..RunOutput::default() };
+        self.launch_into(cuda, scratch, part, &out)?;
+        Ok(part.source(keys, values, head))
+    }
+
+    /// Removes duplicates on the way to this output.
+    pub fn launch_into(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        part: &BatchPart,
+        out: &RunOutput,
+    ) -> Result<(), Error> {
+        // SAFETY: keys and values have `len` elements of their widths and are sorted, the output has room
+        // for as many, there are as many zeros as the kernel needs, and all are used on this stream.
+        check("ordering a batch", unsafe {
+            ffi::gpulsm_order(
+                part.key_width,
+                part.value_width,
+                part.keys,
+                part.values,
+                part.len,
+                scratch.address(self.zeros),
+                out,
+                cuda.raw_stream(),
+            )
+        })
+    }
+}
+
+/// Sorts a part to these keys and values; equal keys stay in the order of the input.
+fn radix_sort(
+    cuda: &EnteredCuda<'_>,
+    part: &BatchPart,
+    (keys, values): (Address, Address),
+) -> Result<(), Error> {
+    let launch = |temp: Address, temp_bytes: &mut usize| {
+        // SAFETY: inputs and outputs have `len` elements of the widths given, `temp` is null or of the size
+        // that this function returned, and all are used in the order of this stream.
+        check("sorting a batch", unsafe {
+            ffi::gpulsm_sort(
+                part.key_width,
+                part.value_width,
+                temp,
+                temp_bytes,
+                part.keys,
+                keys,
+                part.values,
+                values,
+                part.len,
+                cuda.raw_stream(),
+            )
+        })
+    };
+    let shape = (part.value_width, part.len);
+    let mut last = cuda.shared.sort_temp_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut temp_bytes = match *last {
+        Some((last_shape, bytes)) if last_shape == shape => bytes,
+        _ => {
+            let mut bytes = 0;
+            launch(0, &mut bytes)?;
+            *last = Some((shape, bytes));
+            bytes
+        }
+    };
+    drop(last);
+    let temp = cuda.alloc(temp_bytes as u64)?;
+    launch(temp.address(), &mut temp_bytes)
+}
