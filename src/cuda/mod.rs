@@ -11,12 +11,16 @@
 //! [`synchronize`](crate::Snapshot::synchronize). A thread's current device is never changed.
 //!
 //! CUDA loads a kernel when it is first called, and may wait for all work on the GPU to do so. A program that
-//! captures graphs, or holds up a stream until its own code lets it go on, while other threads call
+//! captures graphs, or blocks a stream until its own code releases it, while other threads call
 //! kernels for the first time, should set the environment variable `CUDA_MODULE_LOADING` to `EAGER`
 //! before it starts.
 
 // Every call of a kernel is unsafe; each says which lengths and which stream make it sound.
 #![allow(unsafe_code)]
+
+// The folders are those of the CPU engine and of the kernels: `run` is what a run is made of, `update` sorts a
+// batch, `merge` merges runs, `query` answers. `driver` is CUDA itself, and `resident` is for callers whose data
+// is on the GPU.
 
 mod context;
 mod driver;

@@ -15,7 +15,7 @@ use crate::cuda::ffi;
 use crate::device::Device;
 use crate::error::Error;
 
-/// When a dictionary is dropped, the pool keeps this part of the GPU's memory for the next one.
+/// When a dictionary is dropped, the pool keeps 1/32 of the GPU's memory for the next one.
 const KEPT_PART: usize = 32;
 
 /// A GPU in use. There is one for each index, for as long as the process lives: contexts and pools are
@@ -71,7 +71,7 @@ impl Gpu {
         let (events, last_number) = (Mutex::default(), Mutex::default());
         let gpu = Gpu { index, context, pool, kept, events, last_number };
         let entered = gpu.enter().map_err(|error| error.to_string())?;
-        // SAFETY: no arguments; it only asks whether there is code for this device.
+        // SAFETY: no arguments; it only checks that there is code for this device.
         let probed = unsafe { ffi::gpulsm_probe() };
         if probed != 0 {
             return Err(format!(

@@ -40,8 +40,8 @@ impl Buffer {
 
     /// Allocates memory that belongs to the caller: results, and keys on their way in.
     pub fn uncounted(bytes: u64, stream: &Stream, entered: &Entered) -> Result<Self, Error> {
-        let address = if bytes == 0 { 0 } else { allocate(bytes, stream, entered)? };
         let is_captured = stream.is_capturing(entered)?;
+        let address = if bytes == 0 { 0 } else { allocate(bytes, stream, entered)? };
         Ok(Buffer { address, stream: stream.clone(), _reserved: None, bytes, is_captured })
     }
 

@@ -21,21 +21,21 @@ const MAX_TRIES: usize = 8;
 
 /// Pinned heads that no run uses any more, though a kernel may still be about to write them. The memory is
 /// portable: all GPUs share it.
-static UNUSED: Mutex<VecDeque<Slot>> = Mutex::new(VecDeque::new());
+static UNUSED: Mutex<VecDeque<RawHead>> = Mutex::new(VecDeque::new());
 
 /// How many pinned heads were ever allocated.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
 /// Where a pinned head is: in pinned memory of the host, never freed.
 #[derive(Clone, Copy)]
-struct Slot(*mut ffi::PinnedHead);
+struct RawHead(*mut ffi::PinnedHead);
 
 // SAFETY: the memory is never freed, and is read and written atomically or before it is shared.
-unsafe impl Send for Slot {}
+unsafe impl Send for RawHead {}
 // SAFETY: as above.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for RawHead {}
 
-impl Slot {
+impl RawHead {
     /// Returns the head, if it has been written.
     fn get(self) -> Option<Head> {
         // SAFETY: the memory is never freed, and `ready` is aligned; a kernel writes it after the head.
@@ -63,7 +63,7 @@ impl Slot {
 
 /// The pinned head of one run.
 pub(crate) struct PinnedHead {
-    slot: Slot,
+    raw: RawHead,
     /// Whether a kernel that writes the head is, or may be, on a stream.
     is_awaited: bool,
 }
@@ -73,20 +73,20 @@ pub(crate) fn take_pinned_head(entered: &Entered) -> Result<PinnedHead, Error> {
     let mut unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner);
     // Those at the front have been unused longest. One that a kernel has yet to write can't be used.
     for _ in 0..unused.len().min(MAX_TRIES) {
-        let slot = unused.pop_front().expect("no more are popped than there are");
-        if slot.get().is_some() {
-            return Ok(PinnedHead::new(slot));
+        let raw = unused.pop_front().expect("no more are popped than there are");
+        if raw.get().is_some() {
+            return Ok(PinnedHead::new(raw));
         }
-        unused.push_back(slot);
+        unused.push_back(raw);
     }
     let first = allocate(entered)?;
     for i in 1..ALLOCATED_AT_A_TIME {
         // SAFETY: `ALLOCATED_AT_A_TIME` of them were allocated.
-        let slot = Slot(unsafe { first.add(i) });
-        slot.set_ready(1);
-        unused.push_front(slot);
+        let raw = RawHead(unsafe { first.add(i) });
+        raw.set_ready(1);
+        unused.push_front(raw);
     }
-    Ok(PinnedHead::new(Slot(first)))
+    Ok(PinnedHead::new(RawHead(first)))
 }
 
 /// Allocates pinned heads, and returns the first of them.
@@ -101,24 +101,24 @@ fn allocate(_entered: &Entered) -> Result<*mut ffi::PinnedHead, Error> {
 }
 
 impl PinnedHead {
-    fn new(slot: Slot) -> Self {
-        slot.set_ready(0);
-        PinnedHead { slot, is_awaited: false }
+    fn new(raw: RawHead) -> Self {
+        raw.set_ready(0);
+        PinnedHead { raw, is_awaited: false }
     }
 
     /// Returns where a kernel writes the head: with unified addresses, at the host's pointer.
     pub fn address(&self) -> Address {
-        self.slot.0 as Address
+        self.raw.0 as Address
     }
 
     /// Returns the head, if it has been written.
     pub fn get(&self) -> Option<Head> {
-        self.slot.get()
+        self.raw.get()
     }
 
     /// Writes the head of a run that no kernel writes.
     pub fn set(&self, head: Head) {
-        self.slot.set(head);
+        self.raw.set(head);
     }
 
     /// Calls `launch`, which launches the kernel that writes the head as the last thing it does, or fails.
@@ -141,9 +141,9 @@ impl Drop for PinnedHead {
         // A kernel that is still about to write the head makes it ready for its next use. Where there is
         // none, nobody else would.
         if !self.is_awaited {
-            self.slot.set_ready(1);
+            self.raw.set_ready(1);
         }
-        UNUSED.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.slot);
+        UNUSED.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.raw);
     }
 }
 

@@ -9,14 +9,16 @@ use crate::cuda::run::Run;
 use crate::cuda::run::filter::{Filter, FilterKeys};
 use crate::error::Error;
 
-/// A run gets a filter after this many searches, and one for each part of its entries besides (for
-/// lookups, each second): making a filter takes as long as that many searches.
+/// A run gets a filter after this many searches in it…
 const MIN_SEARCHES: u64 = 1 << 18;
-const LOOKUP_PART: u64 = 2;
 
-/// The newest runs get a joint filter if there are at least this many of them, which have at most this part
-/// of all entries.
+/// …and, for lookups, one more for every two entries: building a filter takes as long as that.
+const ENTRIES_PER_LOOKUP: u64 = 2;
+
+/// The newest runs get a joint filter if there are at least this many of them…
 const MIN_JOINT_RUNS: usize = 3;
+
+/// …that have at most an eighth of all entries together.
 const JOINT_PART: u64 = 8;
 
 /// Returns the filters for `lookups` lookups on this stream, which has waited for the runs.
@@ -28,11 +30,11 @@ pub(crate) fn lookup_filters(
     if runs.len() < 2 {
         return Ok(Filters::default()); // Every key has to be searched for in the only run.
     }
-    let mut filters = run_filters(cuda, runs, lookups, LOOKUP_PART)?;
+    let mut filters = run_filters(cuda, runs, lookups, ENTRIES_PER_LOOKUP)?;
     let newest = &runs[..newest(runs)];
     if newest.len() < MIN_JOINT_RUNS
         || filters.words[..newest.len()].contains(&0)
-        || !has_enough_searches(&newest[0], LOOKUP_PART)
+        || !has_enough_searches(&newest[0], ENTRIES_PER_LOOKUP)
     {
         return Ok(filters);
     }
@@ -46,18 +48,18 @@ pub(crate) fn lookup_filters(
 }
 
 /// Returns the filters of the single runs, for `searches` searches on this stream, which has waited for the
-/// runs. One is made if there were `MIN_SEARCHES` searches in the run, and one for each `part` entries
-/// besides.
+/// runs. One is built if there were `MIN_SEARCHES` searches in the run, and one more for every
+/// `entries_per_search` entries.
 pub(crate) fn run_filters(
     cuda: &EnteredCuda<'_>,
     runs: &[Run],
     searches: u64,
-    part: u64,
+    entries_per_search: u64,
 ) -> Result<Filters, Error> {
     let mut filters = Filters::default();
     for (at, run) in runs.iter().enumerate() {
         run.count_searches(searches);
-        let is_due = has_enough_searches(run, part);
+        let is_due = has_enough_searches(run, entries_per_search);
         let make = || if is_due { build(cuda, &runs[at..=at]) } else { None };
         if let Some(filter) = run.filter(make) {
             (filters.words[at], filters.len[at]) = filter.read(cuda)?;
@@ -72,9 +74,9 @@ fn build(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Option<Filter> {
     Filter::build(cuda, &keys)
 }
 
-/// Returns whether there were so many searches in the run that a filter pays.
-fn has_enough_searches(run: &Run, part: u64) -> bool {
-    run.searches() >= run.bound() / part + MIN_SEARCHES
+/// Returns whether there were enough searches in the run for a filter to pay.
+fn has_enough_searches(run: &Run, entries_per_search: u64) -> bool {
+    run.searches() >= run.bound() / entries_per_search + MIN_SEARCHES
 }
 
 /// Returns how many of the newest runs have few entries together.

@@ -23,9 +23,9 @@ use crate::error::Error;
 /// the next query will need them.
 const MAX_SHORT: u64 = MAX_TILED;
 
-/// A run gets a filter for the searches of short batches once there was one for each part of its entries:
-/// each eighth.
-const SHORT_PART: u64 = 8;
+/// For the searches of short batches, a run gets a filter after one for every eight entries (see
+/// `run/filter_policy.rs`): they wait longer for each search than lookups do.
+const ENTRIES_PER_SEARCH: u64 = 8;
 
 /// The merge of a short batch of more updates than this that looks for shadows also writes a filter: the
 /// next batch will need it. (Fewer searches are hidden behind other work before the merge.)
@@ -97,7 +97,7 @@ fn output_bound(
 /// Returns the runs that the shadows of a batch are looked for in.
 fn searched_runs(cuda: &EnteredCuda<'_>, batch: &Batch, runs: &[Run]) -> Result<OlderRuns, Error> {
     let filters = match batch.len() {
-        len @ ..=MAX_SHORT => run_filters(cuda, runs, len, SHORT_PART)?,
+        len @ ..=MAX_SHORT => run_filters(cuda, runs, len, ENTRIES_PER_SEARCH)?,
         _ => Filters::default(), // Many sorted keys are found as fast without.
     };
     Ok(OlderRuns { view: View::new(runs.iter().map(Run::view)), filters })
