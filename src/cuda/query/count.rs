@@ -2,21 +2,15 @@
 
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{self, Address, View, check};
-use crate::cuda::run::Run;
 use crate::cuda::run::resolve::resolve;
+use crate::cuda::run::{Run, live_keys};
 use crate::error::Error;
 use crate::key::OrderedKey;
 
 /// Returns the number of live keys, once every run is written: this waits for that.
 pub(crate) fn len(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<u64, Error> {
     resolve(cuda, runs)?;
-    sum(cuda, runs)
-}
-
-/// Returns the number of live keys of runs that lack no marks, once they are written.
-pub(crate) fn sum(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<u64, Error> {
-    let sums = runs.iter().map(|run| run.head(cuda.entered()).map(|head| head.sum));
-    Ok(sums.sum::<Result<i64, Error>>()?.cast_unsigned())
+    live_keys(runs, cuda.entered())
 }
 
 /// Counts the live keys of each closed range, on data on the GPU.

@@ -238,6 +238,13 @@ impl Run {
     }
 }
 
+/// Returns the number of live keys of these runs, which are all there are and lack no marks, once they are
+/// written: this waits for that.
+pub(crate) fn live_keys(runs: &[Run], entered: &Entered) -> Result<u64, Error> {
+    let sums = runs.iter().map(|run| run.head(entered).map(|head| head.sum));
+    Ok(sums.sum::<Result<i64, Error>>()?.cast_unsigned())
+}
+
 /// Returns what the cell has, or what `make` makes. A second thread's would be the same.
 fn get_or_make<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Option<T>) -> Option<&T> {
     if cell.get().is_none()

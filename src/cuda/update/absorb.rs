@@ -6,12 +6,11 @@ use std::sync::atomic::Ordering;
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{Filters, RunOutput, ShadowQueries, Sources, View};
 use crate::cuda::merge::{self, ALL_TILES, MergeInput, OlderRuns, output_marks};
-use crate::cuda::query::count;
 use crate::cuda::run::filter_policy::run_filters;
 use crate::cuda::run::reading::Reading;
 use crate::cuda::run::resolve::compute_missing;
 use crate::cuda::run::unwritten::Unwritten;
-use crate::cuda::run::{MarkStorage, Run};
+use crate::cuda::run::{MarkStorage, Run, live_keys};
 use crate::cuda::update::batch::Batch;
 use crate::cuda::update::buffer::WriteBuffer;
 use crate::cuda::update::plan::Plan;
@@ -87,7 +86,7 @@ fn output_bound(
     if batch.len() == 0 && older.is_empty() {
         // A cleanup leaves only live entries. It waits to know how many, and allocates just that.
         compute_missing(cuda, carried)?;
-        return count::sum(cuda, carried);
+        return live_keys(carried, cuda.entered());
     }
     // The oldest run has no tombstones.
     let deletes = if older.is_empty() { 0 } else { batch.deletes };

@@ -37,6 +37,7 @@ pub(super) struct MergePlan {
     pub scratch: Slot,
 }
 
+/// A way to sort, and its scratch.
 enum Sort {
     Whole(WholeSort),
     /// In tiles, which are then merged like runs.
@@ -45,6 +46,7 @@ enum Sort {
     MergedTiles(MergedTileSort),
 }
 
+/// Which of them is used for all parts of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SortMethod {
     Whole,
@@ -95,6 +97,7 @@ impl Plan {
 }
 
 impl SortMethod {
+    /// Chooses the fastest for these parts, merged with the carried runs into at most `entries` entries.
     fn choose(is_sorted: bool, parts: &[BatchPart], carried: usize, entries: u64) -> Self {
         match parts {
             [part] if !is_sorted && sort::can_be_tiled(part) => {
