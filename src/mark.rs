@@ -1,12 +1,14 @@
-//! What an entry means, in two bits: the only place that knows their codes on the Rust side.
-//! (`include/gpulsm/marks.cuh` is the other side's; `cuda/abi.rs` checks that they agree.)
+//! Marks: what an entry means, in two bits.
+//!
+//! This is the only file on the Rust side that knows the codes; in the kernels it is
+//! `include/gpulsm/marks.cuh`.
 
 use std::fmt;
 
 /// Whether an entry is live, and whether it shadows an older one.
 ///
 /// `live − shadow` over all entries of a key telescopes to 1 if the dictionary holds the key and to 0 if
-/// it does not. That is what makes a count two searches per run.
+/// it does not. Therefore a count needs two searches per run and reads no entries.
 #[derive(Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub(crate) struct Mark(u8);
@@ -15,7 +17,7 @@ impl Mark {
     /// The bit of a live entry; a tombstone lacks it.
     pub const LIVE: u8 = 1;
 
-    /// The bit of an entry whose key was live in the older runs when it arrived.
+    /// The bit of an entry whose key was live in the older runs when the entry arrived.
     pub const SHADOW: u8 = 2;
 
     /// A live entry of a key that the older runs do not hold.
@@ -27,7 +29,7 @@ impl Mark {
     /// An entry that deletes an older one.
     pub const TOMBSTONE: Mark = Mark(Self::SHADOW);
 
-    /// A tombstone that hides nothing: never stored.
+    /// A tombstone that deletes nothing: it exists while a batch is merged, and is never stored.
     pub const VOID: Mark = Mark(0);
 
     #[inline]
@@ -45,13 +47,14 @@ impl Mark {
         self.0 & Self::SHADOW != 0
     }
 
-    #[inline]
-    pub fn bits(self) -> u8 {
-        self.0
+    /// Returns what this entry adds to the running sums: live − shadow.
+    #[cfg(feature = "testing")]
+    pub fn sum(self) -> i64 {
+        i64::from(self.is_live()) - i64::from(self.is_shadow())
     }
 
-    /// **The rule of merging**: of two entries with one key, the newer one's *live* and the older one's
-    /// *shadow* remain.
+    /// **The rule of merging**: of two entries with the same key, the newer one's *live* and the older
+    /// one's *shadow* remain.
     #[inline]
     pub fn over(self, older: Mark) -> Mark {
         Mark(self.0 & Self::LIVE | older.0 & Self::SHADOW)
@@ -69,27 +72,55 @@ impl fmt::Debug for Mark {
     }
 }
 
+/// A set of marks: which entries a merge keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MarkSet(
+    /// Bit m is set if the set contains `Mark(m)`.
+    u32,
+);
+
+impl MarkSet {
+    /// Every mark.
+    pub const ALL: MarkSet =
+        MarkSet::of([Mark::VOID, Mark::NEW, Mark::TOMBSTONE, Mark::REPLACEMENT]);
+
+    /// The marks of live entries.
+    pub const LIVE: MarkSet = MarkSet::of([Mark::NEW, Mark::REPLACEMENT]);
+
+    /// The marks that a run stores: all but [`Mark::VOID`].
+    pub const STORED: MarkSet = MarkSet::of([Mark::NEW, Mark::TOMBSTONE, Mark::REPLACEMENT]);
+
+    const fn of<const N: usize>(marks: [Mark; N]) -> MarkSet {
+        let mut set = 0;
+        let mut index = 0;
+        while index < N {
+            set |= 1 << marks[index].0;
+            index += 1;
+        }
+        MarkSet(set)
+    }
+
+    /// Returns whether the set contains this mark, without a branch: one bit test.
+    #[inline]
+    pub fn contains(self, mark: Mark) -> bool {
+        self.0.wrapping_shr(u32::from(mark.0)) & 1 != 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// live − shadow of all entries of a key, in any order of merging.
-    fn sum(marks: &[Mark]) -> i32 {
-        marks.iter().map(|mark| i32::from(mark.is_live()) - i32::from(mark.is_shadow())).sum()
-    }
+    const STORED: [Mark; 3] = [Mark::NEW, Mark::REPLACEMENT, Mark::TOMBSTONE];
 
     #[test]
     fn merging_keeps_the_sum_of_live_minus_shadow() {
-        let stored = [Mark::NEW, Mark::REPLACEMENT, Mark::TOMBSTONE];
-        for newer in stored {
-            for older in stored {
+        for newer in STORED {
+            for older in STORED {
                 // A newer entry shadows exactly if the older one is live.
                 if newer.is_shadow() == older.is_live() {
-                    assert_eq!(
-                        sum(&[newer.over(older)]),
-                        sum(&[newer, older]),
-                        "{newer:?} {older:?}"
-                    );
+                    let merged = newer.over(older);
+                    assert_eq!(merged.sum(), newer.sum() + older.sum(), "{newer:?} {older:?}");
                 }
             }
         }
@@ -102,5 +133,15 @@ mod tests {
             let mark = Mark::new(live, shadow);
             assert_eq!((mark.is_live(), mark.is_shadow()), (live, shadow));
         }
+    }
+
+    #[test]
+    fn sets_contain_the_marks_that_their_names_say() {
+        for mark in STORED {
+            assert!(MarkSet::STORED.contains(mark) && MarkSet::ALL.contains(mark));
+            assert_eq!(MarkSet::LIVE.contains(mark), mark.is_live());
+        }
+        assert!(!MarkSet::LIVE.contains(Mark::VOID) && !MarkSet::STORED.contains(Mark::VOID));
+        assert!(MarkSet::ALL.contains(Mark::VOID));
     }
 }

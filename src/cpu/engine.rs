@@ -1,4 +1,4 @@
-//! The CPU as a device: each method of [`Engine`] and where it is done.
+//! The CPU engine: implements [`Engine`] by calling the steps in the other files.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::batch::{Order, Updates};
 use crate::budget::{Allowance, Budget};
 use crate::cpu::context::Cpu;
-use crate::cpu::merge::incremental::Merge;
+use crate::cpu::merge::incremental::IncrementalMerge;
 use crate::cpu::query::{count, lookup, nearest, range, select};
 use crate::cpu::run::Run;
 use crate::cpu::update::absorb;
@@ -24,7 +24,7 @@ use crate::value::{Value, of_bytes_mut};
 /// Merging this many entries takes a few times as long as the rest of a batch of 2^16 updates.
 const MAX_MERGE_PER_BATCH: usize = 1 << 20;
 
-/// The CPU as a device for keys `B` and values `V`.
+/// The CPU engine for keys `B` and values `V`.
 pub(crate) struct CpuEngine<B, V> {
     cpu: Cpu,
     types: PhantomData<fn() -> (B, V)>,
@@ -47,7 +47,7 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     type Run = Run<B, V>;
     type Batch<'a> = Updates<'a, B>;
     type Buffer = WriteBuffer<B>;
-    type Merge = Merge<B, V>;
+    type Merge = IncrementalMerge<B, V>;
 
     const MAX_BUFFERED: usize = 1 << 22;
 
@@ -171,13 +171,13 @@ impl<B: OrderedKey, V: Value> engine::WriteBuffer<CpuEngine<B, V>> for WriteBuff
     }
 }
 
-impl<B: OrderedKey, V: Value> engine::IncrementalMerge<CpuEngine<B, V>> for Merge<B, V> {
+impl<B: OrderedKey, V: Value> engine::IncrementalMerge<CpuEngine<B, V>> for IncrementalMerge<B, V> {
     fn begin(
         engine: &CpuEngine<B, V>,
         runs: &[Run<B, V>],
         older: &[Run<B, V>],
     ) -> Result<Self, Error> {
-        Merge::new(&engine.cpu, runs, older)
+        IncrementalMerge::new(&engine.cpu, runs, older)
     }
 
     fn advance(

@@ -1,4 +1,4 @@
-//! Where every buffer of the CPU engine comes from: counted, limited, and never fatal.
+//! Allocation of all buffers of the CPU engine: counted, limited, and fallible.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use bytemuck::Zeroable;
 use crate::budget::{Account, Allowance, Budget, Reserved};
 use crate::error::{Error, bytes_of, try_zeroed};
 
-/// Buffers from this size on are worth huge pages: they have some whole ones.
+/// The least bytes of a buffer for which huge pages are worthwhile: it contains at least one whole huge page.
 #[cfg(target_os = "linux")]
-const HUGE: usize = 4 << 20;
+const MIN_HUGE_BYTES: usize = 4 << 20;
 
-/// The smallest page there is.
+/// Bytes in the smallest page.
 #[cfg(target_os = "linux")]
 const PAGE: usize = 4096;
 
-/// Where buffers come from.
+/// Allocates buffers within a budget.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     account: Account,
@@ -31,12 +31,12 @@ impl Memory {
         self.account.budget()
     }
 
-    /// The same, which uses up what was set aside before anything else.
+    /// Returns the same, but allocations draw on the allowance first.
     pub fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
         Memory { account: self.account.drawing_on(allowance) }
     }
 
-    /// A buffer of `len` zeros, or an error that says how much was wanted and how much is free.
+    /// Allocates a buffer of `len` zeros.
     pub fn zeroed<T: Zeroable>(&self, len: usize) -> Result<Buffer<T>, Error> {
         let bytes = bytes_of::<T>(len);
         let free = self.budget().free();
@@ -48,24 +48,24 @@ impl Memory {
     }
 }
 
-/// Asks for huge pages under a large buffer that nobody has touched yet: a page fault for every 2 MiB
-/// instead of every 4 KiB, which made a bulk build 1.3 times as fast (`docs/benchmarks.md`).
+/// Advises the system to back a large buffer, not touched yet, by huge pages: one page fault for every 2 MiB instead of
+/// every 4 KiB made a bulk build 1.3 times as fast (`docs/benchmarks.md`).
 fn advise_huge_pages<T>(data: &[T]) {
     #[cfg(target_os = "linux")]
     #[allow(unsafe_code)]
-    if size_of_val(data) >= HUGE {
-        // The advice is for whole pages within the buffer; the system wants their address aligned.
+    if size_of_val(data) >= MIN_HUGE_BYTES {
+        // The address must be aligned to a page.
         let start = (data.as_ptr() as usize).next_multiple_of(PAGE);
         let end = data.as_ptr() as usize + size_of_val(data);
-        // SAFETY: the pages lie within `data`, which is borrowed here and so is mapped; the advice
-        // changes how the system backs them, not what they contain. Its failure is harmless.
+        // SAFETY: `start` and `end` are within `data`, which is at least `MIN_HUGE_BYTES` long, borrowed and so mapped.
+        // The advice changes how the system backs the pages, not their contents. A failure is harmless.
         unsafe { libc::madvise(start as *mut _, end - start, libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = data;
 }
 
-/// A counted vector that never grows.
+/// A vector that never grows, and whose bytes are counted.
 #[derive(Debug)]
 pub(crate) struct Buffer<T> {
     data: Vec<T>,
@@ -73,8 +73,8 @@ pub(crate) struct Buffer<T> {
 }
 
 impl<T> Buffer<T> {
-    /// Cuts the buffer to its first `len` elements and gives the rest of its memory back, unless
-    /// that is too little to matter.
+    /// Shortens the buffer to its first `len` elements and returns the rest of its memory, unless that is too little to
+    /// matter.
     pub fn truncate(&mut self, len: usize) {
         self.data.truncate(len);
         if self.data.capacity() - len > len / 64 {
@@ -83,7 +83,7 @@ impl<T> Buffer<T> {
         self.reserved.shrink(bytes_of::<T>(self.data.capacity()));
     }
 
-    /// Bytes taken.
+    /// Returns the bytes allocated.
     pub fn bytes(&self) -> u64 {
         self.reserved.bytes()
     }

@@ -1,5 +1,5 @@
-//! The CPU engine. The folders are those of the CUDA engine (`cuda/`) and of its kernels: `run` is what a run
-//! is made of, `update` sorts a batch and finds its shadows, `merge` merges runs, `query` answers.
+//! The CPU engine. Its folders mirror those of the CUDA engine (`cuda/`) and of its kernels: `run` holds the parts of a
+//! run, `update` applies batches, `merge` merges runs, and `query` answers queries.
 
 mod context;
 mod engine;
@@ -7,7 +7,7 @@ mod memory;
 mod merge;
 mod prefetch;
 mod query;
-mod run;
+pub(crate) mod run;
 mod update;
 mod workers;
 

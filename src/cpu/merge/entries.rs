@@ -1,13 +1,14 @@
-//! Entries in the cache: keys, values and marks in step.
+//! Entries as parallel slices of keys, values and marks.
 
 use std::ops::Range;
 
 use crate::cpu::memory::Buffer;
-use crate::cpu::run::marks::byte;
 use crate::key::OrderedKey;
+use crate::mark::{Mark, MarkSet};
 use crate::value::Value;
 
-/// Entries as parallel slices; `marks` is empty where marks don't matter.
+/// Entries: keys, values and marks at the same indices. `marks` is empty if the merge does not need marks. In an
+/// output, `values` and `marks` are empty if they are not wanted.
 #[derive(Clone, Copy)]
 pub(crate) struct Entries<K, V, M> {
     pub keys: K,
@@ -15,12 +16,12 @@ pub(crate) struct Entries<K, V, M> {
     pub marks: M,
 }
 
-pub(crate) type EntriesRef<'a, B, V> = Entries<&'a [B], &'a [V], &'a [u8]>;
-pub(crate) type EntriesMut<'a, B, V> = Entries<&'a mut [B], &'a mut [V], &'a mut [u8]>;
-pub(crate) type EntriesBuffer<B, V> = Entries<Buffer<B>, Buffer<V>, Buffer<u8>>;
+pub(crate) type EntriesRef<'a, B, V> = Entries<&'a [B], &'a [V], &'a [Mark]>;
+pub(crate) type EntriesMut<'a, B, V> = Entries<&'a mut [B], &'a mut [V], &'a mut [Mark]>;
+pub(crate) type EntriesBuffer<B, V> = Entries<Buffer<B>, Buffer<V>, Buffer<Mark>>;
 
 impl<'a, B, V> EntriesRef<'a, B, V> {
-    /// The entries in `range`.
+    /// Returns the entries in `range`.
     pub fn slice(&self, range: Range<usize>) -> EntriesRef<'a, B, V> {
         let marks = if self.marks.is_empty() { &[] } else { &self.marks[range.clone()] };
         Entries { keys: &self.keys[range.clone()], values: &self.values[range], marks }
@@ -28,12 +29,12 @@ impl<'a, B, V> EntriesRef<'a, B, V> {
 }
 
 impl<B, V> EntriesMut<'_, B, V> {
-    /// What follows the first `len` entries; `values` and `marks` may be unwanted, that is empty.
+    /// Returns all but the first `len` entries.
     pub fn after(&mut self, len: usize) -> EntriesMut<'_, B, V> {
         self.between(len, self.keys.len())
     }
 
-    /// The entries from `start` to `end`; `values` and `marks` may be unwanted, that is empty.
+    /// Returns the entries from `start` to `end`.
     pub fn between(&mut self, start: usize, end: usize) -> EntriesMut<'_, B, V> {
         fn between<T>(slice: &mut [T], start: usize, end: usize) -> &mut [T] {
             let end = end.min(slice.len());
@@ -46,8 +47,8 @@ impl<B, V> EntriesMut<'_, B, V> {
         }
     }
 
-    /// Writes one entry. Past the end there is nothing to write: the entry will not be kept.
-    fn set(&mut self, at: usize, key: B, value: V, mark: u8) {
+    /// Writes one entry, or nothing past the end.
+    fn set(&mut self, at: usize, key: B, value: V, mark: Mark) {
         if let Some(slot) = self.keys.get_mut(at) {
             *slot = key;
         }
@@ -60,10 +61,10 @@ impl<B, V> EntriesMut<'_, B, V> {
     }
 }
 
-/// Copies what has a bit of `keep` in its mark: everything, where there are no marks.
+/// Copies the entries whose mark is in `keep`, or all entries if they are not `marked`; returns how many.
 pub(crate) fn copy_kept<B: OrderedKey, V: Value>(
     entries: EntriesRef<'_, B, V>,
-    keep: u8,
+    keep: MarkSet,
     mut out: EntriesMut<'_, B, V>,
     marked: bool,
 ) -> usize {
@@ -74,15 +75,17 @@ pub(crate) fn copy_kept<B: OrderedKey, V: Value>(
             out.values[..len].copy_from_slice(entries.values);
         }
         if !out.marks.is_empty() {
-            out.marks[..len].fill(byte::NEW);
+            out.marks[..len].fill(Mark::NEW);
         }
         return len;
     }
     let mut kept = 0;
     for index in 0..len {
         let mark = entries.marks[index];
+        // Each entry is written, and overwritten by the next one if it is not kept: no branch on its mark. After
+        // the last kept entry there may be no room left, nor any need to write.
         out.set(kept, entries.keys[index], entries.values[index], mark);
-        kept += usize::from(mark & keep != 0);
+        kept += usize::from(keep.contains(mark));
     }
     kept
 }

@@ -1,35 +1,36 @@
-//! An incremental merge: what lies between two keys at a time.
+//! An incremental merge: each step merges the entries of all runs between two keys.
 
 use crate::cpu::context::Cpu;
-use crate::cpu::merge::source::Source;
-use crate::cpu::merge::{Keep, Merged, cut_off, slices};
+use crate::cpu::merge::keep::Keep;
+use crate::cpu::merge::parallel::MergeOutput;
+use crate::cpu::merge::source::{Source, slices, total_len};
+use crate::cpu::merge::split::first_entries;
 use crate::cpu::run::Run;
 use crate::engine::MergeProgress;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
 
-/// A merge of runs that is under way.
-pub(crate) struct Merge<B, V> {
+/// A merge of runs that is done a part at a time.
+pub(crate) struct IncrementalMerge<B, V> {
     runs: Vec<Run<B, V>>,
-    /// How many entries of each are merged.
-    at: Vec<usize>,
-    keep: Keep,
-    merged: Merged<B, V>,
+    /// The entries of each run before these positions are merged.
+    positions: Vec<usize>,
+    output: MergeOutput<B, V>,
 }
 
-impl<B: OrderedKey, V: Value> Merge<B, V> {
-    /// Starts one, with nothing merged yet.
+impl<B: OrderedKey, V: Value> IncrementalMerge<B, V> {
+    /// Allocates the output, and merges nothing yet.
     pub fn new(cpu: &Cpu, runs: &[Run<B, V>], older: &[Run<B, V>]) -> Result<Self, Error> {
-        // Where no run has marks, all entries are new, and stay so.
-        let is_new = runs.iter().all(|run| run.marks().is_none());
-        let keep = if older.is_empty() || is_new { Keep::Live } else { Keep::Marked };
+        // If no run has marks, all entries are new, and remain so.
+        let all_new = runs.iter().all(|run| run.marks().is_none());
+        let keep = if older.is_empty() || all_new { Keep::Live } else { Keep::Stored };
         let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
-        let merged = Merged::with_room_for(cpu, &sources, keep)?;
-        Ok(Merge { runs: runs.to_vec(), at: vec![0; runs.len()], keep, merged })
+        let output = MergeOutput::with_capacity_for(cpu, &sources, keep)?;
+        Ok(IncrementalMerge { runs: runs.to_vec(), positions: vec![0; runs.len()], output })
     }
 
-    /// Merges about this many entries more.
+    /// Merges about this many more entries.
     pub fn advance(
         mut self,
         cpu: &Cpu,
@@ -38,23 +39,24 @@ impl<B: OrderedKey, V: Value> Merge<B, V> {
         let left: Vec<Source<'_, B, V>> = self
             .runs
             .iter()
-            .zip(&self.at)
-            .map(|(run, &at)| Source::from(run).slice(at..run.len()))
+            .zip(&self.positions)
+            .map(|(run, &position)| Source::from(run).slice(position..run.len()))
             .collect();
-        // This slice and those that come after it are equally long.
-        let total: usize = left.iter().map(|source| source.keys.len()).sum();
-        let slice = cut_off(&left, total.div_ceil(total.div_ceil(entries).max(1)));
-        self.merged.append(cpu, &slices(&left, &slice), self.keep)?;
-        self.at.iter_mut().zip(&slice).for_each(|(at, range)| *at += range.end);
-        if self.at.iter().zip(&self.runs).any(|(&at, run)| at < run.len()) {
+        // All remaining steps merge equally many entries.
+        let total = total_len(&left);
+        let steps = total.div_ceil(entries).max(1);
+        let step = first_entries(&left, total.div_ceil(steps));
+        self.output.append(cpu, &slices(&left, &step))?;
+        self.positions.iter_mut().zip(&step).for_each(|(position, range)| *position += range.end);
+        if self.positions.iter().zip(&self.runs).any(|(&position, run)| position < run.len()) {
             return Ok(MergeProgress::Partial(self));
         }
-        let Merged { keys, values, marks, len } = self.merged;
-        Run::build(cpu, keys, values, marks.as_deref(), len).map(MergeProgress::Done)
+        self.output.into_run(cpu).map(MergeProgress::Done)
     }
 
-    /// Returns whether these are the runs that it merges.
+    /// Returns whether these are the runs that are merged.
     pub fn merges(&self, runs: &[Run<B, V>]) -> bool {
-        self.runs.len() == runs.len() && self.runs.iter().zip(runs).all(|(own, run)| own.is(run))
+        self.runs.len() == runs.len()
+            && self.runs.iter().zip(runs).all(|(own, run)| own.ptr_eq(run))
     }
 }

@@ -1,14 +1,15 @@
-//! What a merge reads: runs, parts of them, and the sorted batch.
+//! The inputs of a merge: runs, parts of them, and the sorted batch.
 
 use std::ops::Range;
 
-use crate::cpu::merge::Keep;
+use crate::cpu::merge::keep::Keep;
 use crate::cpu::run::Run;
-use crate::cpu::run::marks::Marks;
+use crate::cpu::run::marks::PackedMarks;
 use crate::key::OrderedKey;
+use crate::mark::Mark;
 use crate::value::Value;
 
-/// Sorted entries with unique keys: (part of) a run, or of a batch.
+/// Sorted entries with unique keys: a run or a batch, or part of one.
 pub(crate) struct Source<'a, B, V> {
     pub keys: &'a [B],
     /// `None` for a batch of deletes.
@@ -19,37 +20,38 @@ pub(crate) struct Source<'a, B, V> {
 /// The marks of a source.
 #[derive(Clone, Copy)]
 pub(crate) enum SourceMarks<'a> {
-    /// A run's: every entry is new.
+    /// Of a run: every entry is new.
     New,
-    /// A batch's that comes in with nothing older than the runs it is merged with: all are live.
+    /// Of the inserts of a batch that is merged with all runs: every entry is live, and its shadow is not known,
+    /// nor needed.
     Inserts,
-    /// A batch's: a byte for each entry.
-    Bytes(&'a [u8]),
-    /// A run's, from the given position on.
-    Packed(&'a Marks, usize),
+    /// Of a batch.
+    Unpacked(&'a [Mark]),
+    /// Of a run, from the given position on.
+    Packed(&'a PackedMarks, usize),
 }
 
 impl SourceMarks<'_> {
-    /// Whether these marks tell any entry from another, as far as what is kept goes: for live
-    /// entries alone, it is tombstones that matter, not what an entry shadows.
+    /// Returns whether a merge needs these marks. One that keeps live entries only has to tell tombstones from the
+    /// others; shadows do not matter to it.
     pub fn matter(&self, keep: Keep) -> bool {
         match self {
             SourceMarks::New | SourceMarks::Inserts => false,
-            SourceMarks::Bytes(_) => true,
-            SourceMarks::Packed(marks, _) => keep == Keep::Marked || marks.tombstones() > 0,
+            SourceMarks::Unpacked(_) => true,
+            SourceMarks::Packed(marks, _) => keep == Keep::Stored || marks.tombstones() > 0,
         }
     }
 }
 
 impl<'a, B, V> Source<'a, B, V> {
-    /// The entries in `range`.
+    /// Returns the entries in `range`.
     pub fn slice(&self, range: Range<usize>) -> Self {
         Source {
             keys: &self.keys[range.clone()],
             values: self.values.map(|values| &values[range.clone()]),
             marks: match self.marks {
                 SourceMarks::New | SourceMarks::Inserts => self.marks,
-                SourceMarks::Bytes(bytes) => SourceMarks::Bytes(&bytes[range]),
+                SourceMarks::Unpacked(marks) => SourceMarks::Unpacked(&marks[range]),
                 SourceMarks::Packed(marks, from) => SourceMarks::Packed(marks, from + range.start),
             },
         }
@@ -57,35 +59,35 @@ impl<'a, B, V> Source<'a, B, V> {
 }
 
 impl<B, V> Source<'_, B, V> {
-    /// Σ (live − shadow) over all entries, where the marks are a run's own. (A batch's are found
-    /// among the runs outside its carry only: they don't add up with the carried runs'.)
+    /// Returns Σ (live − shadow) over all entries of a run; `None` for a batch. (The shadows of a batch refer to the
+    /// runs outside its carry only, so they cannot be added to the sums of the carried runs.)
     pub fn sum(&self) -> Option<i64> {
         self.sum_of(0..self.keys.len())
     }
 
-    /// The same over the entries in `range`.
+    /// Returns the same sum over the entries in `range`.
     fn sum_of(&self, range: Range<usize>) -> Option<i64> {
         match self.marks {
             SourceMarks::New => Some(range.len() as i64),
-            SourceMarks::Inserts | SourceMarks::Bytes(_) => None,
+            SourceMarks::Inserts | SourceMarks::Unpacked(_) => None,
             SourceMarks::Packed(marks, from) => {
                 Some(marks.sum_before(from + range.end) - marks.sum_before(from + range.start))
             }
         }
     }
 
-    /// How many more entries in `range` are new than are tombstones; of a run, or a part of one. Over such
-    /// parts of all runs that have the same keys, this adds up to the number of live keys.
+    /// Returns Σ (live − shadow) over the entries in `range` of a run. Added up over the entries of all runs between
+    /// two keys, this is the number of live keys there.
     pub fn live_in(&self, range: Range<usize>) -> i64 {
-        self.sum_of(range).expect("a run's marks add up")
+        self.sum_of(range).expect("a run has running sums")
     }
 
-    /// Returns whether any entry in `range` may be a tombstone; `false` is certain.
+    /// Returns whether an entry in `range` may be a tombstone; `false` is certain.
     pub fn may_have_tombstones(&self, range: Range<usize>) -> bool {
         match self.marks {
             SourceMarks::New | SourceMarks::Inserts => false,
-            SourceMarks::Bytes(_) => !range.is_empty(),
-            // If the sum is the length, all are new.
+            SourceMarks::Unpacked(_) => !range.is_empty(),
+            // If the sum is the length, all entries are new.
             SourceMarks::Packed(marks, _) => {
                 marks.tombstones() > 0 && self.live_in(range.clone()) != range.len() as i64
             }
@@ -98,4 +100,17 @@ impl<'a, B: OrderedKey, V: Value> From<&'a Run<B, V>> for Source<'a, B, V> {
         let marks = run.marks().map_or(SourceMarks::New, |marks| SourceMarks::Packed(marks, 0));
         Source { keys: run.keys(), values: Some(run.values()), marks }
     }
+}
+
+/// Returns the entries in these ranges, one for each source.
+pub(crate) fn slices<'a, B, V>(
+    sources: &[Source<'a, B, V>],
+    ranges: &[Range<usize>],
+) -> Vec<Source<'a, B, V>> {
+    sources.iter().zip(ranges).map(|(source, range)| source.slice(range.clone())).collect()
+}
+
+/// Returns the number of entries of all sources.
+pub(crate) fn total_len<B, V>(sources: &[Source<'_, B, V>]) -> usize {
+    sources.iter().map(|source| source.keys.len()).sum()
 }

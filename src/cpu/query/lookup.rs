@@ -1,15 +1,13 @@
-//! Looking keys up: newest run first, until one has the key.
+//! Looking keys up: newest run first, until one holds the key.
 
 use crate::cpu::context::Cpu;
+use crate::cpu::query::bounds::GROUP;
 use crate::cpu::run::Run;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
 
-/// Queries that go through the runs together.
-const GROUP: usize = 128;
-
-/// Whether each key is live and, where `values` are wanted, its value; 0 where it is not.
+/// Finds whether each key is live and, if `values` are wanted, its value, or 0 if it is not.
 pub(crate) fn lookup<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     runs: &[Run<B, V>],
@@ -17,11 +15,11 @@ pub(crate) fn lookup<B: OrderedKey, V: Value>(
     values: Option<&mut [V]>,
     found: &mut [bool],
 ) -> Result<(), Error> {
-    runs.iter().for_each(|run| run.filter_if_worth_it(cpu));
-    let piece = cpu.workers.piece(keys.len());
-    let mut values = values.map(|values| values.chunks_mut(piece));
-    let tasks = keys.chunks(piece).zip(found.chunks_mut(piece)).map(|(keys, found)| {
-        let values = values.as_mut().map(|pieces| pieces.next().expect("as long as keys"));
+    runs.iter().for_each(|run| run.build_filter_if_worth_it(cpu));
+    let chunk = cpu.workers.chunk_len(keys.len());
+    let mut values = values.map(|values| values.chunks_mut(chunk));
+    let tasks = keys.chunks(chunk).zip(found.chunks_mut(chunk)).map(|(keys, found)| {
+        let values = values.as_mut().map(|chunks| chunks.next().expect("as long as keys"));
         (keys, values, found)
     });
     cpu.workers.each(tasks, |(keys, values, found)| {
@@ -45,48 +43,89 @@ pub(crate) fn lookup<B: OrderedKey, V: Value>(
     Ok(())
 }
 
-/// Says, for every key that any run has, which run decides and where in it the entry is.
+/// Calls `hit`, for every key that any run holds, with the key's index, the newest run that holds it, and the position
+/// of the entry.
 fn find<'r, B: OrderedKey, V: Value>(
     runs: &'r [Run<B, V>],
     keys: &[B],
-    mut decided: impl FnMut(usize, &'r Run<B, V>, usize),
+    mut hit: impl FnMut(usize, &'r Run<B, V>, usize),
 ) {
-    let mut wanted = [B::default(); GROUP];
-    let mut indices = [0; GROUP];
-    let mut positions = [0; GROUP];
-    let mut hits = [(0, 0); GROUP];
+    let mut search = GroupSearch::default();
     for (group, keys) in keys.chunks(GROUP).enumerate() {
-        wanted[..keys.len()].copy_from_slice(keys);
-        indices.iter_mut().enumerate().for_each(|(at, index)| *index = group * GROUP + at);
-        let mut left = keys.len();
+        search.start(keys, group * GROUP);
         for run in runs {
-            let asked = match run.filter() {
-                Some(filter) => filter.sift(&mut wanted[..left], &mut indices[..left]),
-                None => left,
-            };
-            run.lower_bounds(&wanted[..asked], &mut positions[..asked]);
-            // Hits to one list, what is left to look for stays in the other.
-            let (mut kept, mut hit) = (0, 0);
-            for at in 0..asked {
-                let (key, index, position) = (wanted[at], indices[at], positions[at]);
-                let is_hit = run.has_key_at(position, key);
-                if is_hit {
-                    run.prefetch_entry(position);
-                }
-                hits[hit] = (index, position);
-                hit += usize::from(is_hit);
-                (wanted[kept], indices[kept]) = (key, index);
-                kept += usize::from(!is_hit);
-            }
-            for &(index, position) in &hits[..hit] {
-                decided(index, run, position);
-            }
-            if run.filter().is_none() {
-                run.add_misses(kept);
-            }
-            wanted.copy_within(asked..left, kept);
-            indices.copy_within(asked..left, kept);
-            left -= hit;
+            search.search(run, &mut hit);
         }
+    }
+}
+
+/// A search for a group of keys, run by run.
+struct GroupSearch<B> {
+    /// The first `left` are the keys that no run has been found to hold.
+    keys: [B; GROUP],
+    /// The index of each key in the query.
+    indices: [usize; GROUP],
+    left: usize,
+    positions: [usize; GROUP],
+    /// The index in the query and the position in the run of each key that the current run holds.
+    hits: [(usize, usize); GROUP],
+}
+
+impl<B: OrderedKey> Default for GroupSearch<B> {
+    fn default() -> Self {
+        GroupSearch {
+            keys: [B::default(); GROUP],
+            indices: [0; GROUP],
+            left: 0,
+            positions: [0; GROUP],
+            hits: [(0, 0); GROUP],
+        }
+    }
+}
+
+impl<B: OrderedKey> GroupSearch<B> {
+    /// Starts a search for at most [`GROUP`] keys, the first of which has this index in the query.
+    fn start(&mut self, keys: &[B], first: usize) {
+        self.keys[..keys.len()].copy_from_slice(keys);
+        self.indices.iter_mut().enumerate().for_each(|(at, index)| *index = first + at);
+        self.left = keys.len();
+    }
+
+    /// Searches the next run for the keys that are left.
+    #[inline]
+    fn search<'r, V: Value>(
+        &mut self,
+        run: &'r Run<B, V>,
+        hit: &mut impl FnMut(usize, &'r Run<B, V>, usize),
+    ) {
+        let GroupSearch { keys, indices, left, positions, hits } = self;
+        let searched = match run.filter() {
+            Some(filter) => filter.partition(&mut keys[..*left], &mut indices[..*left]),
+            None => *left,
+        };
+        run.lower_bounds(&keys[..searched], &mut positions[..searched]);
+        // Separates hits from misses without a branch: misses remain at the front of `keys`.
+        let (mut missed, mut found) = (0, 0);
+        for at in 0..searched {
+            let (key, index, position) = (keys[at], indices[at], positions[at]);
+            let is_hit = run.has_key_at(position, key);
+            if is_hit {
+                run.prefetch_entry(position);
+            }
+            hits[found] = (index, position);
+            found += usize::from(is_hit);
+            (keys[missed], indices[missed]) = (key, index);
+            missed += usize::from(!is_hit);
+        }
+        for &(index, position) in &hits[..found] {
+            hit(index, run, position);
+        }
+        if run.filter().is_none() {
+            run.add_misses(missed);
+        }
+        // Those that the filter rejected follow those that were missed.
+        keys.copy_within(searched..*left, missed);
+        indices.copy_within(searched..*left, missed);
+        *left -= found;
     }
 }

@@ -1,7 +1,12 @@
 //! Answering queries over a list of runs, newest first.
 
+mod bounds;
 pub(super) mod count;
+mod dead;
 pub(super) mod lookup;
 pub(super) mod nearest;
+mod pairs;
 pub(super) mod range;
+mod range_merge;
+mod range_plan;
 pub(super) mod select;

@@ -1,19 +1,20 @@
-//! Successor and predecessor: a short walk from where the key would be, or, past many tombstones, a
-//! jump by rank, which neighbours share.
+//! Successor and predecessor: a short walk over dead keys, or, if there are many, a jump by rank.
 
 use crate::cpu::context::Cpu;
-use crate::cpu::query::count::{Bound, GROUP, find_places, len};
-use crate::cpu::query::select::{each_pair, select_one};
+use crate::cpu::query::bounds::{Bound, GROUP, find_bounds};
+use crate::cpu::query::count::{len, rank_at};
+use crate::cpu::query::pairs::answer_each;
+use crate::cpu::query::select::{last_entry_before, select_one};
 use crate::cpu::run::Run;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::query::{PairsOut, Side};
 use crate::value::Value;
 
-/// Dead keys to walk over before jumping by rank is cheaper.
-const PATIENCE: usize = 8;
+/// Dead keys to walk over before a jump by rank is cheaper.
+const MAX_WALK: usize = 8;
 
-/// The live pair nearest to each key, itself included, on one side of it.
+/// Finds the live pair nearest to each key on one side, the key itself included.
 pub(crate) fn nearest<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     runs: &[Run<B, V>],
@@ -25,89 +26,90 @@ pub(crate) fn nearest<B: OrderedKey, V: Value>(
         Side::Successor => Bound::Below,
         Side::Predecessor => Bound::UpTo,
     };
-    each_pair(cpu, keys, out, |jumps: &mut Jumps<B, V>, keys, answer| {
-        // Where each key is in every run, found for the whole group at once.
-        let mut places = cpu.memory.zeroed::<[usize; GROUP]>(runs.len())?;
-        for (run, places) in runs.iter().zip(&mut *places) {
-            find_places(run, keys, bound, places);
-            for &place in &places[..keys.len()] {
+    answer_each(cpu, keys, out, |jumps: &mut JumpCache<B, V>, keys, answer| {
+        // The positions of all keys of the group in every run.
+        let mut bounds = cpu.memory.zeroed::<[usize; GROUP]>(runs.len())?;
+        for (run, bounds) in runs.iter().zip(&mut *bounds) {
+            find_bounds(run, keys, bound, bounds);
+            for &position in &bounds[..keys.len()] {
                 run.prefetch_entry(match side {
-                    Side::Successor => place,
-                    Side::Predecessor => place.saturating_sub(1),
+                    Side::Successor => position,
+                    Side::Predecessor => position.saturating_sub(1),
                 });
             }
         }
-        let mut here = vec![0; runs.len()];
+        let mut positions = vec![0; runs.len()];
         for (query, &key) in keys.iter().enumerate() {
-            here.iter_mut().zip(&*places).for_each(|(here, places)| *here = places[query]);
+            positions.iter_mut().zip(&*bounds).for_each(|(position, run)| *position = run[query]);
             answer(match side {
-                Side::Successor => successor(runs, &mut here, key, jumps),
-                Side::Predecessor => predecessor(runs, &mut here, key, jumps),
+                Side::Successor => successor(runs, &mut positions, key, jumps),
+                Side::Predecessor => predecessor(runs, &mut positions, key, jumps),
             });
         }
         Ok(())
     })
 }
 
-/// The first live pair at these places, which are those of a key, or after them.
+/// Returns the first live pair at or after the positions of `key`, one in each run.
 fn successor<B: OrderedKey, V: Value>(
     runs: &[Run<B, V>],
-    places: &mut [usize],
-    from: B,
-    jumps: &mut Jumps<B, V>,
+    positions: &mut [usize],
+    key: B,
+    jumps: &mut JumpCache<B, V>,
 ) -> Option<(B, V)> {
-    for step in 0..PATIENCE {
-        let next = |at: usize| runs[at].keys().get(places[at]).map(|&key| (key, at));
-        // Of equal keys the newest run's entry comes first.
-        let (key, at) = (0..runs.len()).filter_map(next).min()?;
-        if runs[at].mark(places[at]).is_live() {
-            return Some((key, runs[at].values()[places[at]]));
+    for step in 0..MAX_WALK {
+        let entry = |at: usize| runs[at].keys().get(positions[at]).map(|&key| (key, at));
+        // Of equal keys, the entry of the newest run is the minimum.
+        let (next, at) = (0..runs.len()).filter_map(entry).min()?;
+        if runs[at].mark(positions[at]).is_live() {
+            return Some((next, runs[at].values()[positions[at]]));
         }
-        if let (0, Some(pair)) = (step, jumps.get(from)) {
+        if let (0, Some(pair)) = (step, jumps.get(key)) {
             return pair;
         }
-        for (run, place) in runs.iter().zip(&mut *places) {
-            *place += usize::from(run.has_key_at(*place, key));
+        for (run, position) in runs.iter().zip(&mut *positions) {
+            *position += usize::from(run.has_key_at(*position, next));
         }
     }
-    // The entries of dead keys add up to nothing: the rank here is the rank at the start.
-    let rank = sum_before(runs, places);
+    // Dead keys do not change the rank: it is the same here as at the first position.
+    let rank = rank_at(runs, positions.iter().copied());
     let pair = (rank < len(runs)).then(|| select_one(runs, rank));
-    jumps.add(from, pair.map_or(B::HIGHEST, |(key, _)| key), pair);
+    jumps.insert(key, pair.map_or(B::HIGHEST, |(key, _)| key), pair);
     pair
 }
 
-/// The last live pair before these places, which are those of a key.
+/// Returns the last live pair before the positions of `key`, one in each run.
 fn predecessor<B: OrderedKey, V: Value>(
     runs: &[Run<B, V>],
-    places: &mut [usize],
-    from: B,
-    jumps: &mut Jumps<B, V>,
+    positions: &mut [usize],
+    key: B,
+    jumps: &mut JumpCache<B, V>,
 ) -> Option<(B, V)> {
-    for step in 0..PATIENCE {
-        let next = |at: usize| Some((runs[at].keys()[places[at].checked_sub(1)?], at));
-        let largest = (0..runs.len()).filter_map(next);
-        let (key, at) =
-            largest.reduce(|best, other| if other.0 > best.0 { other } else { best })?;
-        if runs[at].mark(places[at] - 1).is_live() {
-            return Some((key, runs[at].values()[places[at] - 1]));
+    for step in 0..MAX_WALK {
+        let (previous, run, last) = last_entry_before(runs, positions.iter().copied())?;
+        if run.mark(last).is_live() {
+            return Some((previous, run.values()[last]));
         }
-        if let (0, Some(pair)) = (step, jumps.get(from)) {
+        if let (0, Some(pair)) = (step, jumps.get(key)) {
             return pair;
         }
-        for (run, place) in runs.iter().zip(&mut *places) {
-            let below = place.checked_sub(1).filter(|&below| run.has_key_at(below, key));
-            *place = below.unwrap_or(*place);
+        for (run, position) in runs.iter().zip(&mut *positions) {
+            let last = position.checked_sub(1).filter(|&last| run.has_key_at(last, previous));
+            *position = last.unwrap_or(*position);
         }
     }
-    let pair = sum_before(runs, places).checked_sub(1).map(|index| select_one(runs, index));
-    jumps.add(pair.map_or(B::LOWEST, |(key, _)| key), from, pair);
+    let rank = rank_at(runs, positions.iter().copied());
+    let pair = rank.checked_sub(1).map(|index| select_one(runs, index));
+    jumps.insert(pair.map_or(B::LOWEST, |(key, _)| key), key, pair);
     pair
 }
 
-/// Answers that took a jump, with the keys that each is the answer to: neighbours in the same dead stretch
-/// need no jump of their own.
-struct Jumps<B, V>(Vec<Jump<B, V>>);
+/// Answers that took a jump, each with the range of keys that it is the answer to: other queries in the same dead
+/// range need no jump of their own.
+struct JumpCache<B, V> {
+    /// In key order.
+    jumps: Vec<Jump<B, V>>,
+}
 
 struct Jump<B, V> {
     first: B,
@@ -115,37 +117,34 @@ struct Jump<B, V> {
     pair: Option<(B, V)>,
 }
 
-impl<B, V> Default for Jumps<B, V> {
+impl<B, V> Default for JumpCache<B, V> {
     fn default() -> Self {
-        Jumps(Vec::new())
+        JumpCache { jumps: Vec::new() }
     }
 }
 
-impl<B: OrderedKey, V: Value> Jumps<B, V> {
-    /// So many are remembered.
-    const MOST: usize = 1 << 12;
+impl<B: OrderedKey, V: Value> JumpCache<B, V> {
+    /// The most jumps that are cached.
+    const CAPACITY: usize = 1 << 12;
 
+    /// Returns the answer to this key, if it is cached.
     fn get(&self, key: B) -> Option<Option<(B, V)>> {
-        let after = self.0.partition_point(|jump| jump.first <= key);
-        let jump = self.0[..after].last().filter(|jump| key <= jump.last)?;
+        let after = self.jumps.partition_point(|jump| jump.first <= key);
+        let jump = self.jumps[..after].last().filter(|jump| key <= jump.last)?;
         Some(jump.pair)
     }
 
-    /// Notes that this is the answer to all keys from `first` to `last`.
-    fn add(&mut self, first: B, last: B, pair: Option<(B, V)>) {
-        let after = self.0.partition_point(|jump| jump.first <= first);
-        // Of one stretch, what is known grows: downwards for successors, upwards for predecessors.
-        if let Some(jump) = self.0.get_mut(after).filter(|jump| jump.last == last) {
+    /// Stores the answer to all keys from `first` to `last`.
+    fn insert(&mut self, first: B, last: B, pair: Option<(B, V)>) {
+        let after = self.jumps.partition_point(|jump| jump.first <= first);
+        // The known part of a dead range grows downwards for successors, upwards for predecessors.
+        if let Some(jump) = self.jumps.get_mut(after).filter(|jump| jump.last == last) {
             jump.first = first;
-        } else if let Some(jump) = self.0[..after].last_mut().filter(|jump| jump.first == first) {
+        } else if let Some(jump) = self.jumps[..after].last_mut().filter(|jump| jump.first == first)
+        {
             jump.last = last;
-        } else if self.0.len() < Self::MOST {
-            self.0.insert(after, Jump { first, last, pair });
+        } else if self.jumps.len() < Self::CAPACITY {
+            self.jumps.insert(after, Jump { first, last, pair });
         }
     }
-}
-
-/// How many live keys are before these places of all runs.
-fn sum_before<B: OrderedKey, V: Value>(runs: &[Run<B, V>], places: &[usize]) -> u64 {
-    runs.iter().zip(places).map(|(run, &place)| run.sum_before(place)).sum::<i64>() as u64
 }

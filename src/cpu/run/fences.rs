@@ -1,24 +1,24 @@
 //! Fences: sampled keys in layers, so that a search reads a few cache lines instead of twenty.
 //!
-//! The lowest layer has the first key of every node of [`NODE`] keys, the layer above the first of
-//! every node of the lowest, and so on up to a layer of one node. A search goes down node by node,
-//! counting in each how many keys are less than the one it looks for. Incomplete nodes are filled
-//! up with the largest key, which is never *less* than another and so is never counted.
+//! The lowest layer holds the first key of every node of [`NODE`] keys, the layer above the first key of every
+//! node of the lowest, and so on up to a layer of one node. A search descends node by node, counting in
+//! each how many keys are less than the one searched for. Incomplete nodes are padded with the largest key,
+//! which is never *less* than another key and so is never counted.
 
 use std::ops::Range;
 
 use crate::cpu::memory::{Buffer, Memory};
-use crate::cpu::prefetch::prefetch;
+use crate::cpu::prefetch::{CACHE_LINE, prefetch};
 use crate::error::Error;
 use crate::key::OrderedKey;
 
 /// Keys in a node: one cache line of `u32`, two of `u64`.
 pub(crate) const NODE: usize = 16;
 
-/// How many searches go down side by side, so that their cache misses overlap.
+/// Searches that descend together, so that their cache misses overlap.
 const GROUP: usize = 32;
 
-/// `len` rounded up to whole nodes.
+/// Returns `len` rounded up to whole nodes.
 pub(crate) fn padded(len: usize) -> usize {
     len.next_multiple_of(NODE)
 }
@@ -27,16 +27,16 @@ pub(crate) fn padded(len: usize) -> usize {
 #[derive(Debug)]
 pub(crate) struct Fences<B> {
     keys: Buffer<B>,
-    /// Where in `keys` each layer lies, the top one first.
+    /// The range of each layer in `keys`, top layer first.
     layers: Vec<Range<usize>>,
 }
 
 impl<B: OrderedKey> Fences<B> {
-    /// Samples `keys`, which are sorted and fill whole nodes.
+    /// Builds the fences of `keys`, which are sorted and padded to whole nodes.
     pub fn build(memory: &Memory, keys: &[B]) -> Result<Self, Error> {
         let layers = layout(keys.len());
         let mut fences = memory.zeroed(layers.first().map_or(0, |top| top.end))?;
-        // Bottom up, as they lie: each layer samples the one before it.
+        // Bottom up, as they are stored: each layer samples the one before it.
         for (index, layer) in layers.iter().enumerate().rev() {
             let (lower, rest) = fences.split_at_mut(layer.start);
             let below = layers.get(index + 1).map_or(keys, |below| &lower[below.clone()]);
@@ -45,17 +45,13 @@ impl<B: OrderedKey> Fences<B> {
         Ok(Fences { keys: fences, layers })
     }
 
-    /// For every query the position in `keys`, which these fences were built for, of the first key ≥
-    /// it.
+    /// Finds, for every query, the position of the first key ≥ it in `keys`, which these fences were built for.
     pub fn lower_bounds(&self, keys: &[B], queries: &[B], positions: &mut [usize]) {
         for (queries, positions) in queries.chunks(GROUP).zip(positions.chunks_mut(GROUP)) {
-            // Layer by layer for the whole group: while one search reads a node, the next nodes of
-            // the others are on their way.
+            // The whole group descends one layer at a time: while one search reads its node, the next nodes
+            // of the others are being fetched.
             positions.fill(0);
-            for (depth, layer) in self.layers.iter().enumerate() {
-                let layer = &self.keys[layer.clone()];
-                let below =
-                    self.layers.get(depth + 1).map_or(keys, |below| &self.keys[below.clone()]);
+            for (layer, below) in self.layers_and_below(keys) {
                 for (&key, node) in queries.iter().zip(positions.iter_mut()) {
                     *node = descend(layer, *node, key);
                     prefetch_node(below, *node);
@@ -67,9 +63,8 @@ impl<B: OrderedKey> Fences<B> {
         }
     }
 
-    /// [`lower_bounds`](Fences::lower_bounds) of both ends of ranges, of which none is the wrong way
-    /// round. The ends of a narrow range go down together for most of the way, at little more than the
-    /// cost of one.
+    /// Finds the [`lower_bounds`](Fences::lower_bounds) of both ends of ranges with `lo ≤ hi`. The ends of a narrow
+    /// range descend together for most layers, at little more than the cost of one search.
     pub fn bounds_of_ranges(
         &self,
         keys: &[B],
@@ -78,20 +73,17 @@ impl<B: OrderedKey> Fences<B> {
         ends: &mut [usize],
     ) {
         let ranges = lo.chunks(GROUP / 2).zip(hi.chunks(GROUP / 2));
-        let places = starts.chunks_mut(GROUP / 2).zip(ends.chunks_mut(GROUP / 2));
-        for ((lo, hi), (starts, ends)) in ranges.zip(places) {
+        let positions = starts.chunks_mut(GROUP / 2).zip(ends.chunks_mut(GROUP / 2));
+        for ((lo, hi), (starts, ends)) in ranges.zip(positions) {
             starts.fill(0);
             ends.fill(0);
-            for (depth, layer) in self.layers.iter().enumerate() {
-                let layer = &self.keys[layer.clone()];
-                let below =
-                    self.layers.get(depth + 1).map_or(keys, |below| &self.keys[below.clone()]);
+            for (layer, below) in self.layers_and_below(keys) {
                 let ranges = lo.iter().zip(hi);
                 for ((&lo, &hi), (start, end)) in ranges.zip(starts.iter_mut().zip(&mut *ends)) {
                     let together = start == end;
                     *start = descend(layer, *start, lo);
                     prefetch_node(below, *start);
-                    // Unless a fence is between them, both ends go to the same node.
+                    // Unless a fence lies between them, both ends descend to the same node.
                     if together && layer.get(*start + 1).is_none_or(|&fence| fence >= hi) {
                         *end = *start;
                     } else {
@@ -109,24 +101,34 @@ impl<B: OrderedKey> Fences<B> {
         }
     }
 
-    /// The first key of every node of `keys`: the lowest layer without its filler. Empty for an
-    /// array of one node.
+    /// Returns each layer, top first, with the layer below it; below the lowest are the keys themselves.
+    fn layers_and_below<'a>(&'a self, keys: &'a [B]) -> impl Iterator<Item = (&'a [B], &'a [B])> {
+        self.layers.iter().enumerate().map(move |(depth, layer)| {
+            let below = self.layers.get(depth + 1);
+            (&self.keys[layer.clone()], below.map_or(keys, |below| &self.keys[below.clone()]))
+        })
+    }
+
+    /// Returns the first key of every node of `keys`: the lowest layer without its padding. Empty if there is
+    /// only one node.
     pub fn firsts(&self, keys: &[B]) -> &[B] {
         self.layers.last().map_or(&[], |layer| &self.keys[layer.clone()][..keys.len() / NODE])
     }
 
+    /// Returns the bytes allocated.
     pub fn bytes(&self) -> u64 {
         self.keys.bytes()
     }
 
+    /// Checks every layer against the one below it.
     #[cfg(feature = "testing")]
     pub fn validate(&self, keys: &[B]) -> Result<(), String> {
         let mut below = keys;
         for layer in self.layers.iter().rev() {
             let layer = &self.keys[layer.clone()];
             let firsts = below.iter().step_by(NODE).copied();
-            let filler = std::iter::repeat(B::HIGHEST);
-            if !layer.iter().copied().eq(firsts.chain(filler).take(layer.len())) {
+            let padding = std::iter::repeat(B::HIGHEST);
+            if !layer.iter().copied().eq(firsts.chain(padding).take(layer.len())) {
                 return Err("a fence is not the first key of its node".into());
             }
             below = layer;
@@ -138,7 +140,8 @@ impl<B: OrderedKey> Fences<B> {
     }
 }
 
-/// Where the layers over `len` keys lie in one array, the lowest at its start; top first.
+/// Returns the ranges of the layers over `len` keys in one array, top layer first; the lowest layer is at
+/// the start of the array.
 fn layout(len: usize) -> Vec<Range<usize>> {
     let mut layers = Vec::new();
     let mut below = len;
@@ -153,7 +156,7 @@ fn layout(len: usize) -> Vec<Range<usize>> {
     layers
 }
 
-/// Copies the first key of every node of `below`, and fills up with the largest key.
+/// Copies the first key of every node of `below`, and pads with the largest key.
 fn sample<B: OrderedKey>(below: &[B], layer: &mut [B]) {
     let firsts = below.iter().step_by(NODE).copied();
     for (fence, first) in layer.iter_mut().zip(firsts.chain(std::iter::repeat(B::HIGHEST))) {
@@ -161,10 +164,10 @@ fn sample<B: OrderedKey>(below: &[B], layer: &mut [B]) {
     }
 }
 
-/// From a node of a layer to the node below it where the first key ≥ `key` is, or just after it.
+/// Returns the node of the layer below in which, or just after which, the first key ≥ `key` is.
 fn descend<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
-    // The last fence less than `key` is at the node to go to; if none is, that's the first node. So
-    // the first fence need not be looked at, and four steps tell the others apart.
+    // That is the node of the last fence less than `key`, or the first node if there is no such fence. So the
+    // first fence need not be compared, and four steps suffice for the other 15.
     let fences = node_of(layer, node);
     let mut last = 0;
     let mut half = NODE / 2;
@@ -175,24 +178,24 @@ fn descend<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
     node * NODE + last
 }
 
+/// Returns the keys of a node.
 fn node_of<B>(layer: &[B], node: usize) -> &[B; NODE] {
     layer[node * NODE..][..NODE].try_into().expect("a node has NODE keys")
 }
 
-/// The position in `layer` of the first key of the node that is ≥ `key`, or of the node after it.
+/// Returns the position in `layer` of the node's first key ≥ `key`, or the end of the node if there is none.
 pub(crate) fn search_node<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
     node * NODE + count_less(node_of(layer, node), key)
 }
 
-/// Brings a node near.
+/// Prefetches a node.
 pub(crate) fn prefetch_node<B>(layer: &[B], node: usize) {
-    const LINE: usize = 64;
-    for offset in (0..NODE).step_by(LINE / size_of::<B>()) {
+    for offset in (0..NODE).step_by(CACHE_LINE / size_of::<B>()) {
         prefetch(layer, node * NODE + offset);
     }
 }
 
-/// How many keys of the node are less than `key`: halving without a branch to mispredict.
+/// Counts the keys of the node that are less than `key`, by binary search without branches.
 fn count_less<B: OrderedKey>(node: &[B; NODE], key: B) -> usize {
     let mut less = 0;
     let mut half = NODE / 2;
@@ -225,18 +228,18 @@ mod tests {
             }
             for width in [0, 1, 5, 50, 1000, u32::MAX] {
                 let ends: Vec<u32> = queries.iter().map(|lo| lo.saturating_add(width)).collect();
-                let mut places = (vec![0; queries.len()], vec![0; queries.len()]);
-                let (starts, stops) = (&mut places.0, &mut places.1);
-                fences.bounds_of_ranges(&keys, (&queries, &ends), starts, stops);
-                assert_eq!(*starts, positions);
-                fences.lower_bounds(&keys, &ends, starts);
+                let mut starts = vec![0; queries.len()];
+                let mut stops = starts.clone();
+                fences.bounds_of_ranges(&keys, (&queries, &ends), &mut starts, &mut stops);
+                assert_eq!(starts, positions);
+                fences.lower_bounds(&keys, &ends, &mut starts);
                 assert_eq!(starts, stops, "ranges of {width} in {len}");
             }
         }
     }
 
     #[test]
-    fn the_largest_key_is_found_and_told_from_filler() {
+    fn the_largest_key_is_found_and_told_from_padding() {
         let memory = Memory::new(None);
         let mut keys: Vec<u64> = (0..20).collect();
         keys.push(u64::MAX);

@@ -1,8 +1,8 @@
-//! Filters: a byte for each key of a run that says, for 97 of 100 keys the run does not have, that
-//! it does not. A lookup then asks few runs in vain, however many levels are full.
+//! Filters: blocked Bloom filters that tell, for 97 of 100 keys that a run does not hold, that it does not. They
+//! spare lookups most searches in runs that do not hold the key, however many levels are full.
 //!
-//! A blocked Bloom filter: a key has four bits in one 64-bit word, so that asking is one cache miss.
-//! It is built when lookups have asked the run in vain so often that it would have paid for itself.
+//! A key sets four bits in one 64-bit word, so a test costs at most one cache miss. A filter takes one byte per
+//! key, and is built once the run has been searched in vain so often that the filter would have paid for itself.
 
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
@@ -10,29 +10,29 @@ use crate::cpu::prefetch::prefetch;
 use crate::error::Error;
 use crate::key::OrderedKey;
 
-/// Keys for each word of the filter, a byte for each.
+/// Keys per 64-bit word of a filter.
 const KEYS_PER_WORD: usize = 8;
 
-/// The filter of one run, over all of its keys, tombstones' too.
+/// The filter of one run, over all of its keys, those of tombstones included.
 #[derive(Debug)]
 pub(crate) struct Filter {
     words: Buffer<u64>,
 }
 
 impl Filter {
-    /// The filter of these keys.
+    /// Builds the filter of these keys.
     pub fn build<B: OrderedKey>(cpu: &Cpu, keys: &[B]) -> Result<Self, Error> {
         let len = keys.len().div_ceil(KEYS_PER_WORD);
         let mut words = cpu.memory.zeroed(len)?;
-        // Each thread reads all keys and fills its own part of the words.
+        // Each thread reads all keys and sets the bits in its own part of the words.
         let part = len.div_ceil(cpu.workers.parts(keys.len()));
         let parts = words.chunks_mut(part).enumerate();
         cpu.workers.each(parts, |(index, words)| {
             let start = index * part;
             for &key in keys {
-                let (at, bits) = place(key, len);
-                if let Some(word) = words.get_mut(at.wrapping_sub(start)) {
-                    *word |= bits;
+                let place = filter_place(key.widen());
+                if let Some(word) = words.get_mut(place.word(len).wrapping_sub(start)) {
+                    *word |= place.bits;
                 }
             }
             Ok(())
@@ -40,95 +40,143 @@ impl Filter {
         Ok(Filter { words })
     }
 
-    /// Moves to the front those keys, with their companions, that the run may have; returns how
-    /// many there are.
-    pub fn sift<B: OrderedKey>(&self, keys: &mut [B], companions: &mut [usize]) -> usize {
+    /// Moves the keys that the run may hold to the front, together with their indices, and returns how many
+    /// there are.
+    pub fn partition<B: OrderedKey>(&self, keys: &mut [B], indices: &mut [usize]) -> usize {
         for &key in &*keys {
-            prefetch(&self.words, place(key, self.words.len()).0);
+            prefetch(&self.words, filter_place(key.widen()).word(self.words.len()));
         }
-        let mut sifted = 0;
+        let mut passed = 0;
         for at in 0..keys.len() {
-            let may_have = self.may_have(keys[at]);
-            keys.swap(sifted, at);
-            companions.swap(sifted, at);
-            sifted += usize::from(may_have);
+            let passes = self.may_contain(keys[at]);
+            keys.swap(passed, at);
+            indices.swap(passed, at);
+            passed += usize::from(passes);
         }
-        sifted
+        passed
     }
 
-    /// Whether the run may have the key.
-    fn may_have<B: OrderedKey>(&self, key: B) -> bool {
-        let (at, bits) = place(key, self.words.len());
-        self.words[at] & bits == bits
+    /// Returns whether the run may hold the key; `false` is certain.
+    fn may_contain<B: OrderedKey>(&self, key: B) -> bool {
+        let place = filter_place(key.widen());
+        self.words[place.word(self.words.len())] & place.bits == place.bits
     }
 
+    /// Returns the bytes allocated.
     pub fn bytes(&self) -> u64 {
         self.words.bytes()
     }
 
-    /// Whether the filter lets every key through that it must.
+    /// Checks that the filter passes every key of the run.
     #[cfg(feature = "testing")]
     pub fn validate<B: OrderedKey>(&self, keys: &[B]) -> Result<(), String> {
-        match keys.iter().find(|&&key| !self.may_have(key)) {
-            Some(key) => Err(format!("the filter denies key {key}")),
+        match keys.iter().find(|&&key| !self.may_contain(key)) {
+            Some(key) => Err(format!("the filter rejects key {key}, which the run holds")),
             None => Ok(()),
         }
     }
 }
 
-/// Which of `len` words a key belongs to, and its bits there.
+/// Where a key belongs in any filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FilterPlace {
+    /// The word, as a fraction of all words: 2^32 stands for 1.
+    pub fraction: u32,
+    /// The bits of that word.
+    pub bits: u64,
+}
+
+impl FilterPlace {
+    /// Returns the index of the word in a filter of `len` words. If a filter has more than 2^32 words (a run of
+    /// 2^35 keys), some of them are never used: the index is still valid, and the same for every caller.
+    #[inline]
+    pub fn word(self, len: usize) -> usize {
+        (u128::from(self.fraction) * len as u128 >> 32) as usize
+    }
+}
+
+/// Returns the place of a key. The kernels compute the same (`FilterPlace` in `filter.cuh`).
 #[inline]
-fn place<B: OrderedKey>(key: B, len: usize) -> (usize, u64) {
-    // Two rounds of multiplying and folding scatter even dense keys over all 64 bits.
-    let mixed = (key.widen() ^ key.widen() >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let hash = (mixed ^ mixed >> 29).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    let at = ((u128::from(hash) * len as u128) >> 64) as usize;
-    // The word is chosen by the upper bits, the bits in it by the lower ones.
+pub(crate) fn filter_place(key: u64) -> FilterPlace {
+    // Every bit of the key affects every bit of the hash, so that similar keys are spread too.
+    let hash = (key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let hash = hash ^ hash >> 32;
+    // The upper half chooses the word, the lower half the bits.
     let bit = |round: u32| 1u64 << (hash >> (6 * round) & 63);
-    (at, bit(0) | bit(1) | bit(2) | bit(3))
+    FilterPlace { fraction: (hash >> 32) as u32, bits: bit(0) | bit(1) | bit(2) | bit(3) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// How many of 100,000 keys that are not there pass the filter.
-    fn false_alarms<B: OrderedKey>(keys: &[B], others: &[B]) -> usize {
+    /// Returns how many of the other keys pass the filter of these keys.
+    fn false_positives<B: OrderedKey>(keys: &[B], others: &[B]) -> usize {
         let cpu = Cpu::new(None, Some(2)).unwrap();
         let filter = Filter::build(&cpu, keys).unwrap();
         filter.validate(keys).unwrap();
-        others.iter().filter(|&&key| filter.may_have(key)).count()
+        others.iter().filter(|&&key| filter.may_contain(key)).count()
     }
 
     #[test]
-    fn few_keys_pass_that_are_not_there() {
+    fn few_absent_keys_pass() {
         let even: Vec<u32> = (0..100_000).map(|i| 2 * i).collect();
         let odd: Vec<u32> = even.iter().map(|key| key + 1).collect();
-        assert!(false_alarms(&even, &odd) < 4_000);
+        assert!(false_positives(&even, &odd) < 4_000);
         let spread = |keys: &[u32], shift: u32| -> Vec<u64> {
             keys.iter().map(|&key| u64::from(key) << shift).collect()
         };
         for shift in [0, 1, 20, 40] {
-            let passed = false_alarms(&spread(&even, shift), &spread(&odd, shift));
+            let passed = false_positives(&spread(&even, shift), &spread(&odd, shift));
             assert!(passed < 4_000, "{passed} of 100,000 at shift {shift}");
         }
     }
 
     #[test]
-    fn sifting_keeps_keys_with_their_companions() {
+    fn partitioning_keeps_keys_with_their_indices() {
         let cpu = Cpu::new(None, None).unwrap();
         let filter = Filter::build(&cpu, &(0..1000u64).collect::<Vec<_>>()).unwrap();
         let mut keys: Vec<u64> = (0..2000).rev().collect();
-        let mut companions: Vec<usize> = (0..2000).rev().collect();
-        let sifted = filter.sift(&mut keys, &mut companions);
-        assert!((1000..1100).contains(&sifted), "{sifted}");
-        assert!(keys.iter().zip(&companions).all(|(&key, &companion)| key == companion as u64));
+        let mut indices: Vec<usize> = (0..2000).rev().collect();
+        let passed = filter.partition(&mut keys, &mut indices);
+        assert!((1000..1100).contains(&passed), "{passed}");
+        assert!(keys.iter().zip(&indices).all(|(&key, &index)| key == index as u64));
         keys.sort_unstable();
         assert!(keys.into_iter().eq(0..2000));
     }
 
+    /// The kernels compute the same values: if these change, so must theirs.
+    #[test]
+    fn places_are_those_that_the_kernels_compute() {
+        let places = [0, 1, 7, u64::from(u32::MAX), 1 << 32, 0x0123_4567_89ab_cdef, u64::MAX]
+            .map(filter_place)
+            .map(|place| (place.fraction, place.bits));
+        let expected = [
+            (0x0000_0000, 0x0000_0000_0000_0001),
+            (0x17fb_89ee, 0x0004_0c00_0001_0000),
+            (0x390d_6da2, 0x0022_0408_0000_0000),
+            (0x4dc5_cb09, 0x0000_0400_0200_1000),
+            (0x0734_ee3e, 0x8000_0080_2000_0080),
+            (0xc392_d281, 0x8008_0000_0200_0100),
+            (0x9814_8b00, 0x0002_0000_00c0_0080),
+        ];
+        assert_eq!(places, expected);
+    }
+
+    #[test]
+    fn words_are_spread_over_the_whole_filter() {
+        let place = |fraction| FilterPlace { fraction, bits: 1 };
+        for len in [1, 2, 3, 1000, u32::MAX as usize, 1 << 32, 1 << 33, 1 << 40] {
+            assert_eq!(place(0).word(len), 0);
+            assert_eq!(place(1 << 31).word(len), len / 2);
+            let last = place(u32::MAX).word(len);
+            assert!(last < len && last >= len - 1 - (len >> 32), "{last} of {len}");
+        }
+    }
+
     #[test]
     fn one_key_makes_a_filter() {
-        assert_eq!(false_alarms(&[7u32], &[]), 0);
+        assert_eq!(false_positives(&[7u32], &[]), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! A run: an immutable sorted array of entries with unique keys.
 
 pub(super) mod fences;
-pub(super) mod filter;
+pub(crate) mod filter;
 pub(super) mod marks;
 
 use std::ops::Range;
@@ -10,57 +10,54 @@ use std::sync::{Arc, OnceLock};
 
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
-use crate::cpu::prefetch::prefetch;
+use crate::cpu::prefetch::{CACHE_LINE, prefetch};
 use crate::cpu::run::fences::{Fences, padded};
 use crate::cpu::run::filter::Filter;
-use crate::cpu::run::marks::Marks;
+use crate::cpu::run::marks::PackedMarks;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::mark::Mark;
 use crate::stats::{Bytes, RunStats};
 use crate::value::Value;
 
-/// A search in vain costs about as much as making the filter of so many entries.
-const MISSES_WORTH: usize = 8;
+/// A search that misses costs about as much as building the filter of this many entries.
+const ENTRIES_PER_MISS: usize = 8;
 
-/// Bytes in a cache line.
-const LINE: usize = 64;
-
-/// Cache lines of a stretch that are asked for ahead.
-const LINES: usize = 8;
+/// Cache lines of a range of entries that are prefetched.
+const PREFETCHED_LINES: usize = 8;
 
 /// A run. Clones share their memory.
 #[derive(Clone)]
 pub(crate) struct Run<B, V>(Arc<Parts<B, V>>);
 
 struct Parts<B, V> {
-    /// Sorted and unique, filled up to whole nodes with the largest key.
+    /// Sorted and unique, padded to whole nodes with the largest key.
     keys: Buffer<B>,
-    /// In step with keys; as many as there are entries.
+    /// The value of the key at the same index; as many as there are entries.
     values: Buffer<V>,
     fences: Fences<B>,
-    /// `None` when every entry is new.
-    marks: Option<Marks>,
-    /// Made when lookups have paid for it.
+    /// `None` if every entry is new.
+    marks: Option<PackedMarks>,
+    /// Built once it has paid for itself.
     filter: OnceLock<Filter>,
-    /// How many lookups asked for a key that is not here.
+    /// Searches by lookups for a key that the run does not hold.
     misses: AtomicUsize,
 }
 
-/// How long a buffer of keys must be so that `len` of them can become a run.
-pub(crate) fn key_room(len: usize) -> usize {
+/// Returns how long a buffer of keys must be so that `len` of them can become a run.
+pub(crate) fn key_capacity(len: usize) -> usize {
     padded(len)
 }
 
 impl<B: OrderedKey, V: Value> Run<B, V> {
-    /// A run of the first `len` keys and values; `None` when there are none.
+    /// Builds a run of the first `len` keys and values, or `None` if `len` is 0.
     ///
-    /// `keys` has at least [`key_room`] for them. Without `marks` (a byte each) all are new.
+    /// `keys` has at least [`key_capacity`]`(len)` elements. Without `marks`, all entries are new.
     pub fn build(
         cpu: &Cpu,
         mut keys: Buffer<B>,
         mut values: Buffer<V>,
-        marks: Option<&[u8]>,
+        marks: Option<&[Mark]>,
         len: usize,
     ) -> Result<Option<Self>, Error> {
         if len == 0 {
@@ -71,19 +68,20 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         values.truncate(len);
         let fences = Fences::build(&cpu.memory, &keys)?;
         let marks = match marks {
-            Some(bytes) => Marks::pack(cpu, &bytes[..len])?,
+            Some(marks) => PackedMarks::pack(cpu, &marks[..len])?,
             None => None,
         };
         let (filter, misses) = (OnceLock::new(), AtomicUsize::new(0));
         Ok(Some(Run(Arc::new(Parts { keys, values, fences, marks, filter, misses }))))
     }
 
+    /// Returns the number of entries, tombstones included.
     pub fn len(&self) -> usize {
         self.0.values.len()
     }
 
-    /// Whether this is that run, and not only like it.
-    pub fn is(&self, run: &Self) -> bool {
+    /// Returns whether both are the same run, not just equal ones.
+    pub fn ptr_eq(&self, run: &Self) -> bool {
         Arc::ptr_eq(&self.0, &run.0)
     }
 
@@ -95,20 +93,22 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         &self.0.values
     }
 
-    pub fn marks(&self) -> Option<&Marks> {
+    /// Returns the packed marks, or `None` if every entry is new.
+    pub fn marks(&self) -> Option<&PackedMarks> {
         self.0.marks.as_ref()
     }
 
+    /// Returns the mark of one entry.
     pub fn mark(&self, position: usize) -> Mark {
         self.marks().map_or(Mark::NEW, |marks| marks.get(position))
     }
 
-    /// Σ (live − shadow) over the entries before `position`.
+    /// Returns Σ (live − shadow) over the entries before `position`.
     pub fn sum_before(&self, position: usize) -> i64 {
         self.marks().map_or(position as i64, |marks| marks.sum_before(position))
     }
 
-    /// Adds to each sum that of the entries before its position.
+    /// Adds [`sum_before`](Run::sum_before) each position to the sum at the same index.
     pub fn add_sums(&self, positions: &[usize], sums: &mut [i64]) {
         match self.marks() {
             Some(marks) => marks.add_sums(positions, sums),
@@ -116,89 +116,90 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         }
     }
 
-    /// For every query the position of the first key ≥ it.
+    /// Finds, for every query, the position of the first key ≥ it.
     pub fn lower_bounds(&self, queries: &[B], positions: &mut [usize]) {
         self.0.fences.lower_bounds(&self.0.keys, queries, positions);
     }
 
-    /// The position of the first key ≥ this one.
+    /// Returns the position of the first key ≥ this one.
     pub fn lower_bound(&self, key: B) -> usize {
         let mut position = [0];
         self.lower_bounds(&[key], &mut position);
         position[0]
     }
 
-    /// For every range the positions of the first keys ≥ its ends, none of them the wrong way round.
+    /// Finds the [`lower_bounds`](Run::lower_bounds) of both ends of ranges with `lo ≤ hi`.
     pub fn bounds_of_ranges(&self, ranges: (&[B], &[B]), starts: &mut [usize], ends: &mut [usize]) {
         self.0.fences.bounds_of_ranges(&self.0.keys, ranges, starts, ends);
     }
 
-    /// Whether the entry at `position`, which may be just past the end, has this key.
+    /// Returns whether there is an entry at `position`, and it has this key.
     pub fn has_key_at(&self, position: usize, key: B) -> bool {
         self.keys().get(position) == Some(&key)
     }
 
-    /// The keys, filled up to whole nodes.
+    /// Returns the keys, padded to whole nodes.
     pub fn padded_keys(&self) -> &[B] {
         &self.0.keys
     }
 
-    /// The first key of every node of keys; empty where there is one node.
+    /// Returns the first key of every node of keys; empty if there is only one node.
     pub fn firsts(&self) -> &[B] {
         self.0.fences.firsts(&self.0.keys)
     }
 
-    /// The filter, if there is one by now.
+    /// Returns the filter, if it has been built.
     pub fn filter(&self) -> Option<&Filter> {
         self.0.filter.get()
     }
 
-    /// Counts lookups that asked for keys that are not here.
+    /// Counts searches by lookups for keys that the run does not hold.
     pub fn add_misses(&self, misses: usize) {
         self.0.misses.fetch_add(misses, Ordering::Relaxed);
     }
 
-    /// Builds the filter if so many lookups came in vain that it would have paid for itself. If
-    /// there is no memory for it, lookups go on without.
-    pub fn filter_if_worth_it(&self, cpu: &Cpu) {
+    /// Builds the filter if there have been enough misses for it to pay. If there is no memory for it, lookups
+    /// do without.
+    pub fn build_filter_if_worth_it(&self, cpu: &Cpu) {
         let misses = self.0.misses.load(Ordering::Relaxed);
-        let worth_it = self.filter().is_none() && misses > self.len() / MISSES_WORTH;
+        let worth_it = self.filter().is_none() && misses > self.len() / ENTRIES_PER_MISS;
         if worth_it
             && cpu.memory.budget().allows_filter()
             && let Ok(filter) = Filter::build(cpu, self.keys())
         {
-            self.0.filter.set(filter).ok(); // Another thread's is as good.
+            self.0.filter.set(filter).ok(); // Another thread's filter is the same.
         }
     }
 
-    /// Brings near what [`sum_before`](Run::sum_before) and [`mark`](Run::mark) read.
+    /// Prefetches what [`sum_before`](Run::sum_before) and [`mark`](Run::mark) read.
     pub fn prefetch_mark(&self, position: usize) {
         if let Some(marks) = self.marks() {
             marks.prefetch(position);
         }
     }
 
-    /// Brings near the value and the mark of an entry.
+    /// Prefetches the value and the mark of an entry.
     pub fn prefetch_entry(&self, position: usize) {
         prefetch(self.values(), position);
         self.prefetch_mark(position);
     }
 
-    /// Brings near the first few cache lines of keys and of values in a stretch: the processor,
-    /// once it has seen those read, fetches on by itself.
-    pub fn prefetch_entries(&self, stretch: Range<usize>) {
-        fn ask<T>(items: &[T], stretch: &Range<usize>) {
-            let line = LINE / size_of::<T>().max(1);
-            for at in stretch.clone().step_by(line).take(LINES) {
+    /// Prefetches the first few cache lines of keys and of values in a range: once the processor has seen those
+    /// read, it prefetches the rest by itself.
+    pub fn prefetch_entries(&self, range: Range<usize>) {
+        fn prefetch_lines<T>(items: &[T], range: &Range<usize>) {
+            let per_line = CACHE_LINE / size_of::<T>().max(1);
+            for at in range.clone().step_by(per_line).take(PREFETCHED_LINES) {
                 prefetch(items, at);
             }
         }
-        ask(self.keys(), &stretch);
+        prefetch_lines(self.keys(), &range);
         if size_of::<V>() > 0 {
-            ask(self.values(), &stretch);
+            prefetch_lines(self.values(), &range);
         }
     }
 
+    /// Returns how many entries there are, and the bytes of each part.
     pub fn stats(&self) -> RunStats {
         let parts = &*self.0;
         let marks = parts.marks.as_ref();
@@ -215,14 +216,15 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         }
     }
 
+    /// Checks the padding, the fences, the running sums and the filter against the entries.
     #[cfg(feature = "testing")]
     pub fn validate(&self) -> Result<(), String> {
         let parts = &*self.0;
         if parts.keys.len() != padded(self.len()) {
             return Err(format!("{} keys for {} values", parts.keys.len(), self.len()));
         }
-        if parts.keys[self.len()..].iter().any(|&filler| filler != B::HIGHEST) {
-            return Err("the last node of keys is not filled up with the largest key".into());
+        if parts.keys[self.len()..].iter().any(|&key| key != B::HIGHEST) {
+            return Err("the last node of keys is not padded with the largest key".into());
         }
         parts.fences.validate(&parts.keys)?;
         parts.marks.as_ref().map_or(Ok(()), |marks| marks.validate(self.len()))?;

@@ -1,47 +1,49 @@
-//! Taking in a batch: order & dedupe, shadows, and one merge with the carried runs.
+//! Applying a batch: sort it, find its shadows, and merge it with the carried runs.
 
 use crate::batch::{Order, Updates};
 use crate::cpu::context::Cpu;
-use crate::cpu::merge::block::Merger;
+use crate::cpu::merge::keep::Keep;
+use crate::cpu::merge::merger::Merger;
+use crate::cpu::merge::parallel::merge;
 use crate::cpu::merge::source::{Source, SourceMarks};
-use crate::cpu::merge::{Keep, merge};
-use crate::cpu::run::{Run, key_room};
+use crate::cpu::run::{Run, key_capacity};
 use crate::cpu::update::shadows;
-use crate::cpu::update::sort::{self, Tile, sort};
+use crate::cpu::update::sort::{self, SortedBatch};
 use crate::error::Error;
 use crate::key::OrderedKey;
+use crate::mark::Mark;
 use crate::value::{Value, of_bytes};
 
-/// Merges the batch and the carried runs into one run on top of the older ones.
+/// Merges the batch and the carried runs into one run on top of the older ones. Returns `None` if nothing is left.
 pub(crate) fn absorb<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     updates: &Updates<'_, B>,
     carried: &[Run<B, V>],
     older: &[Run<B, V>],
 ) -> Result<Option<Run<B, V>>, Error> {
-    // Shadows are looked for outside the carry only: where a carried run has the key too, the
-    // oldest entry's shadow is the merge's, and says the same.
     let values: &[V] = of_bytes(updates.values, updates.keys.len());
-    let inserts = order(cpu, &updates.keys, values, updates.order)?;
+    let inserts = sorted(cpu, &updates.keys, values, updates.order)?;
+    // Shadows are searched for outside the carry only. If a carried run holds the key too, merging takes the shadow
+    // of its oldest entry, which refers to the same older runs.
     let insert_marks = match older {
         [] => None,
         _ => Some(shadows::mark(cpu, inserts.keys(), true, older)?),
     };
     if carried.is_empty() && updates.deletes.is_empty() {
-        let Tile { keys, values, len } = inserts;
+        let SortedBatch { keys, values, len } = inserts;
         return Run::build(cpu, keys, values, insert_marks.as_deref(), len);
     }
 
-    // A delete wins over an insert of the same batch: deletes count as newer.
-    let deletes =
-        order(cpu, &updates.deletes, of_bytes::<()>(&[], updates.deletes.len()), updates.order)?;
+    // A delete wins over an insert of the same batch, so deletes are the newest source.
+    let no_values = of_bytes::<()>(&[], updates.deletes.len());
+    let deletes = sorted(cpu, &updates.deletes, no_values, updates.order)?;
     let delete_marks = shadows::mark(cpu, deletes.keys(), false, older)?;
     let batch = [
-        Source { keys: deletes.keys(), values: None, marks: SourceMarks::Bytes(&delete_marks) },
+        Source { keys: deletes.keys(), values: None, marks: SourceMarks::Unpacked(&delete_marks) },
         Source {
             keys: inserts.keys(),
             values: Some(&inserts.values),
-            marks: insert_marks.as_deref().map_or(SourceMarks::Inserts, SourceMarks::Bytes),
+            marks: insert_marks.as_deref().map_or(SourceMarks::Inserts, SourceMarks::Unpacked),
         },
     ];
     let sources: Vec<Source<'_, B, V>> = batch
@@ -49,39 +51,34 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
         .chain(carried.iter().map(Source::from))
         .filter(|source| !source.keys.is_empty())
         .collect();
-    let keep = if older.is_empty() { Keep::Live } else { Keep::Marked };
-    let merged = merge(cpu, &sources, keep)?;
-    Run::build(cpu, merged.keys, merged.values, merged.marks.as_deref(), merged.len)
+    let keep = if older.is_empty() { Keep::Live } else { Keep::Stored };
+    merge(cpu, &sources, keep)
 }
 
-/// The batch as a sorted tile with unique keys.
-fn order<B: OrderedKey, V: Value>(
+/// Sorts the keys with their values and removes duplicates, unless they are sorted already.
+fn sorted<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],
     values: &[V],
     order: Order,
-) -> Result<Tile<B, V>, Error> {
-    if order == Order::Any {
-        return sort(cpu, keys, values);
+) -> Result<SortedBatch<B, V>, Error> {
+    match order {
+        Order::Any => sort::sort(cpu, keys, values),
+        Order::Sorted => SortedBatch::from_sorted(cpu, keys, values),
     }
-    let mut tile_keys = cpu.memory.zeroed(key_room(keys.len()))?;
-    let mut tile_values = cpu.memory.zeroed(values.len())?;
-    tile_keys[..keys.len()].copy_from_slice(keys);
-    tile_values.copy_from_slice(values);
-    Ok(Tile { keys: tile_keys, values: tile_values, len: keys.len() })
 }
 
-/// Returns the most bytes that absorbing `updates` updates may take, whichever of these runs are carried.
+/// Returns the most bytes that absorbing this many updates may take, whichever of these runs are carried.
 pub(crate) fn working_bytes<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     updates: usize,
     runs: &[Run<B, V>],
 ) -> u64 {
     let entries = updates + runs.iter().map(Run::len).sum::<usize>();
-    // The batch, while it is sorted and its shadows are found, and the run that comes of it.
     let sorting = sort::bytes_per_update::<B, V>() + shadows::BYTES_PER_UPDATE;
-    let run = size_of::<B>() * 5 / 4 + size_of::<V>() + 2 * size_of::<u8>();
-    let merging = cpu.workers.most() * Merger::<B, V>::bytes(runs.len() + 2, entries);
-    let fixed = sort::FIXED_BYTES + key_room(1) * size_of::<B>() * 4;
+    // The new run: keys with their fences, values, and marks, unpacked and packed.
+    let run = size_of::<B>() * 5 / 4 + size_of::<V>() + 2 * size_of::<Mark>();
+    let merging = cpu.workers.count() * Merger::<B, V>::working_bytes(runs.len() + 2, entries);
+    let fixed = sort::FIXED_BYTES + key_capacity(1) * size_of::<B>() * 4;
     (updates * sorting + entries * run + merging + fixed) as u64
 }

@@ -1,4 +1,4 @@
-//! Buffered batches, in the order they came.
+//! The write buffer: batches that are buffered, to be applied as one.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::cpu::memory::Buffer;
 use crate::error::Error;
 use crate::key::OrderedKey;
 
-/// All buffered inserts, and all buffered deletes, which came after them.
+/// The buffered inserts, and the buffered deletes, all of which are newer.
 pub(crate) struct WriteBuffer<B> {
     keys: GrowBuffer<B>,
     values: GrowBuffer<u8>,
@@ -33,66 +33,66 @@ impl<B: OrderedKey> WriteBuffer<B> {
         self.keys.len + self.deletes.len
     }
 
-    /// Returns whether a batch may be appended. Within one batch deletes win over inserts, so no insert may
-    /// come after a delete.
+    /// Returns whether a batch may be appended. Within one batch deletes win over inserts, so an insert may not follow a
+    /// delete.
     pub fn accepts(&self, updates: &Updates<'_, B>) -> bool {
         self.deletes.len == 0 || updates.keys.is_empty()
     }
 
-    /// Appends a batch; after an error the buffer is as it was.
+    /// Appends a batch. An error leaves the buffer as it was.
     pub fn append(&mut self, cpu: &Cpu, updates: &Updates<'_, B>) -> Result<(), Error> {
         self.keys.reserve(cpu, updates.keys.len())?;
         self.values.reserve(cpu, updates.values.len())?;
         self.deletes.reserve(cpu, updates.deletes.len())?;
-        self.keys.push(&updates.keys);
-        self.values.push(updates.values);
-        self.deletes.push(&updates.deletes);
+        self.keys.extend(&updates.keys);
+        self.values.extend(updates.values);
+        self.deletes.extend(&updates.deletes);
         Ok(())
     }
 
-    /// Returns all of it as one batch.
+    /// Returns all buffered updates as one batch.
     pub fn batch(&self) -> Updates<'_, B> {
         Updates {
-            keys: Cow::Borrowed(self.keys.all()),
-            values: self.values.all(),
-            deletes: Cow::Borrowed(self.deletes.all()),
+            keys: Cow::Borrowed(self.keys.as_slice()),
+            values: self.values.as_slice(),
+            deletes: Cow::Borrowed(self.deletes.as_slice()),
             order: Order::Any,
         }
     }
 }
 
-/// A counted buffer that grows.
+/// A buffer that grows, and whose bytes are counted.
 struct GrowBuffer<T> {
-    room: Option<Buffer<T>>,
+    data: Option<Buffer<T>>,
     len: usize,
 }
 
 impl<T> Default for GrowBuffer<T> {
     fn default() -> Self {
-        GrowBuffer { room: None, len: 0 }
+        GrowBuffer { data: None, len: 0 }
     }
 }
 
 impl<T: Pod> GrowBuffer<T> {
-    fn all(&self) -> &[T] {
-        self.room.as_ref().map_or(&[], |room| &room[..self.len])
+    fn as_slice(&self) -> &[T] {
+        self.data.as_ref().map_or(&[], |data| &data[..self.len])
     }
 
-    /// Makes room for this many more.
+    /// Makes room for this many more items.
     fn reserve(&mut self, cpu: &Cpu, more: usize) -> Result<(), Error> {
-        let room = self.room.as_ref().map_or(0, |room| room.len());
-        if self.len + more > room {
-            let mut larger = cpu.memory.zeroed::<T>((self.len + more).max(2 * room))?;
-            larger[..self.len].copy_from_slice(self.all());
-            self.room = Some(larger);
+        let capacity = self.data.as_ref().map_or(0, |data| data.len());
+        if self.len + more > capacity {
+            let mut larger = cpu.memory.zeroed::<T>((self.len + more).max(2 * capacity))?;
+            larger[..self.len].copy_from_slice(self.as_slice());
+            self.data = Some(larger);
         }
         Ok(())
     }
 
-    /// Puts items where room was made for them.
-    fn push(&mut self, items: &[T]) {
-        if let Some(room) = &mut self.room {
-            room[self.len..self.len + items.len()].copy_from_slice(items);
+    /// Appends items, for which room must have been reserved.
+    fn extend(&mut self, items: &[T]) {
+        if let Some(data) = &mut self.data {
+            data[self.len..self.len + items.len()].copy_from_slice(items);
             self.len += items.len();
         }
     }

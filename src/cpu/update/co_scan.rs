@@ -1,9 +1,9 @@
-//! Scanning a run in step with ascending keys: where each is that is there.
+//! Scanning a run together with ascending keys, to find those that the run holds.
 //!
-//! Keys go in groups. A group's first and last key bound a window of the run's lowest fences, found
-//! with strides that double; within it every key finds its node by halving, all keys side by side, so
-//! that no step waits for another and no branch is mispredicted. The nodes are asked for before any
-//! is read.
+//! Keys are processed in groups. The first and the last key of a group bound a window of the run's lowest fences,
+//! found by galloping search. Within the window, all keys of the group find their nodes by binary searches that run in
+//! lockstep: no step waits for another, and no branch is mispredicted. All nodes are prefetched before any is
+//! read.
 
 use std::hint::select_unpredictable;
 
@@ -12,10 +12,10 @@ use crate::cpu::run::fences::{prefetch_node, search_node};
 use crate::key::OrderedKey;
 use crate::value::Value;
 
-/// Keys that look for their nodes side by side.
+/// Keys that are searched for in lockstep.
 const GROUP: usize = 64;
 
-/// Calls `hit` with the index of every key that the run has, and the entry's position in the run.
+/// Calls `hit` with the index of every key that the run holds, and the position of its entry.
 pub(crate) fn co_scan<B: OrderedKey, V: Value>(
     run: &Run<B, V>,
     mut keys: impl Iterator<Item = B>,
@@ -46,21 +46,21 @@ pub(crate) fn co_scan<B: OrderedKey, V: Value>(
     }
 }
 
-/// For each key the last index of `firsts` whose key is ≤ it, or 0 if none is.
+/// Finds, for each key, the last index of `firsts` whose key is ≤ it, or 0 if there is none.
 fn find_nodes<B: OrderedKey>(firsts: &[B], keys: &[B], nodes: &mut [usize]) {
     nodes.fill(0);
     let mut len = firsts.len();
     while len > 1 {
         let half = len / 2;
         for (node, &key) in nodes.iter_mut().zip(keys) {
-            let further = *node + half;
-            *node = select_unpredictable(firsts[further] <= key, further, *node);
+            let middle = *node + half;
+            *node = select_unpredictable(firsts[middle] <= key, middle, *node);
         }
         len -= half;
     }
 }
 
-/// The last index from `from` on whose key is ≤ `key`, or `from` if none is.
+/// Returns the last index from `from` on whose key is ≤ `key`, or `from` if there is none.
 fn last_at_most<B: OrderedKey>(keys: &[B], from: usize, key: B) -> usize {
     let mut at = from;
     let mut stride = 1;
@@ -81,18 +81,18 @@ fn last_at_most<B: OrderedKey>(keys: &[B], from: usize, key: B) -> usize {
 mod tests {
     use super::*;
     use crate::cpu::context::Cpu;
-    use crate::cpu::run::key_room;
+    use crate::cpu::run::key_capacity;
 
     fn run(keys: &[u32]) -> Run<u32, ()> {
         let cpu = Cpu::new(None, None).unwrap();
-        let mut buffer = cpu.memory.zeroed(key_room(keys.len())).unwrap();
+        let mut buffer = cpu.memory.zeroed(key_capacity(keys.len())).unwrap();
         buffer[..keys.len()].copy_from_slice(keys);
         let values = cpu.memory.zeroed(keys.len()).unwrap();
         Run::build(&cpu, buffer, values, None, keys.len()).unwrap().unwrap()
     }
 
     #[test]
-    fn what_is_there_is_found_and_nothing_else() {
+    fn keys_of_the_run_are_found_and_no_others() {
         for len in [1, 15, 16, 17, 100, 3000] {
             let keys: Vec<u32> = (0..len).map(|i| i * 5).chain([u32::MAX]).collect();
             let run = run(&keys);

@@ -1,7 +1,8 @@
-//! Applying a batch: buffer it, or sort it, find its shadows and merge it.
+//! Applying a batch: it is buffered, or sorted, marked with its shadows and merged.
 
 pub(super) mod absorb;
 pub(super) mod buffer;
 mod co_scan;
+mod radix;
 mod shadows;
 mod sort;

@@ -1,63 +1,67 @@
 //! Shadows: which keys of a batch are live in the older runs.
 
+use std::cell::Cell;
+
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
 use crate::cpu::run::Run;
-use crate::cpu::run::marks::byte;
 use crate::cpu::update::co_scan::co_scan;
 use crate::error::Error;
 use crate::key::OrderedKey;
+use crate::mark::Mark;
 use crate::value::Value;
 
-/// Bytes that finding the shadow of one update takes: its mark, and its place in a list.
-pub(crate) const BYTES_PER_UPDATE: usize = size_of::<u8>() + size_of::<usize>();
+/// The bytes that finding the shadow of one update takes: its mark, and its index in a list.
+pub(crate) const BYTES_PER_UPDATE: usize = size_of::<Mark>() + size_of::<usize>();
 
-/// Set while marks are found: a run has the key, so older runs have no say.
-const DECIDED: u8 = 128;
+/// Replaces the index of a key in the list of undecided keys once a run holds the key.
+const DECIDED: usize = usize::MAX;
 
-/// The marks of a sorted batch that arrives on top of `older`, all live or all tombstones.
+/// Returns the marks of a sorted batch on top of the `older` runs. Its entries are all live, or all tombstones.
 pub(crate) fn mark<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],
     live: bool,
     older: &[Run<B, V>],
-) -> Result<Buffer<u8>, Error> {
+) -> Result<Buffer<Mark>, Error> {
     let mut marks = cpu.memory.zeroed(keys.len())?;
-    marks.fill(if live { byte::NEW } else { byte::PRESENT });
+    marks.fill(Mark::new(live, false));
     let part = keys.len().div_ceil(cpu.workers.parts(keys.len())).max(1);
-    let pieces = keys.chunks(part).zip(marks.chunks_mut(part));
-    cpu.workers.each(pieces, |(keys, marks)| mark_piece(cpu, keys, marks, older))?;
+    let parts = keys.chunks(part).zip(marks.chunks_mut(part));
+    cpu.workers.each(parts, |(keys, marks)| mark_part(cpu, keys, live, marks, older))?;
     Ok(marks)
 }
 
-/// Scans each older run, newest first, in step with the keys that no newer one has decided.
-fn mark_piece<B: OrderedKey, V: Value>(
+/// Scans each older run, newest first, together with the keys that no newer run holds: for each key, the newest run
+/// that holds it decides whether it is live.
+fn mark_part<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],
-    marks: &mut [u8],
+    live: bool,
+    marks: &mut [Mark],
     older: &[Run<B, V>],
 ) -> Result<(), Error> {
     let mut undecided = cpu.memory.zeroed::<usize>(keys.len())?;
     undecided.iter_mut().enumerate().for_each(|(index, slot)| *slot = index);
     let mut left = keys.len();
     for run in older {
-        let queries = undecided[..left].iter().map(|&index| keys[index]);
+        let indices = Cell::from_mut(&mut undecided[..left]).as_slice_of_cells();
+        let queries = indices.iter().map(|index| keys[index.get()]);
         co_scan(run, queries, |at, position| {
-            let shadow = if run.mark(position).is_live() { byte::SHADOW } else { 0 };
-            marks[undecided[at]] |= DECIDED | shadow;
+            let index = indices[at].replace(DECIDED);
+            marks[index] = Mark::new(live, run.mark(position).is_live());
         });
-        left = retain(&mut undecided[..left], |index| marks[index] & DECIDED == 0);
+        left = remove_decided(&mut undecided[..left]);
     }
-    marks.iter_mut().for_each(|mark| *mark &= !DECIDED);
     Ok(())
 }
 
-/// Moves what is wanted to the front, in order, and returns how much that is.
-fn retain(items: &mut [usize], wanted: impl Fn(usize) -> bool) -> usize {
-    let mut kept = 0;
-    for at in 0..items.len() {
-        items[kept] = items[at];
-        kept += usize::from(wanted(items[at]));
+/// Moves the indices of undecided keys to the front, in order, and returns how many there are.
+fn remove_decided(indices: &mut [usize]) -> usize {
+    let mut left = 0;
+    for at in 0..indices.len() {
+        indices[left] = indices[at];
+        left += usize::from(indices[at] != DECIDED);
     }
-    kept
+    left
 }

@@ -1,0 +1,117 @@
+//! Merging with all threads: each merges the entries of all sources between two keys.
+
+use crate::cpu::context::Cpu;
+use crate::cpu::memory::Buffer;
+use crate::cpu::merge::entries::Entries;
+use crate::cpu::merge::keep::Keep;
+use crate::cpu::merge::merger::Merger;
+use crate::cpu::merge::source::{Source, slices, total_len};
+use crate::cpu::merge::split::split;
+use crate::cpu::run::{Run, key_capacity};
+use crate::cpu::workers::cut;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::mark::Mark;
+use crate::value::Value;
+
+/// Merges all sources, newest first, into one run. Returns `None` if nothing is kept.
+pub(crate) fn merge<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    sources: &[Source<'_, B, V>],
+    keep: Keep,
+) -> Result<Option<Run<B, V>>, Error> {
+    let mut output = MergeOutput::with_capacity_for(cpu, sources, keep)?;
+    output.append(cpu, sources)?;
+    output.into_run(cpu)
+}
+
+/// The entries that a merge has written so far.
+pub(crate) struct MergeOutput<B, V> {
+    keep: Keep,
+    /// Long enough to become the keys of a run.
+    keys: Buffer<B>,
+    values: Buffer<V>,
+    /// `None` if the marks are not wanted.
+    marks: Option<Buffer<Mark>>,
+    len: usize,
+}
+
+impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
+    /// Allocates an empty output with room for all entries that these sources may leave.
+    pub fn with_capacity_for(
+        cpu: &Cpu,
+        sources: &[Source<'_, B, V>],
+        keep: Keep,
+    ) -> Result<Self, Error> {
+        let capacity = max_output(sources, keep);
+        Ok(MergeOutput {
+            keep,
+            keys: cpu.memory.zeroed(key_capacity(capacity))?,
+            values: cpu.memory.zeroed(capacity)?,
+            marks: match keep {
+                Keep::Live => None,
+                Keep::Stored => Some(cpu.memory.zeroed(capacity)?),
+            },
+            len: 0,
+        })
+    }
+
+    /// Merges the sources, newest first, and appends what is kept. An error leaves the output as it was.
+    pub fn append(&mut self, cpu: &Cpu, sources: &[Source<'_, B, V>]) -> Result<(), Error> {
+        let keep = self.keep;
+        let parts: Vec<Vec<Source<'_, B, V>>> =
+            split(sources, cpu.workers.parts(total_len(sources)))
+                .iter()
+                .map(|ranges| slices(sources, ranges))
+                .collect();
+        let sizes: Vec<usize> = parts.iter().map(|part| max_output(part, keep)).collect();
+        let marks = self.marks.as_deref_mut().unwrap_or_default();
+        let mut all = Entries { keys: &mut *self.keys, values: &mut *self.values, marks };
+        let out = all.between(self.len, self.len + sizes.iter().sum::<usize>());
+        let mark_sizes = sizes.iter().map(|&size| if keep == Keep::Stored { size } else { 0 });
+        let outputs = cut(&mut *out.keys, sizes.iter().copied())
+            .into_iter()
+            .zip(cut(&mut *out.values, sizes.iter().copied()))
+            .zip(cut(&mut *out.marks, mark_sizes))
+            .map(|((keys, values), marks)| Entries { keys, values, marks });
+        let written = cpu.workers.each(parts.iter().zip(outputs), |(part, out)| {
+            Merger::new(cpu, part, keep)?.merge(part, out)
+        })?;
+
+        // Dropped entries left gaps between the outputs of the threads.
+        let gaps = || sizes.iter().copied().zip(written.iter().copied());
+        self.len += close_gaps(out.keys, gaps());
+        close_gaps(out.values, gaps());
+        close_gaps(out.marks, gaps().filter(|_| keep == Keep::Stored));
+        Ok(())
+    }
+
+    /// Builds a run of the output, or `None` if it is empty.
+    pub fn into_run(self, cpu: &Cpu) -> Result<Option<Run<B, V>>, Error> {
+        Run::build(cpu, self.keys, self.values, self.marks.as_deref(), self.len)
+    }
+}
+
+/// Returns how many entries a merge may write. If only live entries are kept and all sources are runs, their running
+/// sums tell the exact number; otherwise it is the number of all entries.
+fn max_output<B, V>(sources: &[Source<'_, B, V>], keep: Keep) -> usize {
+    let live: Option<i64> = match keep {
+        Keep::Live => sources.iter().map(Source::sum).sum(),
+        Keep::Stored => None,
+    };
+    live.map_or_else(|| total_len(sources), |live| live as usize)
+}
+
+/// Moves the written elements together; each part of the data, given as (size, written), begins with those. Returns
+/// how many there are in all.
+fn close_gaps<T: Copy>(data: &mut [T], parts: impl Iterator<Item = (usize, usize)>) -> usize {
+    let (mut from, mut to) = (0, 0);
+    for (size, written) in parts {
+        if from != to {
+            data.copy_within(from..from + written, to);
+        }
+        from += size;
+        to += written;
+    }
+    to
+}

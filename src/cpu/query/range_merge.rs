@@ -1,0 +1,108 @@
+//! Merging windows of all runs into the answer to a range query.
+
+use std::ops::Range;
+
+use crate::cpu::context::Cpu;
+use crate::cpu::merge::block::{BLOCK, BlockCursor};
+use crate::cpu::merge::entries::{Entries, EntriesMut, copy_kept};
+use crate::cpu::merge::keep::Keep;
+use crate::cpu::merge::merger::Merger;
+use crate::cpu::merge::source::Source;
+use crate::cpu::query::dead::{DeadRanges, count_live};
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::mark::MarkSet;
+use crate::value::Value;
+
+/// If the windows hold more stale entries than this, dead ranges are searched for.
+const MIN_STALE: usize = 1 << 9;
+
+/// The fewest entries in a block when dead ranges are searched for.
+const MIN_BLOCK: usize = 32;
+
+/// Writes the answers to range queries, and reuses working memory from one to the next.
+pub(crate) struct RangeMerger<'a, B, V> {
+    /// All runs, newest first.
+    runs: &'a [Source<'a, B, V>],
+    merger: Merger<'a, B, V>,
+    dead: DeadRanges<B>,
+    cursor: BlockCursor,
+}
+
+impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
+    pub fn new(cpu: &'a Cpu, runs: &'a [Source<'a, B, V>]) -> Result<Self, Error> {
+        let merger = Merger::new(cpu, runs, Keep::Live)?;
+        Ok(RangeMerger {
+            runs,
+            merger,
+            dead: DeadRanges::default(),
+            cursor: BlockCursor::default(),
+        })
+    }
+
+    /// Writes the live pairs of a window of every run. `keys` must be exactly as long as there are pairs; `values` is as
+    /// long, or empty if they are not wanted.
+    pub fn write(
+        &mut self,
+        windows: impl Iterator<Item = Range<usize>> + Clone,
+        keys: &mut [B],
+        values: &mut [V],
+    ) -> Result<(), Error> {
+        let pairs = keys.len();
+        if pairs == 0 {
+            return Ok(()); // All entries are dead, if there are any.
+        }
+        let out = Entries { keys, values, marks: &mut [][..] };
+        let entries: usize = windows.clone().map(|window| window.len()).sum();
+        if self.merger.is_marked() && entries > MIN_STALE + pairs {
+            return self.write_between_dead(windows, out);
+        }
+        let sources = self.runs.iter().zip(windows).filter(|(_, window)| !window.is_empty());
+        let sources: Vec<_> = sources.map(|(run, window)| run.slice(window)).collect();
+        if let ([Source { keys, values: Some(values), .. }], false) =
+            (&sources[..], self.merger.is_marked())
+        {
+            copy_kept(Entries { keys, values, marks: &[][..] }, MarkSet::ALL, out, false);
+            return Ok(());
+        }
+        let written = self.merger.merge(&sources, out)?;
+        debug_assert_eq!(written, pairs, "the running sums tell the number of live entries");
+        Ok(())
+    }
+
+    /// Does the same if many entries are stale. Before a block is merged, the running sums tell how many of its entries
+    /// are live: if few are, a shorter block is tried; if none is, the dead range is skipped. Nothing is read after
+    /// the last live key.
+    fn write_between_dead(
+        &mut self,
+        windows: impl Iterator<Item = Range<usize>> + Clone,
+        mut out: EntriesMut<'_, B, V>,
+    ) -> Result<(), Error> {
+        let RangeMerger { runs, merger, dead, cursor } = self;
+        let pairs = out.keys.len();
+        cursor.start(windows);
+        let (mut written, mut most) = (0, BLOCK);
+        while written < pairs {
+            most = most.min(MIN_BLOCK + 2 * (pairs - written)).max(runs.len());
+            cursor.find_block(runs, most);
+            let entries: usize = cursor.block.iter().map(|range| range.len()).sum();
+            let live = count_live(runs, cursor.block.iter().cloned());
+            if live == 0 {
+                dead.skip(runs, &mut cursor.positions, &cursor.ends);
+            } else if is_dense(live, entries, most) || most <= MIN_BLOCK.max(runs.len()) {
+                written += merger.merge_block(runs, &cursor.block, out.after(written))?;
+                cursor.advance();
+                most = (2 * most).min(BLOCK);
+            } else {
+                most = (most / 2).max(MIN_BLOCK);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether so much of a block of at most `most` entries is live that a shorter block would not pay: four fifths
+/// of the longest block, and proportionally less of shorter ones.
+fn is_dense(live: usize, entries: usize, most: usize) -> bool {
+    5 * live * BLOCK >= 4 * entries * most
+}

@@ -1,0 +1,156 @@
+//! A stable radix sort on one thread, most significant bits first.
+//!
+//! Records are scattered into buckets by where their key lies between the smallest and the largest key, until a
+//! bucket is small enough for insertion sort. Only as many bits are used as tell the records apart, so that two
+//! scatters suffice for millions of keys of any width; keys in a narrow range, dense keys and sorted input are no
+//! slower.
+
+use crate::cpu::context::Cpu;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::value::Value;
+
+/// A key and its value.
+pub(crate) type Record<B, V> = (B, V);
+
+/// Buckets of at most this many records are sorted by insertion.
+const INSERTION_MAX: usize = 24;
+
+/// The mean number of records in a bucket of the last scatter: few enough that insertion is quick.
+const RECORDS_PER_BUCKET: usize = 4;
+
+/// The base-2 logarithm of the most buckets in one scatter: with more, the writes miss the caches.
+const MAX_BUCKET_BITS: u32 = 11;
+
+/// The bytes that [`radix_sort`] allocates for one record: a place to move it to, and its part of a list of buckets.
+pub(crate) const fn bytes_per_record<B, V>() -> usize {
+    size_of::<Record<B, V>>() + size_of::<[usize; 2]>() / INSERTION_MAX + 1
+}
+
+/// The bytes that [`radix_sort`] allocates besides.
+pub(crate) const FIXED_BYTES: usize = (2 * size_of::<usize>()) << MAX_BUCKET_BITS;
+
+/// Sorts records by key; records with equal keys keep their order.
+pub(crate) fn radix_sort<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    records: &mut [Record<B, V>],
+) -> Result<(), Error> {
+    if records.is_sorted_by_key(|record| record.0) {
+        return Ok(());
+    }
+    let mut scratch = cpu.memory.zeroed::<Record<B, V>>(records.len())?;
+    if records.len() <= INSERTION_MAX {
+        scratch.copy_from_slice(records);
+        insertion_sort(&scratch, records);
+        return Ok(());
+    }
+    // A list of the buckets still to be sorted, instead of recursion: with adversarial keys, every scatter splits off
+    // only a few records. Buckets in the list have more than `INSERTION_MAX` records each, and do not overlap.
+    let mut unsorted = cpu.memory.zeroed::<[usize; 2]>(records.len() / INSERTION_MAX)?;
+    let mut ends = cpu.memory.zeroed::<usize>(Buckets::max_count(records.len()))?;
+    unsorted[0] = [0, records.len()];
+    let mut left = 1;
+    while left > 0 {
+        left -= 1;
+        let [start, end] = unsorted[left];
+        let (bucket, scratch) = (&mut records[start..end], &mut scratch[start..end]);
+        if bucket.is_sorted_by_key(|record| record.0) {
+            continue;
+        }
+        let span = span_of(bucket.iter().map(|record| record.0)).expect("not empty");
+        let buckets = Buckets::new(span, bucket.len() / RECORDS_PER_BUCKET);
+        let ends = &mut ends[..buckets.count];
+        buckets.scatter(bucket, scratch, ends);
+        let mut from = 0;
+        for &mut to in ends {
+            if to - from <= INSERTION_MAX {
+                insertion_sort(&scratch[from..to], &mut bucket[from..to]);
+            } else {
+                bucket[from..to].copy_from_slice(&scratch[from..to]);
+                unsorted[left] = [start + from, start + to];
+                left += 1;
+            }
+            from = to;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a few records in order, stably.
+fn insertion_sort<B: OrderedKey, V: Value>(from: &[Record<B, V>], to: &mut [Record<B, V>]) {
+    let to = &mut to[..from.len()];
+    for (index, &record) in from.iter().enumerate() {
+        let mut at = index;
+        while at > 0 && to[at - 1].0 > record.0 {
+            to[at] = to[at - 1];
+            at -= 1;
+        }
+        to[at] = record;
+    }
+}
+
+/// Returns the smallest and the largest key.
+pub(crate) fn span_of<B: OrderedKey>(keys: impl Iterator<Item = B>) -> Option<(B, B)> {
+    keys.fold(None, |span, key| match span {
+        None => Some((key, key)),
+        Some((lo, hi)) => Some((lo.min(key), hi.max(key))),
+    })
+}
+
+/// A division of a span of keys into buckets of equal width, a power of two.
+pub(crate) struct Buckets {
+    lowest: u64,
+    shift: u32,
+    pub count: usize,
+}
+
+impl Buckets {
+    /// Divides the keys from `lo` to `hi` into about `wanted` buckets, at most 2^[`MAX_BUCKET_BITS`].
+    pub fn new<B: OrderedKey>((lo, hi): (B, B), wanted: usize) -> Self {
+        let width = hi.widen() - lo.widen();
+        let shift = (u64::BITS - width.leading_zeros()).saturating_sub(Self::bits(wanted));
+        Buckets { lowest: lo.widen(), shift, count: (width >> shift) as usize + 1 }
+    }
+
+    /// Returns the base-2 logarithm of the number of buckets if about `wanted` are wanted.
+    fn bits(wanted: usize) -> u32 {
+        wanted.checked_ilog2().unwrap_or(0).clamp(1, MAX_BUCKET_BITS)
+    }
+
+    /// Returns the most buckets that this many records, or fewer, are scattered into.
+    fn max_count(records: usize) -> usize {
+        1 << Self::bits(records / RECORDS_PER_BUCKET)
+    }
+
+    /// Returns the bucket of a key.
+    pub fn of<B: OrderedKey>(&self, key: B) -> usize {
+        ((key.widen() - self.lowest) >> self.shift) as usize
+    }
+
+    /// Adds to `counts` how many keys belong to each bucket.
+    pub fn count_keys<B: OrderedKey>(&self, keys: impl Iterator<Item = B>, counts: &mut [usize]) {
+        for key in keys {
+            counts[self.of(key)] += 1;
+        }
+    }
+
+    /// Writes the records bucket by bucket, keeping their order within each, and where each bucket ends.
+    fn scatter<B: OrderedKey, V: Value>(
+        &self,
+        records: &[Record<B, V>],
+        out: &mut [Record<B, V>],
+        ends: &mut [usize],
+    ) {
+        ends.fill(0);
+        self.count_keys(records.iter().map(|record| record.0), ends);
+        let mut start = 0;
+        for next in &mut *ends {
+            start += std::mem::replace(next, start);
+        }
+        for &record in records {
+            let next = &mut ends[self.of(record.0)];
+            out[*next] = record;
+            *next += 1; // After the last record of a bucket, this is its end.
+        }
+    }
+}
