@@ -1,4 +1,4 @@
-//! A batch: what one call changes.
+//! Batches: the updates of one call.
 //!
 //! One call is one batch, of any length. Within it the last insert of a key wins, and a key both
 //! inserted and deleted is deleted.
@@ -29,18 +29,18 @@ pub struct Batch<'a, K, V> {
 }
 
 impl<'a, K: Key, V: Value> Batch<'a, K, V> {
-    /// A batch that inserts each key with the value at the same index.
+    /// Creates a batch that inserts each key with the value at the same index.
     pub fn inserting(keys: &'a [K], values: &'a [V]) -> Self {
         Batch { keys, values, deletes: &[] }
     }
 
-    /// The same batch, deleting these keys instead of any it deleted before.
+    /// Returns the same batch, deleting these keys instead of any it deleted before.
     #[must_use]
     pub fn deleting(self, deletes: &'a [K]) -> Self {
         Batch { deletes, ..self }
     }
 
-    /// The batch as engines take it, once its lengths are found to agree.
+    /// Checks the lengths, and returns the batch as engines take it.
     pub(crate) fn check(&self) -> Result<Updates<'a, K::Ordered>, Error> {
         check_lengths(("keys", self.keys.len()), ("values", self.values.len()))?;
         Ok(Updates {
@@ -52,16 +52,17 @@ impl<'a, K: Key, V: Value> Batch<'a, K, V> {
     }
 }
 
-/// A checked batch with its keys mapped: what [`Engine::stage`](crate::engine::Engine::stage) takes.
+/// A checked batch with its keys encoded: what [`Engine::stage`](crate::engine::Engine::stage)
+/// takes.
 #[derive(Clone)]
 pub struct Updates<'a, B: Clone> {
-    /// Keys to insert…
+    /// The keys to insert.
     pub keys: Cow<'a, [B]>,
-    /// …and the bytes of their values.
+    /// The bytes of their values.
     pub values: &'a [u8],
-    /// Keys to delete; they win over inserts of the same key.
+    /// The keys to delete; a delete wins over an insert of the same key.
     pub deletes: Cow<'a, [B]>,
-    /// Whether engines must sort.
+    /// What is known of the order of the keys: whether engines must sort.
     pub order: Order,
 }
 
@@ -76,23 +77,23 @@ pub enum Order {
 }
 
 impl<'a, B: OrderedKey> Updates<'a, B> {
-    /// A batch that changes nothing.
+    /// Returns an empty batch.
     pub fn none() -> Self {
         Self::sorted::<()>(Cow::Borrowed(&[]), &[])
     }
 
-    /// Inserts whose keys are strictly ascending.
+    /// Returns a batch of inserts whose keys are strictly ascending.
     pub fn sorted<V: Value>(keys: Cow<'a, [B]>, values: &'a [V]) -> Self {
         let values = bytemuck::cast_slice(values);
         Updates { keys, values, deletes: Cow::Borrowed(&[]), order: Order::Sorted }
     }
 
-    /// Deletes whose keys are strictly ascending.
+    /// Returns a batch of deletes whose keys are strictly ascending.
     pub fn sorted_deletes(deletes: Vec<B>) -> Self {
         Updates { deletes: deletes.into(), ..Self::none() }
     }
 
-    /// How many inserts and deletes there are.
+    /// Returns the number of inserts and deletes.
     pub fn len(&self) -> usize {
         self.keys.len() + self.deletes.len()
     }

@@ -5,18 +5,18 @@ use std::sync::{Arc, Weak};
 
 use crate::error::Error;
 
-/// How many bytes may be used, and are.
+/// Counts the bytes in use, under an optional limit.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: Option<u64>,
-    /// Under a limit: bytes that nobody else may use, since they are allocated, about to be, or set
-    /// aside. Never more than the limit.
+    /// If there is a limit: the bytes that are allocated, about to be allocated, or set aside.
+    /// Never more than the limit.
     reserved: AtomicU64,
-    /// Bytes that are allocated…
+    /// The bytes that are allocated.
     used: AtomicU64,
-    /// …and the most that ever were.
+    /// The most bytes that were ever allocated at a time.
     peak: AtomicU64,
-    /// Tests only: the allocation counted down to 0 fails. `u64::MAX` stands for never.
+    /// For tests: how many allocations succeed before one fails; `u64::MAX` if none fails.
     fail_in: AtomicU64,
 }
 
@@ -32,17 +32,17 @@ impl Budget {
         self.fail_in.store(n, Ordering::Relaxed);
     }
 
-    /// Bytes in use now.
+    /// Returns the bytes in use.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that were in use at a time.
+    /// Returns the most bytes that were in use at a time.
     pub fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may still be used; `None` where there is no limit.
+    /// Returns the bytes that may still be reserved; `None` if there is no limit.
     pub fn free(&self) -> Option<u64> {
         self.limit.map(|limit| limit - self.reserved())
     }
@@ -51,19 +51,19 @@ impl Budget {
         self.reserved.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a filter may be made: whether at least half of the limit is free.
+    /// Returns whether a filter may be built: whether at least half of the limit is free.
     pub fn allows_filter(&self) -> bool {
         self.limit.is_none_or(|limit| self.reserved() <= limit / 2)
     }
 
-    /// Returns whether a merge of `bytes` may be deferred, which holds them beside all that is used: batches
-    /// that are applied meanwhile need as much again.
+    /// Returns whether a merge of `bytes` may be deferred: its output takes as many again, and the
+    /// batches that are applied before it is finished need memory, too.
     pub fn allows_deferred_merge(&self, bytes: u64) -> bool {
         self.free().is_none_or(|free| bytes.saturating_mul(3) <= free)
     }
 
-    /// Reserves `bytes`, or says how much was wanted and how much is free. A request that is refused
-    /// takes nothing from others, not even for a moment.
+    /// Reserves `bytes`, or returns an error with the number of bytes wanted and free. A failed
+    /// request never affects others, not even temporarily.
     fn reserve(&self, bytes: u64) -> Result<(), Error> {
         let Some(limit) = self.limit else { return Ok(()) };
         let within_limit = |reserved: u64| reserved.checked_add(bytes).filter(|&sum| sum <= limit);
@@ -75,12 +75,13 @@ impl Budget {
         }
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn release(&self, bytes: u64) {
         if self.limit.is_some() {
             self.reserved.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 
+    /// Counts an allocation; returns whether it is the one that a test wants to fail.
     fn fails_now(&self) -> bool {
         let count_down = |n: u64| if n == u64::MAX { None } else { Some(n.wrapping_sub(1)) };
         self.fail_in.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count_down) == Ok(0)
@@ -95,13 +96,13 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// One without any bytes yet.
+    /// Creates an allowance of 0 bytes.
     pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
         Arc::new(Allowance { budget: budget.clone(), left: AtomicU64::new(0) })
     }
 
-    /// Sets aside `bytes` in all, unless that is more than half of what is free; whether it did. Without
-    /// a limit there is no need to.
+    /// Sets aside `bytes` in all, unless that is more than half of what is free; returns whether it
+    /// did. Without a limit, it does nothing and returns `true`.
     pub fn grow_to(&self, bytes: u64) -> bool {
         let Some(free) = self.budget.free() else { return true };
         let left = self.left.load(Ordering::Relaxed);
@@ -113,7 +114,7 @@ impl Allowance {
         grows
     }
 
-    /// Takes up to `bytes`, and says how many.
+    /// Takes up to `bytes` out of the allowance, and returns how many.
     fn take(&self, bytes: u64) -> u64 {
         let rest = |left: u64| Some(left.saturating_sub(bytes));
         let before = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
@@ -123,11 +124,11 @@ impl Allowance {
 
 impl Drop for Allowance {
     fn drop(&mut self) {
-        self.budget.give_back(*self.left.get_mut());
+        self.budget.release(*self.left.get_mut());
     }
 }
 
-/// Where the bytes of an allocation are counted: in a budget, and first of all against an allowance.
+/// Where the bytes of allocations are counted: in a budget, after an allowance is used up.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
     budget: Arc<Budget>,
@@ -143,12 +144,13 @@ impl Account {
         &self.budget
     }
 
-    /// The same account, which uses up what was set aside before anything else.
+    /// Returns an account of the same budget that draws on the allowance first.
     pub fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
         Account { budget: self.budget.clone(), allowance: Arc::downgrade(allowance) }
     }
 
-    /// Calls `allocate`, and counts `bytes` as used until the second part of the answer is dropped. An allocation that fails was never used.
+    /// Calls `allocate`, and counts `bytes` as used until the returned [`Reserved`] is dropped. A
+    /// failed allocation is not counted.
     pub fn allocate<T>(
         &self,
         bytes: u64,
@@ -177,9 +179,9 @@ impl Account {
 pub(crate) struct Reserved {
     account: Account,
     bytes: u64,
-    /// How many of them came from the account's allowance: they go back there while it exists.
+    /// How many of them came from the account's allowance, and return to it while it exists.
     drawn: u64,
-    /// All of them, once they are allocated.
+    /// 0 until the allocation has succeeded, then equal to `bytes`.
     used: u64,
 }
 
@@ -188,22 +190,22 @@ impl Reserved {
         self.bytes
     }
 
-    /// Counts only so many bytes from now on, if that is fewer.
+    /// Releases all but `bytes`; does nothing if there are fewer.
     pub fn shrink(&mut self, bytes: u64) {
         let budget = &self.account.budget;
-        let given_back = self.bytes.saturating_sub(bytes);
+        let released = self.bytes.saturating_sub(bytes);
         budget.used.fetch_sub(self.used.saturating_sub(bytes), Ordering::Relaxed);
         self.used = self.used.min(bytes);
-        let drawn = self.drawn.min(given_back);
+        let drawn = self.drawn.min(released);
         match self.account.allowance.upgrade() {
             Some(allowance) => {
                 allowance.left.fetch_add(drawn, Ordering::Relaxed);
-                budget.give_back(given_back - drawn);
+                budget.release(released - drawn);
             }
-            None => budget.give_back(given_back),
+            None => budget.release(released),
         }
         self.drawn -= drawn;
-        self.bytes -= given_back;
+        self.bytes -= released;
     }
 }
 
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_counted_until_they_are_given_back() {
+    fn bytes_are_counted_until_they_are_released() {
         let account = Account::new(Some(1000));
         let budget = account.budget();
         let mut first = reserve(&account, 800).unwrap();
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_refused_takes_nothing_from_others_meanwhile() {
+    fn a_failed_request_never_affects_others() {
         let account = Account::new(Some(1000));
         std::thread::scope(|scope| {
             let refused =
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_allocated_was_never_in_use() {
+    fn a_failed_allocation_is_not_counted() {
         let account = Account::new(None);
         drop(reserve(&account, 10).unwrap());
         let failed = Error::OutOfMemory { wanted: 1 << 50, free: None };
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_is_there_for_its_purpose_only() {
+    fn bytes_that_are_set_aside_are_kept_for_their_purpose() {
         let account = Account::new(Some(1000));
         let allowance = Allowance::new(account.budget());
         assert!(!allowance.grow_to(501), "more than half of what is free");
@@ -279,7 +281,7 @@ mod tests {
         assert_eq!(reserve(&account, 501).unwrap_err(), refused(501, 500));
         let other = reserve(&account, 500).unwrap();
         let purpose = account.drawing_on(&allowance);
-        // What fails, or is given back early, is there for the next attempt.
+        // After a failure, or an early release, the bytes are available to the next attempt.
         assert_eq!(reserve(&purpose, 501).unwrap_err(), refused(501, 0));
         let mut first = reserve(&purpose, 450).unwrap();
         first.shrink(200);

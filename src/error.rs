@@ -1,13 +1,13 @@
-//! Everything that can go wrong, in one enum.
+//! The error type, and checks that return it.
 
-/// The largest batch size there can be.
+/// The largest batch size that is allowed.
 pub(crate) const MAX_BATCH_SIZE: usize = 1 << 40;
 
 /// Why a call failed. The dictionary is as it was before the call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Two slices that go together element by element have different lengths.
+    /// Two slices that belong together element by element have different lengths.
     #[error(
         "`{left}` has {left_len} elements but `{right}` has {right_len}: \
          give one `{right}` element for each `{left}` element"
@@ -34,7 +34,7 @@ pub enum Error {
         given: usize,
     },
 
-    /// Keys said to be sorted are not strictly ascending.
+    /// Keys that must be sorted are not strictly ascending.
     #[error(
         "keys[{index}] is not greater than keys[{}]: `from_sorted` wants strictly ascending keys; \
          `bulk_build` takes them in any order",
@@ -48,49 +48,48 @@ pub enum Error {
     /// The device has no room for a buffer, or the dictionary's memory limit does not allow it.
     #[error("out of memory: wanted {wanted} bytes, {} free (of the device's memory, or of the dictionary's memory limit)", .free.map_or("unknown".into(), |free: u64| free.to_string()))]
     OutOfMemory {
-        /// The size of the buffer that was asked for, in bytes.
+        /// The size of the requested buffer, in bytes.
         wanted: u64,
-        /// How many bytes the memory limit still allowed, or the GPU has free; `None` where neither is
-        /// known.
+        /// How many bytes were free, of the memory limit or of the GPU; `None` if neither is known.
         free: Option<u64>,
     },
 
     /// The batch size is out of its range.
     #[error("a batch size of {given} is out of range: it must be from 1 to {max}", max = MAX_BATCH_SIZE)]
     BatchSize {
-        /// What was asked for.
+        /// The requested batch size.
         given: usize,
     },
 
     /// The worker threads could not be started.
     #[error("cannot start {threads} worker threads: {reason}")]
     Threads {
-        /// How many were asked for.
+        /// The requested number of threads.
         threads: usize,
-        /// What the system said.
+        /// What the system reports.
         reason: String,
     },
 
-    /// A CUDA device was asked for in a build that has no CUDA engine.
+    /// A CUDA device was requested in a build without the CUDA engine.
     #[error(
         "no CUDA device {index}: gpulsm was built without CUDA; build it with the feature `cuda`, \
          or use the device `cpu` or `best`"
     )]
     BuiltWithoutCuda {
-        /// Which GPU was asked for.
+        /// The index of the requested GPU.
         index: usize,
     },
 
-    /// A CUDA device was asked for that can't be used.
+    /// The requested CUDA device cannot be used.
     #[error("no CUDA device {index}: {reason}")]
     NoCudaDevice {
-        /// Which GPU was asked for.
+        /// The index of the requested GPU.
         index: usize,
         /// What is missing, and what to do.
         reason: String,
     },
 
-    /// CUDA reports an error: of this call, or of an earlier one that it only finds now.
+    /// CUDA reports an error, of this call or of an earlier one.
     #[error("CUDA failed, in {call} or before it: {reason}")]
     Cuda {
         /// What was being done.
@@ -99,15 +98,15 @@ pub enum Error {
         reason: String,
     },
 
-    /// A call that can't be part of a CUDA graph was made on a stream that is being captured into one,
-    /// or with data of such a stream.
+    /// A call that cannot be part of a CUDA graph was made on a stream that is being captured, or
+    /// with data of such a stream.
     #[error(
         "the stream is being captured into a graph: only queries on data in the GPU's memory, all on \
          captured streams, can be part of one"
     )]
     Capturing,
 
-    /// What only a GPU can do was asked of a dictionary on the CPU.
+    /// A call that needs a GPU was made on a dictionary on the CPU.
     #[error(
         "this dictionary is on the CPU: only one on a CUDA device takes data in a GPU's memory"
     )]
@@ -122,7 +121,7 @@ pub enum Error {
         dictionary: usize,
     },
 
-    /// Data in a GPU's memory begins at an address that kernels can't read its elements from.
+    /// Data in a GPU's memory is not aligned.
     #[error(
         "the data at {address:#x} is not aligned: its elements must begin at multiples of {to} bytes"
     )]
@@ -133,7 +132,7 @@ pub enum Error {
         to: u64,
     },
 
-    /// A text that names no device.
+    /// The text does not name a device.
     #[error("`{text}` names no device: say `best`, `cpu`, `cuda` or `cuda:N`")]
     UnknownDevice {
         /// The text.
@@ -141,7 +140,7 @@ pub enum Error {
     },
 }
 
-/// An error that says the slices `left` and `right` differ in length, if they do.
+/// Returns an error if the slices `left` and `right` differ in length.
 pub(crate) fn check_lengths(
     (left, left_len): (&'static str, usize),
     (right, right_len): (&'static str, usize),
@@ -152,7 +151,7 @@ pub(crate) fn check_lengths(
     Err(Error::LengthMismatch { left, left_len, right, right_len })
 }
 
-/// An error that says how much `buffer` must hold, if it holds less.
+/// Returns an error if `buffer` holds fewer elements than needed.
 pub(crate) fn check_buffer(buffer: &'static str, given: usize, needed: usize) -> Result<(), Error> {
     if given >= needed {
         return Ok(());
@@ -160,7 +159,7 @@ pub(crate) fn check_buffer(buffer: &'static str, given: usize, needed: usize) ->
     Err(Error::BufferTooSmall { buffer, needed, given })
 }
 
-/// A vector with room for `len` elements, or an error where the allocator has none.
+/// Allocates a vector with room for `len` elements.
 pub(crate) fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, Error> {
     let mut vec = Vec::new();
     vec.try_reserve_exact(len)
@@ -168,13 +167,13 @@ pub(crate) fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, Error> {
     Ok(vec)
 }
 
-/// A vector of `len` zeros, or an error where the allocator has no room.
+/// Allocates a vector of `len` zeros.
 pub(crate) fn try_zeroed<T: bytemuck::Zeroable>(len: usize) -> Result<Vec<T>, Error> {
     bytemuck::allocation::try_zeroed_vec(len)
         .map_err(|()| Error::OutOfMemory { wanted: bytes_of::<T>(len), free: None })
 }
 
-/// The size of `len` elements of type `T`.
+/// Returns the size of `len` elements of type `T` in bytes.
 pub(crate) fn bytes_of<T>(len: usize) -> u64 {
     (len as u64).saturating_mul(size_of::<T>() as u64)
 }

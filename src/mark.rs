@@ -7,8 +7,8 @@ use std::fmt;
 
 /// Whether an entry is live, and whether it shadows an older one.
 ///
-/// `live − shadow` over all entries of a key telescopes to 1 if the dictionary holds the key and to 0 if
-/// it does not. Therefore a count needs two searches per run and reads no entries.
+/// `live − shadow` over all entries of a key telescopes to 1 if the dictionary holds the key and to
+/// 0 if it does not. Therefore a count needs two searches per run and reads no entries.
 #[derive(Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub(crate) struct Mark(u8);
@@ -53,8 +53,8 @@ impl Mark {
         i64::from(self.is_live()) - i64::from(self.is_shadow())
     }
 
-    /// **The rule of merging**: of two entries with the same key, the newer one's *live* and the older
-    /// one's *shadow* remain.
+    /// **The rule of merging**: of two entries with the same key, the newer one's *live* and the
+    /// older one's *shadow* remain.
     #[inline]
     pub fn over(self, older: Mark) -> Mark {
         Mark(self.0 & Self::LIVE | older.0 & Self::SHADOW)

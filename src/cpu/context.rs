@@ -12,7 +12,8 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// Creates a context with at most `limit` bytes of memory, and with `threads` threads of its own or the shared ones.
+    /// Creates a context with at most `limit` bytes of memory, and with `threads` threads of its
+    /// own or the shared ones.
     pub fn new(limit: Option<u64>, threads: Option<usize>) -> Result<Self, Error> {
         Ok(Cpu { memory: Memory::new(limit), workers: Workers::new(threads)? })
     }

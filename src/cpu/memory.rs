@@ -8,7 +8,8 @@ use bytemuck::Zeroable;
 use crate::budget::{Account, Allowance, Budget, Reserved};
 use crate::error::{Error, bytes_of, try_zeroed};
 
-/// The least bytes of a buffer for which huge pages are worthwhile: it contains at least one whole huge page.
+/// The least bytes of a buffer for which huge pages are worthwhile: it contains at least one whole
+/// huge page.
 #[cfg(target_os = "linux")]
 const MIN_HUGE_BYTES: usize = 4 << 20;
 
@@ -48,8 +49,8 @@ impl Memory {
     }
 }
 
-/// Advises the system to back a large buffer, not touched yet, by huge pages: one page fault for every 2 MiB instead of
-/// every 4 KiB made a bulk build 1.3 times as fast (`docs/benchmarks.md`).
+/// Advises the system to back a large buffer, not touched yet, by huge pages: one page fault for
+/// every 2 MiB instead of every 4 KiB made a bulk build 1.3 times as fast (`docs/benchmarks.md`).
 fn advise_huge_pages<T>(data: &[T]) {
     #[cfg(target_os = "linux")]
     #[allow(unsafe_code)]
@@ -57,8 +58,9 @@ fn advise_huge_pages<T>(data: &[T]) {
         // The address must be aligned to a page.
         let start = (data.as_ptr() as usize).next_multiple_of(PAGE);
         let end = data.as_ptr() as usize + size_of_val(data);
-        // SAFETY: `start` and `end` are within `data`, which is at least `MIN_HUGE_BYTES` long, borrowed and so mapped.
-        // The advice changes how the system backs the pages, not their contents. A failure is harmless.
+        // SAFETY: `start` and `end` are within `data`, which is at least `MIN_HUGE_BYTES` long,
+        // borrowed and so mapped. The advice changes how the system backs the pages, not their
+        // contents. A failure is harmless.
         unsafe { libc::madvise(start as *mut _, end - start, libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(target_os = "linux"))]
@@ -73,8 +75,8 @@ pub(crate) struct Buffer<T> {
 }
 
 impl<T> Buffer<T> {
-    /// Shortens the buffer to its first `len` elements and returns the rest of its memory, unless that is too little to
-    /// matter.
+    /// Shortens the buffer to its first `len` elements and returns the rest of its memory, unless
+    /// that is too little to matter.
     pub fn truncate(&mut self, len: usize) {
         self.data.truncate(len);
         if self.data.capacity() - len > len / 64 {

@@ -1,5 +1,6 @@
-//! The CPU engine. Its folders mirror those of the CUDA engine (`cuda/`) and of its kernels: `run` holds the parts of a
-//! run, `update` applies batches, `merge` merges runs, and `query` answers queries.
+//! The CPU engine. Its folders mirror those of the CUDA engine (`cuda/`) and of its kernels: `run`
+//! holds the parts of a run, `update` applies batches, `merge` merges runs, and `query` answers
+//! queries.
 
 mod context;
 mod engine;

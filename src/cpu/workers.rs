@@ -1,8 +1,9 @@
 //! The worker threads that share the work of a call.
 //!
-//! They are never those of rayon's global pool, and a thread that waits for them does nothing else in the meantime. A
-//! rayon worker that waits, even for another pool, runs other tasks of its own pool; if one of those needs a lock that
-//! the worker holds, it deadlocks. Here the caller may hold any lock, on any kind of thread.
+//! They are never those of rayon's global pool, and a thread that waits for them does nothing else
+//! in the meantime. A rayon worker that waits, even for another pool, runs other tasks of its own
+//! pool; if one of those needs a lock that the worker holds, it deadlocks. Here the caller may hold
+//! any lock, on any kind of thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -11,15 +12,15 @@ use rayon::ThreadPool;
 
 use crate::error::Error;
 
-/// Calls with less work than this (entries or queries) stay on the caller's thread: waking another thread costs more
-/// than it saves.
+/// Calls with less work than this (entries or queries) stay on the caller's thread: waking another
+/// thread costs more than it saves.
 const MIN_SHARED_WORK: usize = 1 << 12;
 
 /// The most threads that a dictionary may have of its own.
 const MAX_THREADS: usize = 1024;
 
-/// Worker threads: those that all dictionaries of the process share, or some that belong to one dictionary and its
-/// clones.
+/// Worker threads: those that all dictionaries of the process share, or some that belong to one
+/// dictionary and its clones.
 #[derive(Clone)]
 pub(crate) struct Workers {
     /// `None` if the caller's thread does all the work.
@@ -51,8 +52,8 @@ impl Workers {
         if work < MIN_SHARED_WORK { 1 } else { self.count() }
     }
 
-    /// Returns how many queries each task should have: several tasks for each thread, so that all finish at about the
-    /// same time.
+    /// Returns how many queries each task should have: several tasks for each thread, so that all
+    /// finish at about the same time.
     pub fn chunk_len(&self, queries: usize) -> usize {
         if self.parts(queries) == 1 {
             return queries.max(1);
@@ -79,15 +80,16 @@ impl Workers {
         let results: Vec<OnceLock<Result<R, Error>>> =
             tasks.iter().map(|_| OnceLock::new()).collect();
         self.share(tasks.len(), &|index| {
-            // `share` passes each index once, so no thread ever waits for a lock, and each result is set once.
+            // `share` passes each index once, so no thread ever waits for a lock, and each result
+            // is set once.
             let task = tasks[index].lock().expect("no thread panics with the lock held").take();
             results[index].get_or_init(|| work(task.expect("each index is passed once")));
         });
         results.into_iter().map(|result| result.into_inner().expect("every task is done")).collect()
     }
 
-    /// Calls `work` once with every index below `count`, in parallel. Not generic, so that the use of the pool is
-    /// compiled once and not for every kind of task.
+    /// Calls `work` once with every index below `count`, in parallel. Not generic, so that the use
+    /// of the pool is compiled once and not for every kind of task.
     fn share(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
         let work_on = || {
@@ -96,10 +98,11 @@ impl Workers {
         };
         let Some(pool) = &self.pool else { return work_on() };
         if pool.current_thread_index().is_some() {
-            return work_on(); // The caller is a worker of this pool, and must not wait for the others.
+            return work_on(); // A worker of this pool must not wait for the others.
         }
-        // The caller works, too. Jobs of the pool never wait for anything: a worker that waits would start jobs of other
-        // callers on top of its stack, and could not finish any before the last of them.
+        // The caller works, too. Jobs of the pool never wait for anything: a worker that waits
+        // would start jobs of other callers on top of its stack, and could not finish any before
+        // the last of them.
         let helpers = self.count().min(count) - 1;
         let share = || {
             pool.in_place_scope(|scope| {
@@ -110,8 +113,9 @@ impl Workers {
         if rayon::current_thread_index().is_none() {
             return share();
         }
-        // The caller is a worker of another pool, and would start tasks of that pool while it waits for this one. So
-        // another thread waits in its place. If none can be started, the caller does all the work itself.
+        // The caller is a worker of another pool, and would start tasks of that pool while it waits
+        // for this one. So another thread waits in its place. If none can be started, the caller
+        // does all the work itself.
         std::thread::scope(|scope| {
             let waiter = std::thread::Builder::new().spawn_scoped(scope, share);
             match waiter.map(|waiter| waiter.join()) {
@@ -123,8 +127,8 @@ impl Workers {
     }
 }
 
-/// Returns the threads that all dictionaries of this process share. After a fork the child starts its own: a fork does
-/// not copy threads.
+/// Returns the threads that all dictionaries of this process share. After a fork the child starts
+/// its own: a fork does not copy threads.
 fn shared_pool() -> Result<Arc<ThreadPool>, Error> {
     static SHARED: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
     let process = std::process::id();
@@ -135,7 +139,8 @@ fn shared_pool() -> Result<Arc<ThreadPool>, Error> {
         return Ok(pool.clone());
     }
     let pool = Arc::new(new_pool(default_threads())?);
-    // The pool of the parent process is leaked: dropping it would wait for its threads, which do not exist here.
+    // The pool of the parent process is leaked: dropping it would wait for its threads, which do
+    // not exist here.
     std::mem::forget(shared.replace((process, pool.clone())));
     Ok(pool)
 }

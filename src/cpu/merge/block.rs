@@ -1,4 +1,5 @@
-//! Blocks: the entries of all sources between two keys, few enough to stay in the cache while they are merged.
+//! Blocks: the entries of all sources between two keys, few enough to stay in the cache while they
+//! are merged.
 
 use std::ops::Range;
 
@@ -33,17 +34,17 @@ impl BlockCursor {
         self.ends.extend(windows.map(|window| window.end));
     }
 
-    /// Finds the next block: the entries of all sources up to some key, at most `most` in all, and at least one if
-    /// there are any.
-    pub fn find_block<B: OrderedKey, V>(&mut self, sources: &[Source<'_, B, V>], most: usize) {
+    /// Finds the next block: the entries of all sources up to some key, at most `max_len` in all, and
+    /// at least one if there are any.
+    pub fn find_block<B: OrderedKey, V>(&mut self, sources: &[Source<'_, B, V>], max_len: usize) {
         let BlockCursor { positions, ends, block } = self;
         let left = || positions.iter().zip(&*ends).map(|(&position, &end)| position..end);
         block.clear();
-        if left().map(|left| left.len()).sum::<usize>() <= most {
+        if left().map(|left| left.len()).sum::<usize>() <= max_len {
             block.extend(left());
             return;
         }
-        let quota = (most / left().filter(|left| !left.is_empty()).count()).max(1);
+        let quota = (max_len / left().filter(|left| !left.is_empty()).count()).max(1);
         let sources_left = || sources.iter().zip(left());
         let cut = sources_left()
             .filter(|(_, left)| left.len() > quota)

@@ -7,8 +7,8 @@ use crate::key::OrderedKey;
 use crate::mark::{Mark, MarkSet};
 use crate::value::Value;
 
-/// Entries: keys, values and marks at the same indices. `marks` is empty if the merge does not need marks. In an
-/// output, `values` and `marks` are empty if they are not wanted.
+/// Entries: keys, values and marks at the same indices. `marks` is empty if the merge does not need
+/// marks. In an output, `values` and `marks` are empty if they are not wanted.
 #[derive(Clone, Copy)]
 pub(crate) struct Entries<K, V, M> {
     pub keys: K,
@@ -61,7 +61,8 @@ impl<B, V> EntriesMut<'_, B, V> {
     }
 }
 
-/// Copies the entries whose mark is in `keep`, or all entries if they are not `marked`; returns how many.
+/// Copies the entries whose mark is in `keep`, or all entries if they are not `marked`; returns how
+/// many.
 pub(crate) fn copy_kept<B: OrderedKey, V: Value>(
     entries: EntriesRef<'_, B, V>,
     keep: MarkSet,
@@ -82,8 +83,8 @@ pub(crate) fn copy_kept<B: OrderedKey, V: Value>(
     let mut kept = 0;
     for index in 0..len {
         let mark = entries.marks[index];
-        // Each entry is written, and overwritten by the next one if it is not kept: no branch on its mark. After
-        // the last kept entry there may be no room left, nor any need to write.
+        // Each entry is written, and overwritten by the next one if it is not kept: no branch on
+        // its mark. After the last kept entry there may be no room left, nor any need to write.
         out.set(kept, entries.keys[index], entries.values[index], mark);
         kept += usize::from(keep.contains(mark));
     }

@@ -1,8 +1,9 @@
-//! Merging many sources on one thread, block by block, so that each byte is read from and written to memory once.
+//! Merging many sources on one thread, block by block, so that each byte is read from and written
+//! to memory once.
 //!
-//! Within a block, sources that are adjacent in age are merged two at a time, the shortest first; the last merge
-//! writes to the output. Since each run is about twice as long as the next newer one, an entry is moved twice on
-//! average.
+//! Within a block, sources that are adjacent in age are merged two at a time, the shortest first;
+//! the last merge writes to the output. Since each run is about twice as long as the next newer
+//! one, an entry is moved twice on average.
 
 use std::ops::Range;
 
@@ -59,7 +60,8 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         })
     }
 
-    /// Returns the most bytes that merging this many sources, with this many entries in all, may take.
+    /// Returns the most bytes that merging this many sources, with this many entries in all, may
+    /// take.
     pub fn working_bytes(sources: usize, entries: usize) -> usize {
         let block = block_capacity(sources).min(entries.max(1));
         let entry = size_of::<B>() + size_of::<V>() + size_of::<Mark>();
@@ -68,7 +70,8 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         marks_and_values + intermediate_merges
     }
 
-    /// Returns whether any source has marks that matter: whether, if live entries are kept, there are tombstones.
+    /// Returns whether any source has marks that matter: whether, if live entries are kept, there
+    /// are tombstones.
     pub fn is_marked(&self) -> bool {
         self.marked
     }
@@ -109,7 +112,8 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         kept
     }
 
-    /// Returns whether the marks in this block matter: if live entries are kept, only if there are tombstones.
+    /// Returns whether the marks in this block matter: if live entries are kept, only if there are
+    /// tombstones.
     fn marks_matter(&self, sources: &[Source<'_, B, V>], block: &[Range<usize>]) -> bool {
         let mut ranges = sources.iter().zip(block);
         self.keep == Keep::Stored
@@ -134,7 +138,8 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         while pieces.len() > 2 {
             self.merge_shortest(&mut pieces, free, MarkSet::ALL, room)?;
         }
-        // A merge of two always writes values and marks: if `out` has no room for them, it goes to a buffer.
+        // A merge of two always writes values and marks: if `out` has no room for them, it goes to
+        // a buffer.
         let unwanted =
             out.values.len() < out.keys.len() || self.block_marked && out.marks.is_empty();
         if pieces.len() == 2 && unwanted {
@@ -149,7 +154,8 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         Ok(kept)
     }
 
-    /// Returns a source's part of the block, whose marks are written to `unpacked` if they are packed.
+    /// Returns a source's part of the block, whose marks are written to `unpacked` if they are
+    /// packed.
     fn piece<'a>(&'a self, source: Source<'a, B, V>, unpacked: &'a mut [Mark]) -> Piece<'a, B, V> {
         let len = source.keys.len();
         let marks = match source.marks {

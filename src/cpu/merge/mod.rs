@@ -1,8 +1,9 @@
 //! Merging runs, and the sorted batch on top of them, into one run.
 //!
-//! Of entries with the same key one remains, by the rule of [`Mark::over`](crate::mark::Mark::over). An entry that
-//! is then neither live nor a shadow is dropped: a tombstone disappears together with the entry that it deletes.
-//! The oldest run holds live entries only.
+//! Of entries with the same key one remains, by the rule of
+//! [`Mark::over`](crate::mark::Mark::over). An entry that is then neither live nor a shadow is
+//! dropped: a tombstone disappears together with the entry that it deletes. The oldest run holds
+//! live entries only.
 
 pub(super) mod block;
 pub(super) mod entries;

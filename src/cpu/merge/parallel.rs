@@ -56,7 +56,8 @@ impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
         })
     }
 
-    /// Merges the sources, newest first, and appends what is kept. An error leaves the output as it was.
+    /// Merges the sources, newest first, and appends what is kept. An error leaves the output as it
+    /// was.
     pub fn append(&mut self, cpu: &Cpu, sources: &[Source<'_, B, V>]) -> Result<(), Error> {
         let keep = self.keep;
         let parts: Vec<Vec<Source<'_, B, V>>> =
@@ -92,8 +93,8 @@ impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
     }
 }
 
-/// Returns how many entries a merge may write. If only live entries are kept and all sources are runs, their running
-/// sums tell the exact number; otherwise it is the number of all entries.
+/// Returns how many entries a merge may write. If only live entries are kept and all sources are
+/// runs, their running sums tell the exact number; otherwise it is the number of all entries.
 fn max_output<B, V>(sources: &[Source<'_, B, V>], keep: Keep) -> usize {
     let live: Option<i64> = match keep {
         Keep::Live => sources.iter().map(Source::sum).sum(),
@@ -102,8 +103,8 @@ fn max_output<B, V>(sources: &[Source<'_, B, V>], keep: Keep) -> usize {
     live.map_or_else(|| total_len(sources), |live| live as usize)
 }
 
-/// Moves the written elements together; each part of the data, given as (size, written), begins with those. Returns
-/// how many there are in all.
+/// Moves the written elements together; each part of the data, given as (size, written), begins
+/// with those. Returns how many there are in all.
 fn close_gaps<T: Copy>(data: &mut [T], parts: impl Iterator<Item = (usize, usize)>) -> usize {
     let (mut from, mut to) = (0, 0);
     for (size, written) in parts {

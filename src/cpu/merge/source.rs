@@ -22,8 +22,8 @@ pub(crate) struct Source<'a, B, V> {
 pub(crate) enum SourceMarks<'a> {
     /// Of a run: every entry is new.
     New,
-    /// Of the inserts of a batch that is merged with all runs: every entry is live, and its shadow is not known,
-    /// nor needed.
+    /// Of the inserts of a batch that is merged with all runs: every entry is live, and its shadow
+    /// is not known, nor needed.
     Inserts,
     /// Of a batch.
     Unpacked(&'a [Mark]),
@@ -32,8 +32,8 @@ pub(crate) enum SourceMarks<'a> {
 }
 
 impl SourceMarks<'_> {
-    /// Returns whether a merge needs these marks. One that keeps live entries only has to tell tombstones from the
-    /// others; shadows do not matter to it.
+    /// Returns whether a merge needs these marks. One that keeps live entries only has to tell
+    /// tombstones from the others; shadows do not matter to it.
     pub fn matter(&self, keep: Keep) -> bool {
         match self {
             SourceMarks::New | SourceMarks::Inserts => false,
@@ -59,8 +59,9 @@ impl<'a, B, V> Source<'a, B, V> {
 }
 
 impl<B, V> Source<'_, B, V> {
-    /// Returns Σ (live − shadow) over all entries of a run; `None` for a batch. (The shadows of a batch refer to the
-    /// runs outside its carry only, so they cannot be added to the sums of the carried runs.)
+    /// Returns Σ (live − shadow) over all entries of a run; `None` for a batch. (The shadows of a
+    /// batch refer to the runs outside its carry only, so they cannot be added to the sums of the
+    /// carried runs.)
     pub fn sum(&self) -> Option<i64> {
         self.sum_of(0..self.keys.len())
     }
@@ -76,8 +77,8 @@ impl<B, V> Source<'_, B, V> {
         }
     }
 
-    /// Returns Σ (live − shadow) over the entries in `range` of a run. Added up over the entries of all runs between
-    /// two keys, this is the number of live keys there.
+    /// Returns Σ (live − shadow) over the entries in `range` of a run. Added up over the entries of
+    /// all runs between two keys, this is the number of live keys there.
     pub fn live_in(&self, range: Range<usize>) -> i64 {
         self.sum_of(range).expect("a run has running sums")
     }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::cpu::merge::source::{Source, total_len};
 use crate::key::OrderedKey;
 
-/// Splits all sources at the same keys into parts of about equal length. Returns, for each part, the range of every
-/// source.
+/// Splits all sources at the same keys into parts of about equal length. Returns, for each part,
+/// the range of every source.
 pub(crate) fn split<B: OrderedKey, V>(
     sources: &[Source<'_, B, V>],
     parts: usize,
@@ -34,8 +34,8 @@ pub(crate) fn split<B: OrderedKey, V>(
         .collect()
 }
 
-/// Returns the first entries of all sources up to one key: at least `goal` entries in all, or all there are. There
-/// may be an eighth more than `goal`, and as many more as have the same key.
+/// Returns the first entries of all sources up to one key: at least `goal` entries in all, or all
+/// there are. There may be an eighth more than `goal`, and as many more as have the same key.
 pub(crate) fn first_entries<B: OrderedKey, V>(
     sources: &[Source<'_, B, V>],
     goal: usize,

@@ -1,8 +1,8 @@
 //! Merging two sorted arrays of entries.
 //!
-//! Which entry comes next cannot be predicted, so a step has no branch that depends on it. And since every step
-//! depends on the one before it, the merge proceeds from both ends at once: a core executes the two chains of steps
-//! in parallel.
+//! Which entry comes next cannot be predicted, so a step has no branch that depends on it. And
+//! since every step depends on the one before it, the merge proceeds from both ends at once: a core
+//! executes the two chains of steps in parallel.
 
 use std::hint::select_unpredictable;
 
@@ -11,8 +11,9 @@ use crate::key::OrderedKey;
 use crate::mark::{Mark, MarkSet};
 use crate::value::Value;
 
-/// Merges `newer` over `older`, and writes the entries whose merged mark is in `keep`; returns how many. `out` must
-/// have room for all entries of both or, if they are not marked, for all distinct keys.
+/// Merges `newer` over `older`, and writes the entries whose merged mark is in `keep`; returns how
+/// many. `out` must have room for all entries of both or, if they are not marked, for all distinct
+/// keys.
 pub(crate) fn merge_two<B: OrderedKey, V: Value, const MARKED: bool>(
     newer: EntriesRef<'_, B, V>,
     older: EntriesRef<'_, B, V>,
@@ -52,8 +53,8 @@ struct Cursor {
 }
 
 impl<B: OrderedKey, V: Value, const MARKED: bool> TwoWayMerge<'_, B, V, MARKED> {
-    /// Takes as many steps as cannot exhaust either input, from the front only or from `BOTH` ends; returns whether
-    /// there were any.
+    /// Takes as many steps as cannot exhaust either input, from the front only or from `BOTH` ends;
+    /// returns whether there were any.
     fn take_steps<const BOTH: bool>(&mut self) -> bool {
         let (mut front, mut back) = (self.front, self.back);
         let ends = if BOTH { 2 } else { 1 };
@@ -73,11 +74,11 @@ impl<B: OrderedKey, V: Value, const MARKED: bool> TwoWayMerge<'_, B, V, MARKED> 
         let step =
             Step::<B, V, MARKED> { newer: self.newer, older: self.older, keep: self.keep, out };
         for _ in 0..steps {
-            // SAFETY: a step reads at most one entry of each input at its end and writes one entry. There are
-            // `steps` steps at each end; each input has at least `steps * ends` entries between the cursors
-            // (by the definition of `steps`), and so has the output (asserted). The cursors lie within the
-            // lengths of all slices (asserted). Checking every access made ranges over eight levels take 1.4
-            // times as long (`docs/benchmarks.md`).
+            // SAFETY: a step reads at most one entry of each input at its end and writes one entry.
+            // There are `steps` steps at each end; each input has at least `steps * ends` entries
+            // between the cursors (by the definition of `steps`), and so has the output (asserted).
+            // The cursors lie within the lengths of all slices (asserted). Checking every access
+            // made ranges over eight levels take 1.4 times as long (`docs/benchmarks.md`).
             #[allow(unsafe_code)]
             unsafe {
                 step.forward(&mut front);
@@ -90,7 +91,8 @@ impl<B: OrderedKey, V: Value, const MARKED: bool> TwoWayMerge<'_, B, V, MARKED> 
         steps > 0
     }
 
-    /// Copies what is left of one input once the other is exhausted, and joins the outputs of both ends.
+    /// Copies what is left of one input once the other is exhausted, and joins the outputs of both
+    /// ends.
     fn finish(mut self, room: usize) -> usize {
         let TwoWayMerge { front, back, .. } = self;
         let rests =
@@ -162,9 +164,9 @@ impl<B: OrderedKey, V: Value, const MARKED: bool> Step<'_, B, V, MARKED> {
         }
     }
 
-    /// Writes to `at` what follows from the newer entry `i` with key `a` and the older entry `j` with key `b`: the
-    /// newer one if it `wins`, that is, comes first or has the same key; it is `alone` if it comes first and the
-    /// keys differ. Returns 1 if the entry is kept.
+    /// Writes to `at` what follows from the newer entry `i` with key `a` and the older entry `j`
+    /// with key `b`: the newer one if it `wins`, that is, comes first or has the same key; it is
+    /// `alone` if it comes first and the keys differ. Returns 1 if the entry is kept.
     ///
     /// # Safety
     ///

@@ -16,8 +16,8 @@ pub(crate) enum Bound {
     UpTo,
 }
 
-/// Finds, for each of at most [`GROUP`] keys, the number of the run's entries before its bound, and prefetches the
-/// marks there.
+/// Finds, for each of at most [`GROUP`] keys, the number of the run's entries before its bound, and
+/// prefetches the marks there.
 pub(crate) fn find_bounds<B: OrderedKey, V: Value>(
     run: &Run<B, V>,
     keys: &[B],
@@ -43,8 +43,8 @@ pub(crate) fn find_bounds<B: OrderedKey, V: Value>(
     positions.iter().for_each(|&position| run.prefetch_mark(position));
 }
 
-/// Finds where each of at most [`GROUP`] closed ranges begins and ends in the run, and prefetches the marks there. A
-/// range with `lo > hi` is empty.
+/// Finds where each of at most [`GROUP`] closed ranges begins and ends in the run, and prefetches
+/// the marks there. A range with `lo > hi` is empty.
 pub(crate) fn find_windows<B: OrderedKey, V: Value>(
     run: &Run<B, V>,
     lo: &[B],

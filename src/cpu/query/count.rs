@@ -12,7 +12,8 @@ pub(crate) fn len<B: OrderedKey, V: Value>(runs: &[Run<B, V>]) -> u64 {
     rank_at(runs, runs.iter().map(Run::len))
 }
 
-/// Returns how many live keys lie before these positions, one in each run; all must be positions of the same key.
+/// Returns how many live keys lie before these positions, one in each run; all must be positions of
+/// the same key.
 pub(crate) fn rank_at<B: OrderedKey, V: Value>(
     runs: &[Run<B, V>],
     positions: impl Iterator<Item = usize>,
@@ -41,8 +42,8 @@ pub(crate) fn count<B: OrderedKey, V: Value>(
     Ok(())
 }
 
-/// Counts the live keys of at most [`GROUP`] closed ranges. Calls `visit` for each run, with its index and where the
-/// ranges begin and end in it.
+/// Counts the live keys of at most [`GROUP`] closed ranges. Calls `visit` for each run, with its
+/// index and where the ranges begin and end in it.
 #[inline]
 pub(crate) fn count_group<B: OrderedKey, V: Value>(
     runs: &[Run<B, V>],

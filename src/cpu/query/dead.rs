@@ -1,8 +1,9 @@
-//! Dead ranges: ranges of keys none of which is live. They are skipped by rank instead of being read.
+//! Dead ranges: ranges of keys none of which is live. They are skipped by rank instead of being
+//! read.
 //!
-//! If neighbouring keys are deleted, the runs hold their entries and tombstones until these are merged. The running
-//! sums of the marks tell how many live keys lie between any two positions, so the next live key is found by
-//! searching, however many dead keys come before it.
+//! If neighbouring keys are deleted, the runs hold their entries and tombstones until these are
+//! merged. The running sums of the marks tell how many live keys lie between any two positions, so
+//! the next live key is found by searching, however many dead keys come before it.
 
 use std::ops::Range;
 
@@ -15,7 +16,8 @@ const FIRST_STRIDE: usize = 64;
 /// The most dead ranges that are cached.
 const CAPACITY: usize = 1 << 12;
 
-/// Dead ranges that were found while a batch of range queries was answered: other queries may cross the same ones.
+/// Dead ranges that were found while a batch of range queries was answered: other queries may cross
+/// the same ones.
 #[derive(Default)]
 pub(crate) struct DeadRanges<B> {
     /// In key order.
@@ -32,7 +34,8 @@ struct DeadRange<B> {
 }
 
 impl<B: OrderedKey> DeadRanges<B> {
-    /// Moves the positions, one in each run, to the next live key. There must be one before the ends.
+    /// Moves the positions, one in each run, to the next live key. There must be one before the
+    /// ends.
     pub fn skip<V>(&mut self, runs: &[Source<'_, B, V>], positions: &mut [usize], ends: &[usize]) {
         let key = next_key(runs, positions, ends);
         let after = self.ranges.partition_point(|range| range.first <= key);
@@ -52,7 +55,8 @@ impl<B: OrderedKey> DeadRanges<B> {
     }
 }
 
-/// Returns how many live keys these parts of the runs hold; the parts must lie between the same two keys.
+/// Returns how many live keys these parts of the runs hold; the parts must lie between the same two
+/// keys.
 pub(crate) fn count_live<B, V>(
     runs: &[Source<'_, B, V>],
     parts: impl Iterator<Item = Range<usize>>,
@@ -69,7 +73,8 @@ fn next_key<B: OrderedKey, V>(runs: &[Source<'_, B, V>], positions: &[usize], en
     keys.min().expect("some run holds a live key")
 }
 
-/// Returns the next live key from these positions on, and its position in every run. There must be one before the ends.
+/// Returns the next live key from these positions on, and its position in every run. There must be
+/// one before the ends.
 fn next_live<B: OrderedKey, V>(
     runs: &[Source<'_, B, V>],
     positions: &[usize],
@@ -79,7 +84,8 @@ fn next_live<B: OrderedKey, V>(
         count_live(runs, starts.iter().zip(ends).map(|(&start, &end)| start..end)) > 0
     };
     let (mut starts, mut ends) = (positions.to_vec(), ends.to_vec());
-    // A galloping search: the strides grow until one goes past the live key; from then on the windows are halved.
+    // A galloping search: the strides grow until one goes past the live key; from then on the
+    // windows are halved.
     let mut stride = FIRST_STRIDE;
     loop {
         let widest = (0..runs.len()).max_by_key(|&run| ends[run] - starts[run]);

@@ -43,8 +43,8 @@ pub(crate) fn lookup<B: OrderedKey, V: Value>(
     Ok(())
 }
 
-/// Calls `hit`, for every key that any run holds, with the key's index, the newest run that holds it, and the position
-/// of the entry.
+/// Calls `hit`, for every key that any run holds, with the key's index, the newest run that holds
+/// it, and the position of the entry.
 fn find<'r, B: OrderedKey, V: Value>(
     runs: &'r [Run<B, V>],
     keys: &[B],

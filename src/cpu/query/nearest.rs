@@ -104,8 +104,8 @@ fn predecessor<B: OrderedKey, V: Value>(
     pair
 }
 
-/// Answers that took a jump, each with the range of keys that it is the answer to: other queries in the same dead
-/// range need no jump of their own.
+/// Answers that took a jump, each with the range of keys that it is the answer to: other queries in
+/// the same dead range need no jump of their own.
 struct JumpCache<B, V> {
     /// In key order.
     jumps: Vec<Jump<B, V>>,

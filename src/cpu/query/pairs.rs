@@ -7,9 +7,9 @@ use crate::key::OrderedKey;
 use crate::query::PairsOut;
 use crate::value::{Value, of_bytes_mut};
 
-/// Answers every query with at most one pair, using all threads. `answer_group` is called with at most [`GROUP`]
-/// queries at a time, a state that is kept from one call to the next on the same thread, and a function that it must
-/// call with the answer to each query, in order.
+/// Answers every query with at most one pair, using all threads. `answer_group` is called with at
+/// most [`GROUP`] queries at a time, a state that is kept from one call to the next on the same
+/// thread, and a function that it must call with the answer to each query, in order.
 pub(crate) fn answer_each<S: Default, Q: Send + Sync, B: OrderedKey, V: Value>(
     cpu: &Cpu,
     queries: &[Q],

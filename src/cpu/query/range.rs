@@ -1,5 +1,5 @@
-//! Range queries: the window of each range in every run is found first, and the running sums tell the size of each
-//! answer; then the windows of each range are merged into its part of the output.
+//! Range queries: the window of each range in every run is found first, and the running sums tell
+//! the size of each answer; then the windows of each range are merged into its part of the output.
 
 use std::ops::Range;
 
@@ -39,7 +39,8 @@ pub(crate) fn range_offsets<B: OrderedKey, V: Value>(
     Ok(())
 }
 
-/// Finds the offsets of all answers and writes, as long as there is room, the pairs of each at its offset.
+/// Finds the offsets of all answers and writes, as long as there is room, the pairs of each at its
+/// offset.
 pub(crate) fn range<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     runs: &[Run<B, V>],
@@ -72,10 +73,10 @@ fn max_queries(cpu: &Cpu, query_bytes: usize) -> usize {
     usize::try_from(free).unwrap_or(usize::MAX) / query_bytes
 }
 
-/// Divides `len` queries into parts of at most `most`, or of one if `most` is 0.
-fn parts(len: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
-    let most = most.max(1);
-    (0..len).step_by(most).map(move |start| start..len.min(start.saturating_add(most)))
+/// Divides `len` queries into parts of at most `max_len`, or of one if that is 0.
+fn parts(len: usize, max_len: usize) -> impl Iterator<Item = Range<usize>> {
+    let max_len = max_len.max(1);
+    (0..len).step_by(max_len).map(move |start| start..len.min(start.saturating_add(max_len)))
 }
 
 /// Lays answers of these lengths end to end, from the first offset on.

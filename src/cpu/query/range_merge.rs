@@ -40,8 +40,8 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
         })
     }
 
-    /// Writes the live pairs of a window of every run. `keys` must be exactly as long as there are pairs; `values` is as
-    /// long, or empty if they are not wanted.
+    /// Writes the live pairs of a window of every run. `keys` must be exactly as long as there are
+    /// pairs; `values` is as long, or empty if they are not wanted.
     pub fn write(
         &mut self,
         windows: impl Iterator<Item = Range<usize>> + Clone,
@@ -70,9 +70,9 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
         Ok(())
     }
 
-    /// Does the same if many entries are stale. Before a block is merged, the running sums tell how many of its entries
-    /// are live: if few are, a shorter block is tried; if none is, the dead range is skipped. Nothing is read after
-    /// the last live key.
+    /// Does the same if many entries are stale. Before a block is merged, the running sums tell how
+    /// many of its entries are live: if few are, a shorter block is tried; if none is, the dead
+    /// range is skipped. Nothing is read after the last live key.
     fn write_between_dead(
         &mut self,
         windows: impl Iterator<Item = Range<usize>> + Clone,
@@ -81,28 +81,28 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
         let RangeMerger { runs, merger, dead, cursor } = self;
         let pairs = out.keys.len();
         cursor.start(windows);
-        let (mut written, mut most) = (0, BLOCK);
+        let (mut written, mut max_len) = (0, BLOCK);
         while written < pairs {
-            most = most.min(MIN_BLOCK + 2 * (pairs - written)).max(runs.len());
-            cursor.find_block(runs, most);
+            max_len = max_len.min(MIN_BLOCK + 2 * (pairs - written)).max(runs.len());
+            cursor.find_block(runs, max_len);
             let entries: usize = cursor.block.iter().map(|range| range.len()).sum();
             let live = count_live(runs, cursor.block.iter().cloned());
             if live == 0 {
                 dead.skip(runs, &mut cursor.positions, &cursor.ends);
-            } else if is_dense(live, entries, most) || most <= MIN_BLOCK.max(runs.len()) {
+            } else if is_dense(live, entries, max_len) || max_len <= MIN_BLOCK.max(runs.len()) {
                 written += merger.merge_block(runs, &cursor.block, out.after(written))?;
                 cursor.advance();
-                most = (2 * most).min(BLOCK);
+                max_len = (2 * max_len).min(BLOCK);
             } else {
-                most = (most / 2).max(MIN_BLOCK);
+                max_len = (max_len / 2).max(MIN_BLOCK);
             }
         }
         Ok(())
     }
 }
 
-/// Returns whether so much of a block of at most `most` entries is live that a shorter block would not pay: four fifths
-/// of the longest block, and proportionally less of shorter ones.
-fn is_dense(live: usize, entries: usize, most: usize) -> bool {
-    5 * live * BLOCK >= 4 * entries * most
+/// Returns whether so much of a block of at most `max_len` entries is live that a shorter block would
+/// not pay: four fifths of the longest block, and proportionally less of shorter ones.
+fn is_dense(live: usize, entries: usize, max_len: usize) -> bool {
+    5 * live * BLOCK >= 4 * entries * max_len
 }

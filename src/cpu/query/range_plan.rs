@@ -43,8 +43,8 @@ pub(crate) enum Work {
     Part(Vec<Range<usize>>),
 }
 
-/// Divides the answers, which begin at these offsets, into tasks: many short answers in one, or one long answer in
-/// several.
+/// Divides the answers, which begin at these offsets, into tasks: many short answers in one, or one
+/// long answer in several.
 pub(crate) fn plan<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     runs: &[Run<B, V>],
@@ -76,7 +76,8 @@ pub(crate) fn plan<B: OrderedKey, V: Value>(
     tasks
 }
 
-/// Splits an answer of `len` pairs into parts of equally many pairs, however unevenly stale entries are distributed.
+/// Splits an answer of `len` pairs into parts of equally many pairs, however unevenly stale entries
+/// are distributed.
 fn split<B: OrderedKey, V: Value>(
     runs: &[Run<B, V>],
     windows: Vec<Range<usize>>,

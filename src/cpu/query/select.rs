@@ -29,8 +29,8 @@ pub(crate) fn select<B: OrderedKey, V: Value>(
 
 /// Returns the live pair whose rank is `index`, which must be less than the number of live keys.
 ///
-/// Its key is the largest of all entries, live or not, with a rank of at most `index`. The search narrows the windows
-/// of entries, one in each run, that may have this key.
+/// Its key is the largest of all entries, live or not, with a rank of at most `index`. The search
+/// narrows the windows of entries, one in each run, that may have this key.
 pub(crate) fn select_one<B: OrderedKey, V: Value>(runs: &[Run<B, V>], index: u64) -> (B, V) {
     if let [run] = runs {
         return (run.keys()[index as usize], run.values()[index as usize]);
@@ -44,8 +44,9 @@ pub(crate) fn select_one<B: OrderedKey, V: Value>(runs: &[Run<B, V>], index: u64
         if windows[widest].is_empty() {
             break;
         }
-        // Interpolates, as if the live keys were spread evenly. After four rounds, every other round takes the middle
-        // instead, so that unevenly spread keys take at most twice as many rounds as a binary search.
+        // Interpolates, as if the live keys were spread evenly. After four rounds, every other
+        // round takes the middle instead, so that unevenly spread keys take at most twice as many
+        // rounds as a binary search.
         let interpolated = ((index - below) as f64 + 0.5) / (above - below) as f64;
         let share = if round > 3 && round % 2 == 1 { 0.5 } else { interpolated };
         let guess = |window: &Range<usize>| {
@@ -81,8 +82,8 @@ pub(crate) fn select_one<B: OrderedKey, V: Value>(runs: &[Run<B, V>], index: u64
     (key, run.values()[last])
 }
 
-/// Returns the last entry, in key order, before these positions, one in each run: its key, run and position. If
-/// several runs hold the key, the newest decides.
+/// Returns the last entry, in key order, before these positions, one in each run: its key, run and
+/// position. If several runs hold the key, the newest decides.
 pub(crate) fn last_entry_before<B: OrderedKey, V: Value>(
     runs: &[Run<B, V>],
     positions: impl Iterator<Item = usize>,
@@ -94,7 +95,8 @@ pub(crate) fn last_entry_before<B: OrderedKey, V: Value>(
     entries.reduce(|best, other| if other.0 > best.0 { other } else { best })
 }
 
-/// Returns how many of the sorted keys are less than `key`; fast if that is within `spread` of `guess`.
+/// Returns how many of the sorted keys are less than `key`; fast if that is within `spread` of
+/// `guess`.
 fn lower_bound_near<B: OrderedKey>(keys: &[B], guess: usize, spread: usize, key: B) -> usize {
     let (start, end) = (guess.saturating_sub(spread), (guess + spread).min(keys.len()));
     let less =

@@ -1,9 +1,9 @@
 //! Fences: sampled keys in layers, so that a search reads a few cache lines instead of twenty.
 //!
-//! The lowest layer holds the first key of every node of [`NODE`] keys, the layer above the first key of every
-//! node of the lowest, and so on up to a layer of one node. A search descends node by node, counting in
-//! each how many keys are less than the one searched for. Incomplete nodes are padded with the largest key,
-//! which is never *less* than another key and so is never counted.
+//! The lowest layer holds the first key of every node of [`NODE`] keys, the layer above the first
+//! key of every node of the lowest, and so on up to a layer of one node. A search descends node by
+//! node, counting in each how many keys are less than the one searched for. Incomplete nodes are
+//! padded with the largest key, which is never *less* than another key and so is never counted.
 
 use std::ops::Range;
 
@@ -45,11 +45,12 @@ impl<B: OrderedKey> Fences<B> {
         Ok(Fences { keys: fences, layers })
     }
 
-    /// Finds, for every query, the position of the first key ≥ it in `keys`, which these fences were built for.
+    /// Finds, for every query, the position of the first key ≥ it in `keys`, which these fences
+    /// were built for.
     pub fn lower_bounds(&self, keys: &[B], queries: &[B], positions: &mut [usize]) {
         for (queries, positions) in queries.chunks(GROUP).zip(positions.chunks_mut(GROUP)) {
-            // The whole group descends one layer at a time: while one search reads its node, the next nodes
-            // of the others are being fetched.
+            // The whole group descends one layer at a time: while one search reads its node, the
+            // next nodes of the others are being fetched.
             positions.fill(0);
             for (layer, below) in self.layers_and_below(keys) {
                 for (&key, node) in queries.iter().zip(positions.iter_mut()) {
@@ -63,8 +64,9 @@ impl<B: OrderedKey> Fences<B> {
         }
     }
 
-    /// Finds the [`lower_bounds`](Fences::lower_bounds) of both ends of ranges with `lo ≤ hi`. The ends of a narrow
-    /// range descend together for most layers, at little more than the cost of one search.
+    /// Finds the [`lower_bounds`](Fences::lower_bounds) of both ends of ranges with `lo ≤ hi`. The
+    /// ends of a narrow range descend together for most layers, at little more than the cost of one
+    /// search.
     pub fn bounds_of_ranges(
         &self,
         keys: &[B],
@@ -101,7 +103,8 @@ impl<B: OrderedKey> Fences<B> {
         }
     }
 
-    /// Returns each layer, top first, with the layer below it; below the lowest are the keys themselves.
+    /// Returns each layer, top first, with the layer below it; below the lowest are the keys
+    /// themselves.
     fn layers_and_below<'a>(&'a self, keys: &'a [B]) -> impl Iterator<Item = (&'a [B], &'a [B])> {
         self.layers.iter().enumerate().map(move |(depth, layer)| {
             let below = self.layers.get(depth + 1);
@@ -109,8 +112,8 @@ impl<B: OrderedKey> Fences<B> {
         })
     }
 
-    /// Returns the first key of every node of `keys`: the lowest layer without its padding. Empty if there is
-    /// only one node.
+    /// Returns the first key of every node of `keys`: the lowest layer without its padding. Empty
+    /// if there is only one node.
     pub fn firsts(&self, keys: &[B]) -> &[B] {
         self.layers.last().map_or(&[], |layer| &self.keys[layer.clone()][..keys.len() / NODE])
     }
@@ -140,8 +143,8 @@ impl<B: OrderedKey> Fences<B> {
     }
 }
 
-/// Returns the ranges of the layers over `len` keys in one array, top layer first; the lowest layer is at
-/// the start of the array.
+/// Returns the ranges of the layers over `len` keys in one array, top layer first; the lowest layer
+/// is at the start of the array.
 fn layout(len: usize) -> Vec<Range<usize>> {
     let mut layers = Vec::new();
     let mut below = len;
@@ -166,8 +169,8 @@ fn sample<B: OrderedKey>(below: &[B], layer: &mut [B]) {
 
 /// Returns the node of the layer below in which, or just after which, the first key ≥ `key` is.
 fn descend<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
-    // That is the node of the last fence less than `key`, or the first node if there is no such fence. So the
-    // first fence need not be compared, and four steps suffice for the other 15.
+    // That is the node of the last fence less than `key`, or the first node if there is no such
+    // fence. So the first fence need not be compared, and four steps suffice for the other 15.
     let fences = node_of(layer, node);
     let mut last = 0;
     let mut half = NODE / 2;
@@ -183,7 +186,8 @@ fn node_of<B>(layer: &[B], node: usize) -> &[B; NODE] {
     layer[node * NODE..][..NODE].try_into().expect("a node has NODE keys")
 }
 
-/// Returns the position in `layer` of the node's first key ≥ `key`, or the end of the node if there is none.
+/// Returns the position in `layer` of the node's first key ≥ `key`, or the end of the node if there
+/// is none.
 pub(crate) fn search_node<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
     node * NODE + count_less(node_of(layer, node), key)
 }

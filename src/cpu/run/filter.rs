@@ -1,8 +1,10 @@
-//! Filters: blocked Bloom filters that tell, for 97 of 100 keys that a run does not hold, that it does not. They
-//! spare lookups most searches in runs that do not hold the key, however many levels are full.
+//! Filters: blocked Bloom filters that tell, for 97 of 100 keys that a run does not hold, that it
+//! does not. They spare lookups most searches in runs that do not hold the key, however many levels
+//! are full.
 //!
-//! A key sets four bits in one 64-bit word, so a test costs at most one cache miss. A filter takes one byte per
-//! key, and is built once the run has been searched in vain so often that the filter would have paid for itself.
+//! A key sets four bits in one 64-bit word, so a test costs at most one cache miss. A filter takes
+//! one byte per key, and is built once the run has been searched in vain so often that the filter
+//! would have paid for itself.
 
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
@@ -40,8 +42,8 @@ impl Filter {
         Ok(Filter { words })
     }
 
-    /// Moves the keys that the run may hold to the front, together with their indices, and returns how many
-    /// there are.
+    /// Moves the keys that the run may hold to the front, together with their indices, and returns
+    /// how many there are.
     pub fn partition<B: OrderedKey>(&self, keys: &mut [B], indices: &mut [usize]) -> usize {
         for &key in &*keys {
             prefetch(&self.words, filter_place(key.widen()).word(self.words.len()));
@@ -87,8 +89,9 @@ pub(crate) struct FilterPlace {
 }
 
 impl FilterPlace {
-    /// Returns the index of the word in a filter of `len` words. If a filter has more than 2^32 words (a run of
-    /// 2^35 keys), some of them are never used: the index is still valid, and the same for every caller.
+    /// Returns the index of the word in a filter of `len` words. If a filter has more than 2^32
+    /// words (a run of 2^35 keys), some of them are never used: the index is still valid, and the
+    /// same for every caller.
     #[inline]
     pub fn word(self, len: usize) -> usize {
         (u128::from(self.fraction) * len as u128 >> 32) as usize

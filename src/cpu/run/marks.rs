@@ -1,5 +1,5 @@
-//! The packed marks of a run: two bits per entry, with running sums of live − shadow, so that the sum over any
-//! range of entries takes two reads.
+//! The packed marks of a run: two bits per entry, with running sums of live − shadow, so that the
+//! sum over any range of entries takes two reads.
 
 use std::ops::Range;
 
@@ -61,7 +61,8 @@ pub(crate) struct PackedMarks {
 impl PackedMarks {
     /// Packs the marks of a run. Returns `None` if every entry is new: the run needs no marks then.
     pub fn pack(cpu: &Cpu, marks: &[Mark]) -> Result<Option<Self>, Error> {
-        // There is always a last sector that is not full, for the sum over all entries to be read from.
+        // There is always a last sector that is not full, for the sum over all entries to be read
+        // from.
         let mut sectors = cpu.memory.zeroed::<Sector>(marks.len() / SECTOR + 1)?;
         let part = sectors.len().div_ceil(cpu.workers.parts(marks.len()));
         let parts = sectors.chunks_mut(part).zip(marks.chunks(part * SECTOR));
@@ -93,8 +94,9 @@ impl PackedMarks {
         #[cfg(target_arch = "x86_64")]
         #[allow(unsafe_code)]
         if is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor was just found to have `popcnt`, the only feature that the callee
-            // requires. Counts over eight levels are 1.1 times as fast with it (`docs/benchmarks.md`).
+            // SAFETY: the processor was just found to have `popcnt`, the only feature that the
+            // callee requires. Counts over eight levels are 1.1 times as fast with it
+            // (`docs/benchmarks.md`).
             return unsafe { self.add_sums_with_popcnt(positions, sums) };
         }
         self.add_sums_portably(positions, sums);

@@ -158,8 +158,8 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         self.0.misses.fetch_add(misses, Ordering::Relaxed);
     }
 
-    /// Builds the filter if there have been enough misses for it to pay. If there is no memory for it, lookups
-    /// do without.
+    /// Builds the filter if there have been enough misses for it to pay. If there is no memory for
+    /// it, lookups do without.
     pub fn build_filter_if_worth_it(&self, cpu: &Cpu) {
         let misses = self.0.misses.load(Ordering::Relaxed);
         let worth_it = self.filter().is_none() && misses > self.len() / ENTRIES_PER_MISS;
@@ -184,8 +184,8 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         self.prefetch_mark(position);
     }
 
-    /// Prefetches the first few cache lines of keys and of values in a range: once the processor has seen those
-    /// read, it prefetches the rest by itself.
+    /// Prefetches the first few cache lines of keys and of values in a range: once the processor
+    /// has seen those read, it prefetches the rest by itself.
     pub fn prefetch_entries(&self, range: Range<usize>) {
         fn prefetch_lines<T>(items: &[T], range: &Range<usize>) {
             let per_line = CACHE_LINE / size_of::<T>().max(1);

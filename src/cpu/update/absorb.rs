@@ -14,7 +14,8 @@ use crate::key::OrderedKey;
 use crate::mark::Mark;
 use crate::value::{Value, of_bytes};
 
-/// Merges the batch and the carried runs into one run on top of the older ones. Returns `None` if nothing is left.
+/// Merges the batch and the carried runs into one run on top of the older ones. Returns `None` if
+/// nothing is left.
 pub(crate) fn absorb<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     updates: &Updates<'_, B>,
@@ -23,8 +24,8 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
 ) -> Result<Option<Run<B, V>>, Error> {
     let values: &[V] = of_bytes(updates.values, updates.keys.len());
     let inserts = sorted(cpu, &updates.keys, values, updates.order)?;
-    // Shadows are searched for outside the carry only. If a carried run holds the key too, merging takes the shadow
-    // of its oldest entry, which refers to the same older runs.
+    // Shadows are searched for outside the carry only. If a carried run holds the key too, merging
+    // takes the shadow of its oldest entry, which refers to the same older runs.
     let insert_marks = match older {
         [] => None,
         _ => Some(shadows::mark(cpu, inserts.keys(), true, older)?),
@@ -68,7 +69,8 @@ fn sorted<B: OrderedKey, V: Value>(
     }
 }
 
-/// Returns the most bytes that absorbing this many updates may take, whichever of these runs are carried.
+/// Returns the most bytes that absorbing this many updates may take, whichever of these runs are
+/// carried.
 pub(crate) fn working_bytes<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     updates: usize,

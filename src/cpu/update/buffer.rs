@@ -33,8 +33,8 @@ impl<B: OrderedKey> WriteBuffer<B> {
         self.keys.len + self.deletes.len
     }
 
-    /// Returns whether a batch may be appended. Within one batch deletes win over inserts, so an insert may not follow a
-    /// delete.
+    /// Returns whether a batch may be appended. Within one batch deletes win over inserts, so an
+    /// insert may not follow a delete.
     pub fn accepts(&self, updates: &Updates<'_, B>) -> bool {
         self.deletes.len == 0 || updates.keys.is_empty()
     }

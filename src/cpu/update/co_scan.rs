@@ -1,9 +1,9 @@
 //! Scanning a run together with ascending keys, to find those that the run holds.
 //!
-//! Keys are processed in groups. The first and the last key of a group bound a window of the run's lowest fences,
-//! found by galloping search. Within the window, all keys of the group find their nodes by binary searches that run in
-//! lockstep: no step waits for another, and no branch is mispredicted. All nodes are prefetched before any is
-//! read.
+//! Keys are processed in groups. The first and the last key of a group bound a window of the run's
+//! lowest fences, found by galloping search. Within the window, all keys of the group find their
+//! nodes by binary searches that run in lockstep: no step waits for another, and no branch is
+//! mispredicted. All nodes are prefetched before any is read.
 
 use std::hint::select_unpredictable;
 

@@ -1,9 +1,9 @@
 //! A stable radix sort on one thread, most significant bits first.
 //!
-//! Records are scattered into buckets by where their key lies between the smallest and the largest key, until a
-//! bucket is small enough for insertion sort. Only as many bits are used as tell the records apart, so that two
-//! scatters suffice for millions of keys of any width; keys in a narrow range, dense keys and sorted input are no
-//! slower.
+//! Records are scattered into buckets by where their key lies between the smallest and the largest
+//! key, until a bucket is small enough for insertion sort. Only as many bits are used as tell the
+//! records apart, so that two scatters suffice for millions of keys of any width; keys in a narrow
+//! range, dense keys and sorted input are no slower.
 
 use crate::cpu::context::Cpu;
 use crate::error::Error;
@@ -22,7 +22,8 @@ const RECORDS_PER_BUCKET: usize = 4;
 /// The base-2 logarithm of the most buckets in one scatter: with more, the writes miss the caches.
 const MAX_BUCKET_BITS: u32 = 11;
 
-/// The bytes that [`radix_sort`] allocates for one record: a place to move it to, and its part of a list of buckets.
+/// The bytes that [`radix_sort`] allocates for one record: a place to move it to, and its part of a
+/// list of buckets.
 pub(crate) const fn bytes_per_record<B, V>() -> usize {
     size_of::<Record<B, V>>() + size_of::<[usize; 2]>() / INSERTION_MAX + 1
 }
@@ -44,8 +45,9 @@ pub(crate) fn radix_sort<B: OrderedKey, V: Value>(
         insertion_sort(&scratch, records);
         return Ok(());
     }
-    // A list of the buckets still to be sorted, instead of recursion: with adversarial keys, every scatter splits off
-    // only a few records. Buckets in the list have more than `INSERTION_MAX` records each, and do not overlap.
+    // A list of the buckets still to be sorted, instead of recursion: with adversarial keys, every
+    // scatter splits off only a few records. Buckets in the list have more than `INSERTION_MAX`
+    // records each, and do not overlap.
     let mut unsorted = cpu.memory.zeroed::<[usize; 2]>(records.len() / INSERTION_MAX)?;
     let mut ends = cpu.memory.zeroed::<usize>(Buckets::max_count(records.len()))?;
     unsorted[0] = [0, records.len()];
@@ -105,7 +107,8 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
-    /// Divides the keys from `lo` to `hi` into about `wanted` buckets, at most 2^[`MAX_BUCKET_BITS`].
+    /// Divides the keys from `lo` to `hi` into about `wanted` buckets, at most
+    /// 2^[`MAX_BUCKET_BITS`].
     pub fn new<B: OrderedKey>((lo, hi): (B, B), wanted: usize) -> Self {
         let width = hi.widen() - lo.widen();
         let shift = (u64::BITS - width.leading_zeros()).saturating_sub(Self::bits(wanted));
@@ -134,7 +137,8 @@ impl Buckets {
         }
     }
 
-    /// Writes the records bucket by bucket, keeping their order within each, and where each bucket ends.
+    /// Writes the records bucket by bucket, keeping their order within each, and where each bucket
+    /// ends.
     fn scatter<B: OrderedKey, V: Value>(
         &self,
         records: &[Record<B, V>],

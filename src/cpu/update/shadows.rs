@@ -17,7 +17,8 @@ pub(crate) const BYTES_PER_UPDATE: usize = size_of::<Mark>() + size_of::<usize>(
 /// Replaces the index of a key in the list of undecided keys once a run holds the key.
 const DECIDED: usize = usize::MAX;
 
-/// Returns the marks of a sorted batch on top of the `older` runs. Its entries are all live, or all tombstones.
+/// Returns the marks of a sorted batch on top of the `older` runs. Its entries are all live, or all
+/// tombstones.
 pub(crate) fn mark<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],
@@ -32,8 +33,8 @@ pub(crate) fn mark<B: OrderedKey, V: Value>(
     Ok(marks)
 }
 
-/// Scans each older run, newest first, together with the keys that no newer run holds: for each key, the newest run
-/// that holds it decides whether it is live.
+/// Scans each older run, newest first, together with the keys that no newer run holds: for each
+/// key, the newest run that holds it decides whether it is live.
 fn mark_part<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],

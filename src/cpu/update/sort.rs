@@ -1,7 +1,7 @@
 //! Sorting a batch and removing duplicate keys: of equal keys the last insert wins.
 //!
-//! A long batch is sorted by all threads: they scatter a part of it each into buckets by key, and then sort
-//! different buckets.
+//! A long batch is sorted by all threads: they scatter a part of it each into buckets by key, and
+//! then sort different buckets.
 
 use std::slice::IterMut;
 
@@ -104,7 +104,8 @@ fn sort_shared<B: OrderedKey, V: Value>(
         Ok(counts)
     })?;
 
-    // Each thread scatters its part. A bucket has a section for every part, in the order of the batch.
+    // Each thread scatters its part. A bucket has a section for every part, in the order of the
+    // batch.
     let of_all_parts = |bucket: usize| counts.iter().map(move |counts| counts[bucket]);
     let sizes: Vec<usize> = (0..buckets.count).map(|bucket| of_all_parts(bucket).sum()).collect();
     let mut sections: Vec<Vec<IterMut<'_, Record<B, V>>>> =
@@ -212,8 +213,8 @@ mod tests {
         }
     }
 
-    /// Each scatter splits off only the largest of these keys: a recursive sort took one stack frame of 16 KiB for each
-    /// of their bits.
+    /// Each scatter splits off only the largest of these keys: a recursive sort took one stack
+    /// frame of 16 KiB for each of their bits.
     #[test]
     fn adversarial_keys_need_no_more_stack_than_others() {
         let adversarial = (0..64).rev().map(|bit| 1u64 << bit).chain(0..20).collect::<Vec<_>>();
