@@ -21,10 +21,23 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// No GPU before this has all that the kernels use.
 const OLDEST: u32 = 80;
 
-/// Files in `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 12] = [
-    "sort", "merge", "tiles", "select", "count", "range", "lookup", "shadows", "marks", "keys",
-    "log", "filter",
+/// The source files of `kernels/`, the slowest to compile first.
+const KERNELS: [&str; 15] = [
+    "update/sort",
+    "query/range",
+    "merge/merge",
+    "query/select",
+    "query/nearest",
+    "query/lookup",
+    "query/count",
+    "update/order",
+    "update/sort_tiles",
+    "update/shadows",
+    "run/marks",
+    "run/keys",
+    "run/filter",
+    "update/buffer",
+    "abi",
 ];
 
 fn main() {
@@ -118,6 +131,7 @@ fn compile(nvcc: &Path, flags: &[String], root: &Path, out: &Path) -> Vec<PathBu
     let strict = env::var("GPULSM_CUDA_STRICT").is_ok_and(|value| value == "1");
     let mut flags = flags.to_vec();
     flags.push("--threads=0".into());
+    flags.extend(["kernels", "include"].map(|folder| format!("-I{}", root.join(folder).display())));
     if strict {
         flags.extend(
             ["-Werror=all-warnings", "-Xcompiler=-Wall,-Wextra,-Werror", "-Xptxas=-v"]
@@ -130,7 +144,7 @@ fn compile(nvcc: &Path, flags: &[String], root: &Path, out: &Path) -> Vec<PathBu
         let started: Vec<_> = some
             .iter()
             .map(|name| {
-                let object = out.join(format!("{name}.o"));
+                let object = out.join(format!("{}.o", name.replace('/', "-")));
                 let mut command = Command::new(nvcc);
                 command
                     .args(&flags)

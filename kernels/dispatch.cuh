@@ -1,11 +1,13 @@
-// From widths known at run time to types: two widths of keys, four of values.
+// Dispatches from widths known at run time to types: two widths of keys, four of values.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <type_traits>
 
-#include "../include/gpulsm/view.cuh"
+#include <gpulsm/view.cuh>
+
+#include "abi.cuh"
 #include "tuning.cuh"
 
 namespace gpulsm {
@@ -18,7 +20,7 @@ struct Type {
 /// Calls `body(Type<Key>)`.
 template <class Body>
 int with_key(int key_width, Body body) {
-    cudaGetLastError();  // What others left behind is not ours to report.
+    cudaGetLastError();  // Clears errors of others, which are not ours to report.
     return key_width == 4 ? body(Type<uint32_t>()) : body(Type<uint64_t>());
 }
 
@@ -35,29 +37,42 @@ int with_pair(int key_width, int value_width, Body body) {
     });
 }
 
-
+/// Returns a view with its types.
 template <class Key, class Value>
 View<Key, Value> typed(const View<char, char>& view) {
     static_assert(sizeof(View<Key, Value>) == sizeof(View<char, char>));
     return reinterpret_cast<const View<Key, Value>&>(view);
 }
 
-/// As many blocks of `THREADS` as give every one of `items` a thread, but no more than can run at once, if a
-/// multiprocessor has so many.
+/// Returns how many blocks of `THREADS` give each of `items` a thread, but at most as many as can run at once with
+/// `of_multiprocessor` blocks per multiprocessor.
 inline unsigned blocks_at_once(uint64_t items, int of_multiprocessor) {
     int device = 0, multiprocessors = 1;
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-    uint64_t blocks = (items + THREADS - 1) / THREADS, most = static_cast<uint64_t>(multiprocessors) * of_multiprocessor;
+    uint64_t blocks = (items + THREADS - 1) / THREADS;
+    uint64_t most = static_cast<uint64_t>(multiprocessors) * of_multiprocessor;
     return static_cast<unsigned>(blocks < most ? blocks : most);
 }
 
-/// As many blocks of `threads` as give every one of `items` a thread.
+/// Returns how many blocks of `threads` give each of `items` a thread.
 inline unsigned blocks_for(uint64_t items, int threads) {
     return static_cast<unsigned>((items + threads - 1) / threads);
 }
 
-}  // namespace gpulsm
+/// Calls `body` with the number of threads per key, as a constant: one per search that the key needs, up to 16, as
+/// long as all threads can run at once.
+template <class Body>
+int with_lanes(uint64_t keys, uint64_t searches, Body body, uint64_t most_threads = LANE_THREADS) {
+    uint64_t lanes = 1;
+    while (lanes < searches && lanes < 16 && keys * lanes < most_threads) lanes *= 2;
+    switch (lanes) {
+        case 1: return body(std::integral_constant<int, 1>());
+        case 2: return body(std::integral_constant<int, 2>());
+        case 4: return body(std::integral_constant<int, 4>());
+        case 8: return body(std::integral_constant<int, 8>());
+        default: return body(std::integral_constant<int, 16>());
+    }
+}
 
-/// What each entry point returns to Rust: a `cudaError_t`.
-#define GPULSM_EXPORT extern "C" int
+}  // namespace gpulsm

@@ -1,6 +1,6 @@
-// CUB's device-wide headers include <iostream>, of which they use nothing but the types: those come from
-// <ostream>. What more it brings, the set-up of the standard streams, exists in GNU's C++ library alone
-// and would tie a shared library with these kernels to it. To be included before CUB's.
+// Keeps <iostream> out of CUB's device-wide headers, which need only the types of <ostream>. Its initialisation of
+// the standard streams exists only in GNU's C++ library, and would tie a shared library with these kernels to it.
+// Must be included before CUB's headers.
 #pragma once
 
 #include <ostream>

@@ -1,4 +1,4 @@
-// Signed and floating-point keys as the unsigned integers that sort the same way, and back.
+// Maps signed and floating-point keys to unsigned integers of the same order, and back.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct FloatBits<uint64_t> {
     static constexpr uint64_t INFINITE = 0x7ff0000000000000ull, NAN_BITS = 0x7ff8000000000000ull;
 };
 
-/// The integer that sorts as the key with these bits does. -0 is +0, and every NaN is one NaN,
-/// after infinity.
+/// Returns the integer that sorts like the key with these bits. -0 becomes +0, and every NaN the same NaN, which
+/// sorts after infinity.
 template <class Bits>
 __host__ __device__ inline Bits to_ordered(Encoding encoding, Bits bits) {
     constexpr Bits SIGN = Bits(1) << (sizeof(Bits) * 8 - 1);
@@ -30,11 +30,11 @@ __host__ __device__ inline Bits to_ordered(Encoding encoding, Bits bits) {
     if (encoding == Encoding::Signed) return bits ^ SIGN;
     if ((bits & ~SIGN) > FloatBits<Bits>::INFINITE) bits = FloatBits<Bits>::NAN_BITS;
     if (bits == SIGN) bits = 0;
-    // Negative floats grow downwards in their bits: flip them all; else only the sign.
+    // Negative floats sort in the reverse order of their bits: flip all of them. Of others flip the sign only.
     return bits & SIGN ? ~bits : bits | SIGN;
 }
 
-/// The bits of the key that `to_ordered` maps to this integer.
+/// Returns the bits of the key that `to_ordered` maps to this integer.
 template <class Bits>
 __host__ __device__ inline Bits from_ordered(Encoding encoding, Bits ordered) {
     constexpr Bits SIGN = Bits(1) << (sizeof(Bits) * 8 - 1);

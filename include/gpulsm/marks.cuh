@@ -1,47 +1,76 @@
-// Marks: what an entry means, and sums of (live - shadow), which count live keys.
+// Marks: what an entry means, in two bits, and sums of (live - shadow), which count live keys.
+//
+// The only file on the CUDA side that knows the codes of marks and how a run stores them. `src/mark.rs` has the
+// same codes for Rust; `src/cuda/abi.rs` checks that they agree.
 #pragma once
 
-#include "view.cuh"
+#include <cstdint>
 
 namespace gpulsm {
 
-/// Words of a plane in a sector.
+/// The mark of one entry. For each key, (live - shadow) over all of its entries is 1 if the dictionary holds the
+/// key and 0 if it does not.
+struct Mark {
+    static constexpr unsigned LIVE = 1;    // the bit of a live entry; a tombstone lacks it
+    static constexpr unsigned SHADOW = 2;  // the bit of an entry whose key was live in the older runs when it arrived
+    static constexpr unsigned BITS = 2;    // in a mark
+
+    unsigned bits;
+
+    __device__ static Mark of(bool live, bool shadow) { return {live * LIVE | shadow * SHADOW}; }
+
+    __device__ bool is_live() const { return (bits & LIVE) != 0; }
+    __device__ bool is_shadow() const { return (bits & SHADOW) != 0; }
+};
+
+/// Entries per sector of marks.
+constexpr int SECTOR = 96;
+
+/// Words per bit plane of a sector.
 constexpr uint32_t SECTOR_WORDS = SECTOR / 32;
 
-/// Which word of a plane, counted from the first sector on, has the bit of the entry at `position`.
-/// Less than 2^32 as long as a run has less than 2^37 entries, which no GPU has the memory for: dividing
-/// it is much cheaper than dividing a position.
+/// The marks of 96 entries in 32 bytes: one plane of live bits, one plane of shadow bits.
+struct alignas(32) Sector {
+    int64_t sum;  // of (live - shadow) over all entries before this sector
+    uint32_t live[SECTOR_WORDS];
+    uint32_t shadow[SECTOR_WORDS];
+};
+
+/// Returns the index of the word, counted over all sectors of a plane, that holds the bit of the entry at `position`.
+/// It fits in 32 bits as long as a run has fewer than 2^37 entries, more than any GPU has memory for. A 32-bit
+/// division is much cheaper than a 64-bit one.
 __device__ __forceinline__ uint32_t mark_word(uint64_t position) { return static_cast<uint32_t>(position / 32); }
 
-/// Which sector has the marks of the entry at `position`.
+/// Returns the index of the sector that holds the marks of the entry at `position`.
 __device__ __forceinline__ uint32_t sector_of(uint64_t position) { return mark_word(position) / SECTOR_WORDS; }
 
-/// Whether the bit of the entry at `position` is set in a plane of its sector.
+/// Returns the bit of the entry at `position` in a plane of its sector.
 __device__ __forceinline__ bool mark_bit(const uint32_t (&plane)[SECTOR_WORDS], uint64_t position) {
     return __ldg(plane + mark_word(position) % SECTOR_WORDS) >> (position % 32) & 1;
 }
 
-/// A regular entry rather than a tombstone.
+/// Returns whether the entry is live rather than a tombstone. Without marks every entry is.
 __device__ __forceinline__ bool is_live(const Sector* marks, uint64_t position) {
     return marks == nullptr || mark_bit(marks[sector_of(position)].live, position);
 }
 
-/// When the entry arrived, its key was live in the older runs.
+/// Returns whether the entry's key was live in the older runs when the entry arrived.
 __device__ __forceinline__ bool is_shadow(const Sector* marks, uint64_t position) {
     return marks != nullptr && mark_bit(marks[sector_of(position)].shadow, position);
 }
 
-/// The sum of (live - shadow) over the entries before `position`.
+/// Returns the sum of (live - shadow) over the entries before `position`.
 __device__ __forceinline__ int64_t sum_before(const Sector* marks, uint64_t position) {
     if (marks == nullptr) return static_cast<int64_t>(position);
     uint32_t sector = sector_of(position);
+    // A sector is read in two loads of 16 bytes: the sum and half of the words, then the other half.
     const uint4* halves = reinterpret_cast<const uint4*>(marks + sector);
     uint4 low = __ldg(halves), high = __ldg(halves + 1);
-    uint32_t live[3] = {low.z, low.w, high.x}, shadow[3] = {high.y, high.z, high.w};
+    uint32_t live[SECTOR_WORDS] = {low.z, low.w, high.x}, shadow[SECTOR_WORDS] = {high.y, high.z, high.w};
     int64_t sum = static_cast<int64_t>(static_cast<uint64_t>(low.y) << 32 | low.x);
     uint32_t offset = static_cast<uint32_t>(position - static_cast<uint64_t>(sector) * SECTOR);
 #pragma unroll
-    for (uint32_t word = 0; word < 3; word++) {
+    for (uint32_t word = 0; word < SECTOR_WORDS; word++) {
         uint32_t before = offset > word * 32 ? min(offset - word * 32, 32u) : 0;
         uint32_t mask = static_cast<uint32_t>((1ull << before) - 1);
         sum += __popc(live[word] & mask) - __popc(shadow[word] & mask);

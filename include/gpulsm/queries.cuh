@@ -1,14 +1,15 @@
 // One query by one thread, from any kernel: what the paper calls the individual approach.
 //
-// `select`, and through it `successor` and `predecessor`, take 1.5 KB of a thread's local memory.
+// `select`, and through it `successor` and `predecessor`, take 1.5 KB of local memory per thread.
 #pragma once
 
 #include "marks.cuh"
 #include "search.cuh"
+#include "view.cuh"
 
 namespace gpulsm {
 
-/// Dead keys that a search for a neighbour walks over before it jumps by rank.
+/// Dead keys that a search for a neighbour passes before it continues by rank.
 constexpr int PATIENCE = 4;
 
 template <class Value>
@@ -16,7 +17,7 @@ __device__ __forceinline__ Value zero() {
     return Value{};
 }
 
-/// Copies one value; a set has none.
+/// Returns a value; a set has none.
 template <class Value>
 __device__ __forceinline__ Value value_at(const Value* values, uint64_t position) {
     return values[position];
@@ -24,7 +25,7 @@ __device__ __forceinline__ Value value_at(const Value* values, uint64_t position
 
 __device__ __forceinline__ Nothing value_at(const Nothing*, uint64_t) { return {}; }
 
-/// The newest entry of a key: its run and position, or no run.
+/// Finds the newest entry of a key; returns its run, or -1, and its position.
 template <class Key, class Value>
 __device__ __forceinline__ int find(const View<Key, Value>& view, typename Same<Key>::Type key, uint64_t& position) {
     for (int run = 0; run < view.count; run++) {
@@ -36,7 +37,7 @@ __device__ __forceinline__ int find(const View<Key, Value>& view, typename Same<
     return -1;
 }
 
-/// Whether the key is there.
+/// Returns whether the dictionary holds the key.
 template <class Key, class Value>
 __device__ __forceinline__ bool contains(const View<Key, Value>& view, typename Same<Key>::Type key) {
     uint64_t position;
@@ -44,7 +45,7 @@ __device__ __forceinline__ bool contains(const View<Key, Value>& view, typename 
     return run >= 0 && is_live(view.runs[run].marks, position);
 }
 
-/// Whether the key is there, and its value; a value of zeros if it is not.
+/// Returns whether the dictionary holds the key, and its value, or zeros.
 template <class Key, class Value>
 __device__ __forceinline__ bool lookup(const View<Key, Value>& view, typename Same<Key>::Type key, Value& value) {
     uint64_t position;
@@ -54,7 +55,7 @@ __device__ __forceinline__ bool lookup(const View<Key, Value>& view, typename Sa
     return found;
 }
 
-/// How many keys there are.
+/// Returns the number of keys.
 template <class Key, class Value>
 __device__ __forceinline__ uint64_t len(const View<Key, Value>& view) {
     int64_t sum = 0;
@@ -62,7 +63,7 @@ __device__ __forceinline__ uint64_t len(const View<Key, Value>& view) {
     return sum;
 }
 
-/// How many keys are less than `key`.
+/// Returns how many keys are less than `key`.
 template <class Key, class Value>
 __device__ __forceinline__ uint64_t rank(const View<Key, Value>& view, typename Same<Key>::Type key) {
     int64_t sum = 0;
@@ -72,32 +73,34 @@ __device__ __forceinline__ uint64_t rank(const View<Key, Value>& view, typename 
     return sum;
 }
 
-/// How many keys are not greater than `key`.
+/// Returns how many keys are not greater than `key`.
 template <class Key, class Value>
 __device__ __forceinline__ uint64_t rank_up_to(const View<Key, Value>& view, typename Same<Key>::Type key) {
     return key == HIGHEST<Key> ? len(view) : rank(view, static_cast<Key>(key + 1));
 }
 
-/// The sum of (live - shadow) over a run's entries with lo <= key <= hi.
+/// Returns the sum of (live - shadow) over a run's entries with lo <= key <= hi.
 template <class Key, class Value>
-__device__ __forceinline__ int64_t sum_between(const Run<Key, Value>& run, Key lo, Key hi) {
+__device__ __forceinline__ int64_t sum_between(const RunView<Key, Value>& run, Key lo, Key hi) {
     if (lo > hi) return 0;
     uint64_t start = lower_bound(run, lo), end = upper_bound(run, hi);
     return start < end ? sum_before(run.marks, end) - sum_before(run.marks, start) : 0;
 }
 
-/// How many keys k there are with lo <= k <= hi: two searches per run, whatever the width.
+/// Returns how many keys k there are with lo <= k <= hi. Takes two searches per run, whatever the width of the
+/// range.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t count(const View<Key, Value>& view, typename Same<Key>::Type lo, typename Same<Key>::Type hi) {
+__device__ __forceinline__ uint64_t count(const View<Key, Value>& view, typename Same<Key>::Type lo,
+                                          typename Same<Key>::Type hi) {
     int64_t sum = 0;
     for (int run = 0; run < view.count; run++) sum += sum_between(view.runs[run], lo, hi);
     return sum;
 }
 
-/// The pair that exactly `index` keys are less than, if there are so many.
+/// Finds the pair that exactly `index` keys are less than; returns whether there is one.
 ///
-/// Its key is the largest of all entries, live or not, that at most `index` keys are less than. The
-/// search narrows, for all runs together, the window of entries that may be it.
+/// Its key is the largest of all entries, live or not, that at most `index` keys are less than. The search narrows
+/// the windows of candidates in all runs together.
 template <class Key, class Value>
 __device__ bool select(const View<Key, Value>& view, uint64_t index, Key& key, Value& value) {
     key = 0;
@@ -121,8 +124,8 @@ __device__ bool select(const View<Key, Value>& view, uint64_t index, Key& key, V
         }
         uint64_t width = end[widest] - start[widest];
         if (width == 0) break;
-        // Where the key would be if all were spread evenly; every other time the middle, so that
-        // uneven ones cost no more than twice the halving.
+        // Interpolate, as if keys were uniformly distributed. Every other round bisects, which bounds the cost for
+        // skewed keys to twice that of bisection.
         double share = (index - below + 0.5) / static_cast<double>(above - below);
         uint64_t ahead = round % 2 ? width / 2 : min(static_cast<uint64_t>(width * share), width - 1);
         Key pivot = __ldg(view.runs[widest].keys + start[widest] + ahead);
@@ -137,7 +140,7 @@ __device__ bool select(const View<Key, Value>& view, uint64_t index, Key& key, V
             above = rank;
             continue;
         }
-        // Past the pivot in every run, so that it is never looked at again.
+        // Advance past the pivot in every run, so that it is never compared again.
         below = 0;
         for (int run = 0; run < view.count; run++) {
             bool here = place[run] < end[run] && __ldg(view.runs[run].keys + place[run]) == pivot;
@@ -160,7 +163,7 @@ __device__ bool select(const View<Key, Value>& view, uint64_t index, Key& key, V
     return true;
 }
 
-/// The pair with the least key that is not less than `from`, if there is one.
+/// Finds the pair with the least key that is not less than `from`; returns whether there is one.
 template <class Key, class Value>
 __device__ bool successor(const View<Key, Value>& view, typename Same<Key>::Type from, Key& key, Value& value) {
     key = 0;
@@ -191,7 +194,7 @@ __device__ bool successor(const View<Key, Value>& view, typename Same<Key>::Type
     return select(view, rank(view, from), key, value);
 }
 
-/// The pair with the greatest key that is not greater than `from`, if there is one.
+/// Finds the pair with the greatest key that is not greater than `from`; returns whether there is one.
 template <class Key, class Value>
 __device__ bool predecessor(const View<Key, Value>& view, typename Same<Key>::Type from, Key& key, Value& value) {
     key = 0;

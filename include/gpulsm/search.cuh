@@ -1,5 +1,4 @@
-// Searching a run: a binary search over the outer fences, then one node of inner fences, then one
-// node of keys.
+// Searches a run: a binary search over the outer fences, then one node of inner fences, then one node of keys.
 #pragma once
 
 #include "view.cuh"
@@ -9,7 +8,7 @@ namespace gpulsm {
 template <class Key>
 constexpr Key HIGHEST = static_cast<Key>(~static_cast<Key>(0));
 
-/// How many keys of a node are less than `key`. The node is aligned to its own size.
+/// Returns how many keys of a node are less than `key`. The node is aligned to its own size.
 __device__ __forceinline__ uint32_t less_in_node(const uint32_t* node, uint32_t key) {
     const uint4* quads = reinterpret_cast<const uint4*>(node);
     uint32_t less = 0;
@@ -32,7 +31,7 @@ __device__ __forceinline__ uint32_t less_in_node(const uint64_t* node, uint64_t 
     return less;
 }
 
-/// The first position in a sorted array whose key is not less than `key`.
+/// Returns the first position in a sorted array whose key is not less than `key`.
 template <class Key, class Index>
 __device__ __forceinline__ Index lower_bound(const Key* keys, Index len, Key key) {
     Index start = 0;
@@ -44,8 +43,8 @@ __device__ __forceinline__ Index lower_bound(const Key* keys, Index len, Key key
     return len == 0 ? start : start + (__ldg(keys + start) < key);
 }
 
-/// The same in a third of the steps, for three times as many keys looked at: where few threads search, what
-/// counts is how often they wait.
+/// Like `lower_bound`, with a third of the steps and more than twice the loads, for kernels with few threads, which are
+/// bound by latency.
 template <class Key, class Index>
 __device__ __forceinline__ Index lower_bound_wide(const Key* keys, Index len, Key key) {
     constexpr Index WAYS = 8;
@@ -62,45 +61,45 @@ __device__ __forceinline__ Index lower_bound_wide(const Key* keys, Index len, Ke
 }
 
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t length(const Run<Key, Value>& run) {
+__device__ __forceinline__ uint64_t length(const RunView<Key, Value>& run) {
     return __ldg(&run.head->len);
 }
 
-/// How many outer fences a run of so many entries has.
+/// Returns how many outer fences a run of `len` entries has.
 __device__ __forceinline__ uint32_t outer_fences(uint64_t len) {
     return static_cast<uint32_t>((len + NODE * NODE - 1) / (NODE * NODE));
 }
 
-/// The position of the first entry whose key is not less than `key`, once the first such outer fence is
-/// found, which there is.
+/// Returns the position of the first entry whose key is not less than `key`, given the first outer fence that is
+/// not less, which must exist.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t lower_bound_below(const Run<Key, Value>& run, Key key, uint64_t outer) {
-    // The fence is not less than the key, so neither is the last key of each node below.
+__device__ __forceinline__ uint64_t lower_bound_below(const RunView<Key, Value>& run, Key key, uint64_t outer) {
+    // The fence is not less than the key, so the last key of each node below it is not less either.
     uint64_t inner = outer * NODE + less_in_node(run.inner + outer * NODE, key);
     return inner * NODE + less_in_node(run.keys + inner * NODE, key);
 }
 
-/// The position of the first entry whose key is not less than `key`; the length if there is none.
+/// Returns the position of the first entry whose key is not less than `key`; the length if there is none.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t lower_bound(const Run<Key, Value>& run, Key key) {
+__device__ __forceinline__ uint64_t lower_bound(const RunView<Key, Value>& run, Key key) {
     uint64_t len = length(run);
     uint32_t fences = outer_fences(len);
     uint64_t outer = lower_bound(run.outer, fences, key);
     return outer == fences ? len : lower_bound_below(run, key, outer);
 }
 
-/// The same for kernels with few threads.
+/// Like `lower_bound`, for kernels with few threads.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t lower_bound_wide(const Run<Key, Value>& run, Key key) {
+__device__ __forceinline__ uint64_t lower_bound_wide(const RunView<Key, Value>& run, Key key) {
     uint64_t len = length(run);
     uint32_t fences = outer_fences(len);
     uint64_t outer = lower_bound_wide(run.outer, fences, key);
     return outer == fences ? len : lower_bound_below(run, key, outer);
 }
 
-/// The position of the first entry whose key is greater than `key`.
+/// Returns the position of the first entry whose key is greater than `key`.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t upper_bound(const Run<Key, Value>& run, Key key) {
+__device__ __forceinline__ uint64_t upper_bound(const RunView<Key, Value>& run, Key key) {
     return key == HIGHEST<Key> ? length(run) : lower_bound(run, static_cast<Key>(key + 1));
 }
 

@@ -1,49 +1,39 @@
-// A dictionary as kernels see it: plain pointers, to be passed to a kernel by value.
+// A dictionary as kernels see it: plain pointers, passed to a kernel by value.
 //
-// A view is got from a snapshot and holds for as long as that snapshot does. Keys are unsigned
-// integers; `keys.cuh` maps signed and floating-point keys to them. A kernel takes it best as a
-// `const __grid_constant__` parameter.
+// A view comes from a snapshot and is valid for as long as that snapshot. Keys are unsigned integers; `keys.cuh`
+// maps signed and floating-point keys to them. Kernels should take a view as a `const __grid_constant__` parameter.
 #pragma once
 
 #include <cstdint>
 
+#include "marks.cuh"
+
 namespace gpulsm {
 
-/// The most runs a dictionary can have: those of about 30 levels, each twice as large as the one before, and
-/// those that wait to be merged.
+/// The maximum number of runs in a dictionary: about 30 levels, each twice as large as the one before, and runs
+/// whose merge is deferred.
 constexpr int MAX_RUNS = 64;
 
-/// Keys in a node; a fence stands at the end of each.
+/// Keys per node; each node has a fence, its last key.
 constexpr int NODE = 16;
-
-/// Entries that a sector of marks answers for.
-constexpr int SECTOR = 96;
 
 /// The value of a set's entries.
 struct Nothing {};
 
-/// Marks of 96 entries in 32 bytes: a bit each for "live" and for "shadows an older live entry".
-struct alignas(32) Sector {
-    int64_t sum;  // of (live - shadow) over all entries before this sector
-    uint32_t live[3];
-    uint32_t shadow[3];
-};
-
-/// What a run knows of itself. Merging drops entries, so these are known here before the host
-/// knows them.
+/// A run's length and sums. A merge drops entries, so the device knows them before the host does.
 struct Head {
     uint64_t len;
     int64_t sum;  // of (live - shadow) over all entries
     uint64_t tombstones;
 };
 
-/// An immutable sorted array of entries with unique keys.
+/// A run: an immutable sorted array of entries with unique keys.
 template <class Key, class Value>
-struct Run {
-    const Key* keys;      // sorted, filled up to whole nodes with the largest key
-    const Value* values;  // in step with keys
+struct RunView {
+    const Key* keys;      // sorted, padded to whole nodes with the largest key
+    const Value* values;  // in the order of the keys
     const Sector* marks;  // null where every entry is new: live, shadowing nothing
-    const Key* inner;     // the last key of every node of keys, filled up to whole nodes
+    const Key* inner;     // the last key of every node of keys, padded to whole nodes
     const Key* outer;     // the last key of every node of inner fences
     const Head* head;
 };
@@ -54,10 +44,10 @@ struct Same {
     using Type = T;
 };
 
-/// All runs, newest first: for one key the first run that has it decides.
+/// All runs, newest first: the first run that contains a key decides.
 template <class Key, class Value>
 struct View {
-    Run<Key, Value> runs[MAX_RUNS];
+    RunView<Key, Value> runs[MAX_RUNS];
     uint64_t count;
 };
 

@@ -1,6 +1,7 @@
-//! The functions of `kernels/`, and the structures they share with it.
+//! The entry points of `kernels/`, and the structures and constants shared with them; `abi.rs` checks that
+//! both sides define them alike.
 //!
-//! Addresses on the device are plain integers here: nothing on this side reads through them.
+//! Device addresses are plain integers here: Rust never dereferences them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -11,17 +12,20 @@ use crate::error::Error;
 /// An address in device memory, or 0.
 pub(crate) type Address = u64;
 
-/// The most runs of a view, as `include/gpulsm/view.cuh` has it.
+/// The maximum number of runs in a view.
 pub(crate) const MAX_RUNS: usize = 64;
 
-/// The most sources of a merge: runs, inserts and deletes.
+/// The maximum number of sources of a merge: runs, inserts and deletes.
 pub(crate) const MAX_SOURCES: usize = MAX_RUNS + 2;
 
-/// Keys in a node.
+/// Keys per node.
 pub(crate) const NODE: u64 = 16;
 
-/// Entries in a sector of marks.
+/// Entries per sector of marks.
 pub(crate) const SECTOR: u64 = 96;
+
+/// The flag in the number of an update that deletes; see `kernels/update/numbers.cuh`.
+pub(crate) const DELETES: u32 = 1 << 31;
 
 /// A run as kernels see it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,7 +58,7 @@ impl View {
     }
 }
 
-/// The filters of a view's runs, 0 where there is none; see `kernels/filter.cuh`.
+/// The filters of a view's runs, 0 for runs without one; see `kernels/run/filter.cuh`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Filters {
@@ -72,7 +76,7 @@ impl Default for Filters {
     }
 }
 
-/// What a run knows of itself.
+/// A run's length and sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Head {
@@ -81,16 +85,16 @@ pub(crate) struct Head {
     pub tombstones: u64,
 }
 
-/// A head as a kernel writes it into the host's memory.
+/// A head in pinned host memory, written by a kernel.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct PinnedHead {
     pub head: Head,
-    /// 1 once the head is there.
+    /// 1 once the head is written.
     pub ready: u64,
 }
 
-/// Marks of 96 entries.
+/// The marks of 96 entries; see `include/gpulsm/marks.cuh`.
 #[derive(Clone, Copy, Debug, bytemuck::Zeroable, bytemuck::Pod)]
 #[repr(C, align(32))]
 pub(crate) struct Sector {
@@ -99,7 +103,7 @@ pub(crate) struct Sector {
     pub shadow: [u32; 3],
 }
 
-/// Where entries go; see `kernels/emit.cuh`.
+/// The arrays of a run that a kernel writes; see `kernels/run/emit.cuh`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct RunOutput {
@@ -115,7 +119,7 @@ pub(crate) struct RunOutput {
     pub filter_len: u32,
 }
 
-/// What a source's entries are.
+/// What the entries of a source are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum SourceKind {
@@ -126,7 +130,7 @@ pub(crate) enum SourceKind {
     Mixed,
 }
 
-/// Something to merge; see `kernels/merge.cu`.
+/// Sorted entries to be merged; see `kernels/merge/sources.cuh`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Source {
@@ -139,7 +143,7 @@ pub(crate) struct Source {
     pub kind: SourceKind,
 }
 
-/// Keys of which it is asked whether they are live in older runs; see `kernels/shadows.cuh`.
+/// Keys to look up in the older runs, to find out which are shadows; see `kernels/update/shadows.cuh`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct ShadowQueries {
@@ -149,13 +153,14 @@ pub(crate) struct ShadowQueries {
     pub shadows: Address,
 }
 
-/// Newest first: the tiles of a short batch, if it is in tiles, then all others; see `kernels/sources.cuh`.
+/// All sources of a merge, newest first: the tiles of a batch sorted in tiles, then the others; see
+/// `kernels/merge/sources.cuh`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Sources {
-    at: [Source; MAX_SOURCES],
-    tile: Source,
-    tiles: c_int,
+    pub at: [Source; MAX_SOURCES],
+    pub tile: Source,
+    pub tiles: c_int,
     pub count: c_int,
 }
 
@@ -165,20 +170,20 @@ impl Sources {
         Sources { at: [none; MAX_SOURCES], tile: none, tiles: 0, count: 0 }
     }
 
-    /// One that is older than all there are.
+    /// Adds a source that is older than all others.
     pub fn push(&mut self, source: Source) {
         self.at[(self.count - self.tiles) as usize] = source;
         self.count += 1;
     }
 
-    /// So many tiles, of which this is the oldest; before anything else.
+    /// Adds `tiles` tiles, of which `oldest` is the oldest. Must come before any `push`.
     pub fn push_tiles(&mut self, oldest: Source, tiles: u64) {
         assert!(self.count == 0 && tiles <= MAX_SOURCES as u64);
         (self.tile, self.tiles, self.count) = (oldest, tiles as c_int, tiles as c_int);
     }
 }
 
-/// Where the pairs of ranges go; see `kernels/range.cu`.
+/// The output of range queries; see `kernels/query/range_output.cuh`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct RangeOutput {
@@ -194,7 +199,7 @@ pub(crate) struct RangeOutput {
     pub for_long: u64,
 }
 
-/// Where answers of at most one pair per query go.
+/// The output of queries that find at most one pair each; see `kernels/query/pairs_output.cuh`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct PairsOutput {
@@ -330,6 +335,9 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
+    #[cfg(test)]
+    pub(crate) fn gpulsm_filter_place(key: u64, fraction: *mut u32, bits: *mut u64);
+
     pub(crate) fn gpulsm_count(
         key_width: c_int,
         view: *const View,
@@ -417,7 +425,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// An error that says what CUDA says, if a call returned one.
+/// Turns the error that a call returned, if it did, into one with CUDA's description.
 pub(crate) fn check(call: &'static str, error: c_int) -> Result<(), Error> {
     const OUT_OF_MEMORY: c_int = 2;
     match error {
@@ -427,7 +435,7 @@ pub(crate) fn check(call: &'static str, error: c_int) -> Result<(), Error> {
     }
 }
 
-/// What CUDA says of an error number.
+/// Returns CUDA's description of an error.
 pub(crate) fn describe(error: c_int) -> String {
     // SAFETY: both return pointers to constant strings, for any number.
     let (name, text) = unsafe {

@@ -22,6 +22,7 @@
 // batch, `merge` merges runs, `query` answers. `driver` is CUDA itself, and `resident` is for callers whose data
 // is on the GPU.
 
+mod abi;
 mod context;
 mod driver;
 mod engine;

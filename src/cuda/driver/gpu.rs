@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 
+use crate::cuda::abi;
 use crate::cuda::driver::error::{check, describe};
 use crate::cuda::ffi;
 use crate::device::Device;
@@ -79,6 +80,7 @@ impl Gpu {
                 ffi::describe(probed)
             ));
         }
+        abi::check()?;
         let pool = create_pool(device, &entered).map_err(describe)?;
         drop(entered);
         Ok(Gpu { pool, ..gpu })

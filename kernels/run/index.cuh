@@ -1,17 +1,16 @@
-// Searching runs by whole warps. The top of every run's fences is in shared memory; below that, threads
-// read each other's nodes, so that what a warp asks for at once lies together. Each thread has a key, and a
-// run, of its own.
+// Searches runs by whole warps. The top of every run's fences is in shared memory; below that, threads read each
+// other's nodes, which coalesces the loads of a warp. Each thread has its own key and its own run.
 #pragma once
 
-#include "../include/gpulsm/queries.cuh"
+#include <gpulsm/queries.cuh>
 #include "dispatch.cuh"
 
 namespace gpulsm {
 
-/// What a node says of a key.
-struct InNode {
-    uint32_t less;  // so many of its keys are less
-    bool equal;     // One is the key itself.
+/// The result of comparing a key with a node.
+struct NodeResult {
+    uint32_t less;  // how many keys of the node are less
+    bool equal;     // whether the node contains the key
 };
 
 __device__ __forceinline__ uint32_t less_of(uint4 keys, uint32_t than) {
@@ -28,34 +27,34 @@ __device__ __forceinline__ bool equal_of(uint4 keys, uint32_t to) {
 
 __device__ __forceinline__ bool equal_of(ulonglong2 keys, uint64_t to) { return keys.x == to || keys.y == to; }
 
-/// What each lane's node says of each lane's key. A node is read by a few lanes, 16 bytes each. For whole
-/// warps; the answer is of no use where the node is null.
+/// Compares each lane's key with each lane's node. A node is read by a few lanes, 16 bytes each. For whole warps;
+/// the result is undefined where the node is null.
 template <class Key>
-__device__ __forceinline__ InNode ask_nodes(const Key* node, Key key) {
+__device__ __forceinline__ NodeResult search_nodes(const Key* node, Key key) {
     using Quad = std::conditional_t<sizeof(Key) == 4, uint4, ulonglong2>;
-    constexpr int LANES = NODE * sizeof(Key) / sizeof(Quad), NODES = 32 / LANES;  // at a time
+    constexpr int LANES = NODE * sizeof(Key) / sizeof(Quad), NODES = 32 / LANES;  // per round
     int lane = threadIdx.x % 32;
     uint32_t own = 0;
 #pragma unroll
     for (int round = 0; round < LANES; round++) {
         int owner = round * NODES + lane / LANES;
         auto of = reinterpret_cast<const Quad*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
-        Key asked = __shfl_sync(~0u, key, owner);
-        uint32_t says = 0;
+        Key wanted = __shfl_sync(~0u, key, owner);
+        uint32_t result = 0;
         if (of != nullptr) {
             Quad keys = __ldg(of + lane % LANES);
-            says = less_of(keys, asked) | equal_of(keys, asked) << 8;
+            result = less_of(keys, wanted) | equal_of(keys, wanted) << 8;
         }
 #pragma unroll
-        for (int step = LANES / 2; step > 0; step /= 2) says += __shfl_xor_sync(~0u, says, step);
-        says = __shfl_sync(~0u, says, lane % NODES * LANES);
-        if (lane / NODES == round) own = says;
+        for (int step = LANES / 2; step > 0; step /= 2) result += __shfl_xor_sync(~0u, result, step);
+        result = __shfl_sync(~0u, result, lane % NODES * LANES);
+        if (lane / NODES == round) own = result;
     }
     return {own & 0xff, own >> 8 != 0};
 }
 
-/// How many keys of each lane's node are less than each lane's key, with what two rounds read asked for at once: for
-/// kernels that have registers to spare. As above otherwise.
+/// Returns how many keys of each lane's node are less than each lane's key. Like `search_nodes`, but issues the
+/// loads of two rounds at once, for kernels with registers to spare.
 template <class Key>
 __device__ __forceinline__ uint32_t less_in_nodes(const Key* node, Key key) {
     using Quad = std::conditional_t<sizeof(Key) == 4, uint4, ulonglong2>;
@@ -65,17 +64,17 @@ __device__ __forceinline__ uint32_t less_in_nodes(const Key* node, Key key) {
 #pragma unroll
     for (int round = 0; round < LANES; round += 2) {
         Quad keys[2];
-        Key asked[2];
+        Key wanted[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             int owner = (round + i) * NODES + lane / LANES;
             auto of = reinterpret_cast<const Quad*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
-            asked[i] = __shfl_sync(~0u, key, owner);
+            wanted[i] = __shfl_sync(~0u, key, owner);
             keys[i] = of == nullptr ? Quad() : __ldg(of + lane % LANES);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            uint32_t less = less_of(keys[i], asked[i]);
+            uint32_t less = less_of(keys[i], wanted[i]);
 #pragma unroll
             for (int step = LANES / 2; step > 0; step /= 2) less += __shfl_xor_sync(~0u, less, step);
             less = __shfl_sync(~0u, less, lane % NODES * LANES);
@@ -85,37 +84,38 @@ __device__ __forceinline__ uint32_t less_in_nodes(const Key* node, Key key) {
     return own;
 }
 
-/// Where a key is, or would be.
-struct Place {
+/// The result of searching a run for a key.
+struct SearchResult {
     uint64_t position;  // of the first entry whose key is not less; the length if there is none
-    bool is_here;       // Its key is the key itself.
+    bool is_match;       // whether that entry has the key itself
 };
 
-/// Where the key is in a run of `end` entries, once the node of its inner fences is found that has the first one
-/// not less, and the number of that node's first. The node is null where there is none. For whole warps.
+/// Searches a run of `end` entries for a key, given the node of inner fences that contains the first fence not less
+/// than the key, and the index of the node's first fence. The node is null if there is no such fence. For whole
+/// warps.
 template <class Key, class Value>
-__device__ __forceinline__ Place find_below(const Run<Key, Value>& run, const Key* inner, uint64_t node, uint64_t end,
-                                            Key key) {
-    InNode fence = ask_nodes(inner, key);
+__device__ __forceinline__ SearchResult find_below(const RunView<Key, Value>& run, const Key* inner, uint64_t node,
+                                                   uint64_t end, Key key) {
+    NodeResult fence = search_nodes(inner, key);
     const Key* keys = inner == nullptr ? nullptr : run.keys + (node + fence.less) * NODE;
-    InNode entry = ask_nodes(keys, key);
+    NodeResult entry = search_nodes(keys, key);
     if (keys == nullptr) return {end, false};
-    // What fills up the last node is the largest key: it may be the key, but is no entry.
+    // The padding of the last node is the largest key: it may equal the key, but is not an entry.
     uint64_t position = min((node + fence.less) * NODE + entry.less, end);
     return {position, entry.equal && position < end};
 }
 
-/// What a block knows of all runs. In shared memory.
+/// The index of all runs that a block keeps in shared memory.
 template <class Key, class Value>
 struct Index {
-    Run<Key, Value> runs[MAX_RUNS];
+    RunView<Key, Value> runs[MAX_RUNS];
     uint64_t len[MAX_RUNS];
-    uint32_t fences[MAX_RUNS];     // outer ones
-    uint32_t first[MAX_RUNS + 1];  // where the tops of each run begin
-    uint32_t step;                 // There is a top for so many outer fences.
+    uint32_t fences[MAX_RUNS];     // outer fences
+    uint32_t first[MAX_RUNS + 1];  // top of each run
+    uint32_t step;                 // outer fences per top
     Key* tops;
 
-    /// Reads all of it, by the whole block: `room` tops, which is at least twice as many as there are runs.
+    /// Loads the index, by the whole block, with at most `room` tops: at least twice the number of runs.
     __device__ void load(const View<Key, Value>& view, Key* tops_to, uint32_t room) {
         for (int run = threadIdx.x; run < view.count; run += THREADS) {
             runs[run] = view.runs[run];
@@ -143,11 +143,12 @@ struct Index {
         __syncthreads();
     }
 
-    /// The node of a run's inner fences that has the first one not less, and the number of its first; null if there
-    /// is none.
-    __device__ __forceinline__ const Key* node_of(int run, Key key, bool looks, uint64_t& node, uint64_t& end) const {
+    /// Returns the node of a run's inner fences that contains the first one not less than the key, and the index of
+    /// its first fence; null if there is none.
+    __device__ __forceinline__ const Key* node_of(int run, Key key, bool is_active, uint64_t& node,
+                                                  uint64_t& end) const {
         const Key* inner = nullptr;
-        if (looks) {
+        if (is_active) {
             end = len[run];
             uint32_t start = first[run], count = first[run + 1] - start, top = 0;
             // As in `lower_bound`, in shared memory.
@@ -158,33 +159,34 @@ struct Index {
             }
             if (top < count) {
                 uint32_t from = top * step;
-                node = (from + lower_bound(runs[run].outer + from, min(step, fences[run] - from), key)) * uint64_t{NODE};
+                uint32_t outer = from + lower_bound(runs[run].outer + from, min(step, fences[run] - from), key);
+                node = outer * uint64_t{NODE};
                 inner = runs[run].inner + node;
             }
         }
         return inner;
     }
 
-    /// Where the key is in a run. For whole warps; lanes that look for nothing say so.
-    __device__ __forceinline__ Place find(int run, Key key, bool looks) const {
+    /// Searches a run for a key. For whole warps; lanes without a search are not active.
+    __device__ __forceinline__ SearchResult find(int run, Key key, bool is_active) const {
         uint64_t node = 0, end = 0;
-        const Key* inner = node_of(run, key, looks, node, end);
+        const Key* inner = node_of(run, key, is_active, node, end);
         return find_below(runs[run], inner, node, end, key);
     }
 
-    /// The sum of (live - shadow) over the entries whose keys are less.
-    __device__ __forceinline__ int64_t sum_less(int run, Key key, bool looks) const {
+    /// Returns the sum of (live - shadow) over the entries whose keys are less.
+    __device__ __forceinline__ int64_t sum_less(int run, Key key, bool is_active) const {
         uint64_t node = 0, end = 0;
-        const Key* inner = node_of(run, key, looks, node, end);
+        const Key* inner = node_of(run, key, is_active, node, end);
         node = (node + less_in_nodes(inner, key)) * NODE;
         const Key* keys = inner == nullptr ? nullptr : runs[run].keys + node;
         uint64_t position = node + less_in_nodes(keys, key);
         if (inner == nullptr || position > end) position = end;
-        return looks ? sum_before(runs[run].marks, position) : 0;
+        return is_active ? sum_before(runs[run].marks, position) : 0;
     }
 };
 
-/// Calls `body(at)` for every number below `len`, in whole warps: also for a few from `len` on.
+/// Calls `body(at)` for every `at` below `len`, in whole warps, so also for a few numbers from `len` on.
 template <class Body>
 __device__ __forceinline__ void for_each_in_warps(uint64_t len, Body body) {
     uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
@@ -192,8 +194,8 @@ __device__ __forceinline__ void for_each_in_warps(uint64_t len, Body body) {
     for (uint64_t at = first; at - threadIdx.x % 32 < len; at += stride) body(at);
 }
 
-/// How a kernel that searches by warps is launched: as many blocks as can run at once, each with as many
-/// tops as it has keys to search for, if there is room.
+/// The launch configuration of a kernel that searches by warps: as many blocks as can run at once, each with as
+/// many tops as it has keys to search for, up to `INDEX_BYTES`.
 struct IndexLaunch {
     unsigned blocks;
     uint32_t tops;

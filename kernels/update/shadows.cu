@@ -1,12 +1,11 @@
-// The shadows of a run that lacks its marks.
-#include "shadows.cuh"
-#include "dispatch.cuh"
+// Finds the shadows of a run that has no marks yet.
+#include "update/shadows.cuh"
 
 namespace gpulsm {
 
 template <int LANES, class Key>
 __global__ void __launch_bounds__(THREADS, 4)
-shadows_kernel(Shadows<Key> batch, const __grid_constant__ View<Key, Nothing> older,
+shadows_kernel(ShadowQueries<Key> batch, const __grid_constant__ View<Key, Nothing> older,
                const __grid_constant__ Filters no_filters) {
     find_shadows<LANES>(batch, older, no_filters, blockIdx.x);
 }
@@ -15,14 +14,15 @@ shadows_kernel(Shadows<Key> batch, const __grid_constant__ View<Key, Nothing> ol
 
 using namespace gpulsm;
 
-/// Writes a byte for each of the `*len` keys, at most `bound`: 1 if it is live in the older runs.
+/// Writes a byte for each of the `*len` keys, at most `bound`: 1 if the key is live in the older runs.
 GPULSM_EXPORT gpulsm_shadows(int key_width, const void* keys, const uint64_t* len, uint64_t bound,
-                             const View<char, char>* older, uint8_t* bytes, cudaStream_t stream) {
+                             const View<char, char>* older, uint8_t* shadows, cudaStream_t stream) {
     return with_key(key_width, [&](auto key) -> int {
         using Key = typename decltype(key)::type;
         return with_lanes(bound, older->count, [&](auto lanes) -> int {
             shadows_kernel<lanes><<<blocks_for(bound * lanes, THREADS), THREADS, 0, stream>>>(
-                Shadows<Key>{static_cast<const Key*>(keys), len, bound, bytes}, typed<Key, Nothing>(*older), Filters{});
+                ShadowQueries<Key>{static_cast<const Key*>(keys), len, bound, shadows}, typed<Key, Nothing>(*older),
+                Filters{});
             return cudaGetLastError();
         }, SHADOW_THREADS);
     });

@@ -1,17 +1,17 @@
-// Marks of a run that lacks them: its entries are all live, and stay where they are.
+// Marks a run that has no marks yet: all of its entries are live and stay where they are.
 #include "dispatch.cuh"
-#include "emit.cuh"
+#include "run/emit.cuh"
 
 namespace gpulsm {
 
 __global__ void __launch_bounds__(THREADS, 3)
-mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Figures* figures) {
+mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, PinnedHead* figures) {
     __shared__ Tally<ITEMS> tally;
     constexpr uint64_t TILE = THREADS * ITEMS;
     uint64_t first = chain.tile() * TILE, len = head->len;
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
-    // A warp's entries make a word of each plane.
+    // Load the shadows; the entries of a warp make one word of each plane.
     uint8_t bytes[ITEMS];
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
@@ -32,12 +32,12 @@ mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Figu
         if (lane == 0) tally.before = before;
         if (lane == 0 && chain.is_last()) {
             head->sum = before.sum + mine.sum;
-            tell(figures, *head);
+            publish(figures, *head);
         }
     }
     __syncthreads();
 
-    // Whole sectors are written, past the last entry too: that is where sums of everything are read.
+    // Write whole sectors, also past the last entry: the sum over all entries is read there.
     uint64_t words = (len / SECTOR + 1) * (SECTOR / 32);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
@@ -56,12 +56,11 @@ uint64_t mark_tiles(uint64_t bound) { return (bound + SECTOR) / (THREADS * ITEMS
 
 using namespace gpulsm;
 
-/// Bytes of zeros that `gpulsm_mark` wants.
+/// Returns the bytes of zeroed memory that `gpulsm_mark` needs.
 extern "C" uint64_t gpulsm_mark_scratch(uint64_t bound) { return Chain::bytes_for(mark_tiles(bound)); }
 
-/// Marks the entries of a run, at most `bound`, from a byte each that says whether they shadow an
-/// older one.
-GPULSM_EXPORT gpulsm_mark(const uint8_t* shadows, uint64_t bound, void* zeros, const Output<char, char>* out,
+/// Marks the entries of a run, at most `bound`, given one byte per entry that is 1 if the entry is a shadow.
+GPULSM_EXPORT gpulsm_mark(const uint8_t* shadows, uint64_t bound, void* zeros, const RunOutput<char, char>* out,
                           cudaStream_t stream) {
     unsigned tiles = static_cast<unsigned>(mark_tiles(bound));
     mark_kernel<<<tiles, THREADS, 0, stream>>>(shadows, Chain(zeros, tiles), out->marks, out->head, out->figures);

@@ -1,70 +1,85 @@
-// Sorting a batch, and ordering it: the last of equal keys stays.
-#include "without_iostream.cuh"
-
-#include <cub/device/device_radix_sort.cuh>
-
+// Removes duplicates from a sorted batch: of equal keys the last one is kept.
 #include "dispatch.cuh"
-#include "emit.cuh"
+#include "run/emit.cuh"
 
 namespace gpulsm {
 
-/// Writes the fences of a sorted batch as if no key came twice, and says whether one does. Each warp has a stretch
-/// of the batch, of which its lanes read 16 bytes each at a time: there is room for as many behind the last key.
+/// Writes the fences of a sorted batch as if it had no duplicates, and sets a flag if it has any. Each warp reads a
+/// contiguous part of the batch, 16 bytes per lane at a time; the allocation extends that far past the last key.
 template <class Key>
 __global__ void __launch_bounds__(THREADS)
-fence_kernel(const Key* keys, uint64_t len, Key* inner, Key* outer, unsigned* has_doubles) {
+fence_kernel(const Key* keys, uint64_t len, Key* inner, Key* outer, unsigned* has_duplicates) {
     using Quad = std::conditional_t<sizeof(Key) == 4, uint4, ulonglong2>;
     constexpr unsigned WIDTH = sizeof(Quad) / sizeof(Key), CHUNK = 32 * WIDTH;
-    union Some {
+    union Chunk {
         Quad quad;
         Key keys[WIDTH];
     };
     unsigned lane = threadIdx.x % 32;
     uint64_t warp = blockIdx.x * static_cast<uint64_t>(WARPS) + threadIdx.x / 32;
     uint64_t first = warp * CHUNK * FENCE_ITEMS + lane * WIDTH;
-    Some mine[FENCE_ITEMS];
+    Chunk mine[FENCE_ITEMS];
 #pragma unroll
     for (int i = 0; i < FENCE_ITEMS; i++) {
         uint64_t position = first + i * CHUNK;
         if (position < len) mine[i].quad = *reinterpret_cast<const Quad*>(keys + position);
     }
-    uint64_t end = first + FENCE_ITEMS * CHUNK;  // of the last lane's, where the next warp's begin
+    uint64_t end = first + FENCE_ITEMS * CHUNK;  // of the last lane's keys, where those of the next warp begin
     Key next_warps = lane == 31 && end - lane * WIDTH < len ? keys[end - lane * WIDTH] : 0;
-    bool doubled = false;
+    bool is_duplicated = false;
 #pragma unroll
     for (int i = 0; i < FENCE_ITEMS; i++) {
         uint64_t position = first + i * CHUNK;
         Key next = __shfl_down_sync(~0u, mine[i].keys[0], 1);
-        Key next_chunks = i + 1 < FENCE_ITEMS ? __shfl_sync(~0u, mine[i + 1 < FENCE_ITEMS ? i + 1 : i].keys[0], 0) : next_warps;
+        constexpr int LAST = FENCE_ITEMS - 1;
+        Key next_chunks = i < LAST ? __shfl_sync(~0u, mine[i < LAST ? i + 1 : i].keys[0], 0) : next_warps;
         if (lane == 31) next = next_chunks;
 #pragma unroll
         for (unsigned k = 0; k < WIDTH; k++) {
             Key after = k + 1 < WIDTH ? mine[i].keys[k + 1 < WIDTH ? k + 1 : k] : next;
-            if (position + k + 1 < len && mine[i].keys[k] == after) doubled = true;
+            if (position + k + 1 < len && mine[i].keys[k] == after) is_duplicated = true;
         }
         uint64_t last = position + WIDTH - 1;
         if (last >= len || last % NODE != NODE - 1 || inner == nullptr) continue;
         inner[last / NODE] = mine[i].keys[WIDTH - 1];
         if (last % (NODE * NODE) == NODE * NODE - 1) outer[last / (NODE * NODE)] = mine[i].keys[WIDTH - 1];
     }
-    if (doubled) *has_doubles = 1;
+    if (is_duplicated) *has_duplicates = 1;
 }
 
-/// Keeps the last of equal keys of a sorted batch. If it was looked before whether there are any, and
-/// there are none, only the end is left to see to.
+/// Loads the keys of a tile into shared memory, and the one after it if `seen` says that there is one. Issues all loads
+/// before the first store.
+template <int PER_THREAD, class Key>
+__device__ __forceinline__ void load_keys(const Key* keys, unsigned here, unsigned seen, Key* tile) {
+    Key mine[PER_THREAD];
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned place = i * THREADS + threadIdx.x;
+        if (place < here) mine[i] = keys[place];
+    }
+    if (threadIdx.x == 0 && seen > here) tile[here] = keys[here];
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned place = i * THREADS + threadIdx.x;
+        if (place < here) tile[place] = mine[i];
+    }
+}
+
+/// Keeps the last of equal keys of a sorted batch. If `fence_kernel` found no duplicates, only the end of the run
+/// remains to be written.
 ///
-/// The batch may lie in the output already: then entries only move down, and only if any before them is
-/// dropped, and no tile writes before all before it have read theirs.
+/// The batch may lie in the output already. Then entries only move towards the front, and no tile writes before all
+/// tiles before it have read theirs.
 template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, sizeof(Value) > 8 ? 3 : 4)
-order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_doubles, Chain chain,
-             Output<Key, Value> out) {
-    if (has_doubles != nullptr && *has_doubles == 0) {
+order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_duplicates, Chain chain,
+             RunOutput<Key, Value> out) {
+    if (has_duplicates != nullptr && *has_duplicates == 0) {
         if (chain.is_last()) finish({len, static_cast<int64_t>(len), 0, keys[len - 1]}, out);
         return;
     }
     constexpr unsigned TILE = THREADS * PER_THREAD;
-    static_assert(PER_THREAD <= 32, "a lane sees to a time around");
+    static_assert(PER_THREAD <= 32, "each iteration has a lane");
     __shared__ Tally<PER_THREAD> tally;
     __shared__ Key tile[TILE + 1];
     __shared__ unsigned last_place;
@@ -72,26 +87,15 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
     unsigned here = static_cast<unsigned>(min(static_cast<uint64_t>(TILE), len - first));
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
-    // The keys of the tile, and the one after; all are asked for before the first is put anywhere.
+    // Load the keys of the tile and the next one.
     unsigned seen = static_cast<unsigned>(min(static_cast<uint64_t>(TILE + 1), len - first));
-    Key mine[PER_THREAD];
-#pragma unroll
-    for (int i = 0; i < PER_THREAD; i++) {
-        unsigned place = i * THREADS + threadIdx.x;
-        if (place < here) mine[i] = keys[first + place];
-    }
-    if (threadIdx.x == 0 && seen > here) tile[here] = keys[first + here];
-#pragma unroll
-    for (int i = 0; i < PER_THREAD; i++) {
-        unsigned place = i * THREADS + threadIdx.x;
-        if (place < here) tile[place] = mine[i];
-    }
+    load_keys<PER_THREAD>(keys + first, here, seen, tile);
     if (threadIdx.x == 0) last_place = 0;
     __syncthreads();
 
-    // Which ones are kept, and at each time around how many; which comes last. Values that others may write
-    // over are read before the tiles before this one are waited for.
-    unsigned kept = 0, of_lane = 0;  // a bit for each time around; for each lane
+    // Find which keys are kept, how many per warp and iteration, and which is the last. Values that others may
+    // overwrite are read before waiting for the tiles before this one.
+    unsigned kept = 0, of_lane = 0;  // a bit for each iteration; for each lane
     Value values_of_mine[PER_THREAD];
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
@@ -107,20 +111,21 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
     if (some != 0 && lane == 31 - __clz(some)) {
         atomicMax(&last_place, lane * THREADS + warp * 32 + 31 - __clz(of_lane));
     }
-    __syncthreads();  // All is read…
+    __syncthreads();  // All entries are read…
 
-    // How many are kept before: in this tile, and in those before it.
+    // Find how many are kept before: in this tile and in those before it.
     if (warp == 0) {
         Totals own = unpack_counts(add_up(tally.counts));
         own.last = tile[last_place];
-        __threadfence();  // …before others hear of it…
+        __threadfence();  // …before other tiles see the totals…
         Totals before = chain.look_back(own);
-        __threadfence();  // …and of others before anything is written.
+        __threadfence();  // …and those of other tiles are seen before anything is written.
         if (lane == 0) tally.before = before;
         if (chain.is_last()) finish(before + own, out);
     }
     __syncthreads();
 
+    // Write the entries that are kept, with their fences.
     uint64_t base = tally.before.kept;
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
@@ -135,68 +140,42 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
     }
 }
 
-/// Entries for each thread, where there are many: as many as a thread can hold.
-constexpr int order_items(int key_width, int value_width) { return key_width + value_width <= 8 ? MOST_ITEMS : ITEMS; }
-
-/// How many tiles a batch of so many updates is ordered in.
+/// Returns the number of tiles in which a batch is ordered.
 uint64_t order_tiles(int key_width, int value_width, uint64_t len) {
     uint64_t tile = THREADS * (len <= FEW_ENTRIES ? FEW_ITEMS : order_items(key_width, value_width));
     return (len + tile - 1) / tile;
-}
-
-template <class Key, class Value>
-cudaError_t sort(void* temp, size_t& bytes, const Key* keys_in, Key* keys_out, const Value* values_in,
-                 Value* values_out, uint64_t len, cudaStream_t stream) {
-    constexpr int BITS = sizeof(Key) * 8;
-    if constexpr (sizeof(Value) > 1) {
-        return cub::DeviceRadixSort::SortPairs(temp, bytes, keys_in, keys_out, values_in, values_out, len,
-                                               0, BITS, stream);
-    } else {
-        return cub::DeviceRadixSort::SortKeys(temp, bytes, keys_in, keys_out, len, 0, BITS, stream);
-    }
 }
 
 }  // namespace gpulsm
 
 using namespace gpulsm;
 
-/// Sorts stably. With `temp` null, only says how many bytes of it there must be.
-GPULSM_EXPORT gpulsm_sort(int key_width, int value_width, void* temp, size_t* temp_bytes, const void* keys_in,
-                          void* keys_out, const void* values_in, void* values_out, uint64_t len,
-                          cudaStream_t stream) {
-    return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
-        using Key = typename decltype(key)::type;
-        using Value = typename decltype(value)::type;
-        return sort(temp, *temp_bytes, static_cast<const Key*>(keys_in), static_cast<Key*>(keys_out),
-                    static_cast<const Value*>(values_in), static_cast<Value*>(values_out), len, stream);
-    });
-}
-
-/// Bytes of zeros that `gpulsm_order` wants for a batch: a chain, and whether there are doubles.
+/// Returns the bytes of zeroed memory that `gpulsm_order` needs: a chain, and the flag for duplicates.
 extern "C" uint64_t gpulsm_order_scratch(int key_width, int value_width, uint64_t len) {
     return Chain::bytes_for(order_tiles(key_width, value_width, len)) + sizeof(unsigned);
 }
 
-/// Orders a sorted batch of at least one key, in place if it lies in the output.
+/// Removes duplicates from a sorted batch of at least one key, in place if it lies in the output.
 GPULSM_EXPORT gpulsm_order(int key_width, int value_width, const void* keys, const void* values, uint64_t len,
-                           void* zeros, const Output<char, char>* out, cudaStream_t stream) {
+                           void* zeros, const RunOutput<char, char>* out, cudaStream_t stream) {
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
         constexpr int MANY = order_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
         unsigned tiles = static_cast<unsigned>(order_tiles(key_width, value_width, len));
         auto* typed_keys = static_cast<const Key*>(keys);
-        // A long batch that is where it should be may be left alone, but for doubles.
-        unsigned* has_doubles = nullptr;
+        // A long batch in its final place needs no moves unless it has duplicates.
+        unsigned* has_duplicates = nullptr;
         if (keys == out->keys && len > FEW_ENTRIES) {
-            has_doubles = reinterpret_cast<unsigned*>(static_cast<char*>(zeros) + Chain::bytes_for(tiles));
+            has_duplicates = reinterpret_cast<unsigned*>(static_cast<char*>(zeros) + Chain::bytes_for(tiles));
             fence_kernel<<<blocks_for(len, THREADS * FENCE_ITEMS * (16 / sizeof(Key))), THREADS, 0, stream>>>(
-                typed_keys, len, reinterpret_cast<Key*>(out->inner), reinterpret_cast<Key*>(out->outer), has_doubles);
+                typed_keys, len, reinterpret_cast<Key*>(out->inner), reinterpret_cast<Key*>(out->outer),
+                has_duplicates);
         }
         auto order = len <= FEW_ENTRIES ? order_kernel<FEW_ITEMS, Key, Value> : order_kernel<MANY, Key, Value>;
-        order<<<tiles, THREADS, 0, stream>>>(typed_keys, static_cast<const Value*>(values), len, has_doubles,
+        order<<<tiles, THREADS, 0, stream>>>(typed_keys, static_cast<const Value*>(values), len, has_duplicates,
                                              Chain(zeros, tiles),
-                                             reinterpret_cast<const Output<Key, Value>&>(*out));
+                                             reinterpret_cast<const RunOutput<Key, Value>&>(*out));
         return cudaGetLastError();
     });
 }

@@ -1,7 +1,7 @@
-// Keys on the device that are not unsigned integers, mapped to such and back.
+// Maps keys that are not unsigned integers to unsigned integers of the same order, and back.
 #include "dispatch.cuh"
 #include "tuning.cuh"
-#include "../include/gpulsm/keys.cuh"
+#include <gpulsm/keys.cuh>
 
 namespace gpulsm {
 
@@ -35,8 +35,8 @@ GPULSM_EXPORT gpulsm_encode(int key_width, int encoding, const void* from, uint6
     });
 }
 
-/// Maps ordered integers back to keys, in place: those that were `found`, or all where that is null.
-/// Where `written` is not null, there are so many, unless that is more than there is room for.
+/// Maps ordered integers back to keys, in place: those that were `found`, or all where that is null. If `written`
+/// is not null, it holds their number; if that exceeds `room`, nothing was written and nothing is mapped.
 GPULSM_EXPORT gpulsm_decode(int key_width, int encoding, void* keys, uint64_t room, const uint8_t* found,
                             const uint64_t* written, cudaStream_t stream) {
     return with_key(key_width, [&](auto key) -> int {
@@ -46,18 +46,3 @@ GPULSM_EXPORT gpulsm_decode(int key_width, int encoding, void* keys, uint64_t ro
         return cudaGetLastError();
     });
 }
-
-/// Whether there is code for the current device.
-GPULSM_EXPORT gpulsm_probe() {
-    cudaFuncAttributes attributes;
-    int error = cudaFuncGetAttributes(&attributes, encode_kernel<uint32_t>);
-    cudaGetLastError();  // The next call must not find it.
-    return error;
-}
-
-/// The version of CUDA this library was built with, as CUDA numbers them: 13000 is 13.0.
-GPULSM_EXPORT gpulsm_cuda_version() { return CUDART_VERSION; }
-
-/// The name and the description of an error that another function returned.
-extern "C" const char* gpulsm_error_name(int error) { return cudaGetErrorName(static_cast<cudaError_t>(error)); }
-extern "C" const char* gpulsm_error_text(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }

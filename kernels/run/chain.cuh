@@ -1,17 +1,17 @@
-// A running sum over tiles that are worked on at the same time: each tile adds up what the tiles
-// before it have published, until it meets one that knows its own sum ("decoupled look-back").
+// A prefix sum over tiles that are processed concurrently, by decoupled look-back: each tile adds up the totals
+// that the tiles before it have published, back to the first one that has published its prefix sum.
 #pragma once
 
-#include "../include/gpulsm/view.cuh"
+#include <gpulsm/view.cuh>
 
 namespace gpulsm {
 
-/// What entries add up to: how many there are, their marks, and the last key of all.
+/// Totals of entries: their number, the sum of their marks, tombstones, and the last key.
 struct Totals {
     uint64_t kept;
     int64_t sum;
     uint64_t tombstones;
-    uint64_t last;  // if any is kept
+    uint64_t last;  // valid if any entry is kept
 };
 
 __device__ __forceinline__ Totals operator+(const Totals& before, const Totals& after) {
@@ -21,45 +21,45 @@ __device__ __forceinline__ Totals operator+(const Totals& before, const Totals& 
 
 class Chain {
 public:
-    /// Over `bytes_for(tiles)` bytes that were zeros before the first tile. Tiles before `first` are done.
+    /// Uses `bytes_for(tiles)` bytes that were zero before the first tile. Tiles before `first` are complete.
     Chain(void* slots, uint64_t tiles, uint64_t first = 0)
         : tiles_(tiles), first_(first), slots_(static_cast<ulonglong2*>(slots)) {}
 
     static uint64_t bytes_for(uint64_t tiles) { return tiles * 2 * sizeof(ulonglong2); }
 
-    /// The tile of this block. Blocks start in the order of their numbers (CUB relies on that too), so
-    /// that no tile is waited for in vain.
+    /// Returns the tile of this block. Blocks start in the order of their indices (CUB relies on that too), so a
+    /// tile never waits for one that cannot start.
     __device__ uint64_t tile() const { return first_ + blockIdx.x; }
 
     __device__ bool is_last() const { return tile() == tiles_ - 1; }
 
-    /// Publishes what this tile adds up to and returns what all tiles before it do. Called by one
-    /// whole warp; the answer is the same in every lane.
+    /// Publishes the totals of this tile and returns those of all tiles before it. For one whole warp; every lane
+    /// gets the result.
     __device__ Totals look_back(const Totals& mine) {
         unsigned lane = threadIdx.x % 32;
         if (lane == 0) publish(tile(), mine, OWN);
         Totals before = {0, 0, 0, 0};
-        // Each lane looks at a tile, the first lane at the nearest.
+        // Each lane reads one tile, the first lane the nearest.
         for (int64_t nearest = static_cast<int64_t>(tile()) - 1; nearest >= 0; nearest -= 32) {
             Totals part = {0, 0, 0, 0};
             int64_t other = nearest - lane;
             unsigned state = other >= 0 ? wait_for(other, part) : NONE;
-            unsigned ends = __ballot_sync(~0u, state == UP_TO);
+            unsigned ends = __ballot_sync(~0u, state == PREFIX);
             int end = ends == 0 ? 32 : __ffs(ends) - 1;
             before = sum_of_tiles(part, state == OWN && lane < end) + before;
             if (ends == 0) continue;
             before = of_lane(part, end) + before;
             break;
         }
-        if (lane == 0) publish(tile(), before + mine, UP_TO);
+        if (lane == 0) publish(tile(), before + mine, PREFIX);
         return before;
     }
 
 private:
-    /// What a slot holds: nothing yet, what its tile adds up to, or what all up to it do.
-    enum : unsigned { NONE, OWN, UP_TO };
+    /// What a slot holds: nothing yet, the totals of its tile, or the totals of all tiles up to it.
+    enum : unsigned { NONE, OWN, PREFIX };
 
-    /// Each word of a slot carries its state, so that words of two states are never taken together.
+    /// Each word of a slot carries its state, so that words of different states are never combined.
     static __device__ uint64_t word(unsigned state, uint64_t value) {
         return static_cast<uint64_t>(state) << 62 | (value & ~0ull >> 2);
     }
@@ -76,7 +76,7 @@ private:
         }
     }
 
-    /// Waits until a tile has published something, and says what.
+    /// Waits until a tile has published its totals, and returns their state.
     __device__ unsigned wait_for(uint64_t tile, Totals& totals) const {
         uint64_t words[4];
         unsigned state;
@@ -96,13 +96,13 @@ private:
         return state;
     }
 
-    /// What the tiles add up to whose lanes take part; those of lower lanes come after those of higher ones.
-    /// No tile has so many entries that 32 of them would not fit into 32 bits.
-    static __device__ Totals sum_of_tiles(const Totals& part, bool takes_part) {
-        unsigned some = __ballot_sync(~0u, takes_part && part.kept > 0);
-        return {__reduce_add_sync(~0u, takes_part ? static_cast<unsigned>(part.kept) : 0),
-                __reduce_add_sync(~0u, takes_part ? static_cast<int>(part.sum) : 0),
-                __reduce_add_sync(~0u, takes_part ? static_cast<unsigned>(part.tombstones) : 0),
+    /// Returns the totals of the included lanes' tiles; tiles of lower lanes come after those of higher lanes. The
+    /// entries of 32 tiles fit in 32 bits.
+    static __device__ Totals sum_of_tiles(const Totals& part, bool is_included) {
+        unsigned some = __ballot_sync(~0u, is_included && part.kept > 0);
+        return {__reduce_add_sync(~0u, is_included ? static_cast<unsigned>(part.kept) : 0),
+                __reduce_add_sync(~0u, is_included ? static_cast<int>(part.sum) : 0),
+                __reduce_add_sync(~0u, is_included ? static_cast<unsigned>(part.tombstones) : 0),
                 __shfl_sync(~0u, part.last, some == 0 ? 0 : __ffs(some) - 1)};
     }
 

@@ -1,5 +1,5 @@
-// Making a run's filter.
-#include "filter.cuh"
+// Builds the filter of a run.
+#include "run/filter.cuh"
 #include "dispatch.cuh"
 #include "tuning.cuh"
 
@@ -16,7 +16,7 @@ filter_kernel(const Key* keys, const uint64_t* len, unsigned long long* words, u
 
 using namespace gpulsm;
 
-/// Adds the `*len` keys of a run, at most `bound`, to a filter of zeros.
+/// Adds the `*len` keys of a run, at most `bound`, to a zeroed filter.
 GPULSM_EXPORT gpulsm_filter(int key_width, const void* keys, const uint64_t* len, uint64_t bound,
                             unsigned long long* words, uint32_t words_len, cudaStream_t stream) {
     return with_key(key_width, [&](auto key) -> int {
@@ -25,4 +25,11 @@ GPULSM_EXPORT gpulsm_filter(int key_width, const void* keys, const uint64_t* len
                                                                            words_len);
         return cudaGetLastError();
     });
+}
+
+/// Computes the place of a key in a filter on the host, for the test that the CPU uses the same.
+extern "C" void gpulsm_filter_place(uint64_t key, uint32_t* fraction, uint64_t* bits) {
+    FilterPlace place(key);
+    *fraction = place.fraction;
+    *bits = place.bits;
 }

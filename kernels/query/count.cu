@@ -1,34 +1,34 @@
-// Counting: sums of marks between two searches per run, by whole warps, or, where there is little to count,
-// by several threads for each.
+// Counts keys: sums of marks between two searches per run, by whole warps or, where there are few queries, by
+// several threads each.
 #include "without_iostream.cuh"
 
 #include <cub/device/device_scan.cuh>
 
 #include "dispatch.cuh"
-#include "index.cuh"
-#include "lanes.cuh"
+#include "run/index.cuh"
+#include "run/warp.cuh"
 
 namespace gpulsm {
 
-/// How many keys ranges have, and where they begin and end in the runs: first positions and ends, of all
-/// ranges in one run after the other. Either may be null.
+/// Counts the keys of ranges, and finds the windows of ranges in the runs: first position and end, for all ranges
+/// in one run after the other. Either output may be null.
 template <class Key>
 __global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 count_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, const Key* hi, uint64_t len,
              uint32_t tops, ulonglong2* windows, uint64_t* counts) {
-    extern __shared__ __align__(16) unsigned char room[];
+    extern __shared__ __align__(16) unsigned char shared[];
     __shared__ Index<Key, Nothing> index;
-    index.load(view, reinterpret_cast<Key*>(room), tops);
+    index.load(view, reinterpret_cast<Key*>(shared), tops);
     for_each_in_warps(len, [&](uint64_t at) {
         Key from = at < len ? lo[at] : 1, to = at < len ? hi[at] : 0;
-        bool looks = from <= to, to_the_end = to == HIGHEST<Key>;
+        bool is_active = from <= to, to_the_end = to == HIGHEST<Key>;
         int64_t sum = 0;
         for (int run = 0; run < view.count; run++) {
-            uint64_t start = index.find(run, from, looks).position;
-            uint64_t end = index.find(run, static_cast<Key>(to + 1), looks && !to_the_end).position;
-            if (looks && to_the_end) end = index.len[run];
+            uint64_t start = index.find(run, from, is_active).position;
+            uint64_t end = index.find(run, static_cast<Key>(to + 1), is_active && !to_the_end).position;
+            if (is_active && to_the_end) end = index.len[run];
             const Sector* marks = index.runs[run].marks;
-            if (looks) sum += sum_before(marks, end) - sum_before(marks, start);
+            if (is_active) sum += sum_before(marks, end) - sum_before(marks, start);
             if (windows != nullptr && at < len) windows[run * len + at] = make_ulonglong2(start, end);
         }
         if (at < len && counts != nullptr) counts[at] = sum;
@@ -39,9 +39,9 @@ template <class Key>
 __global__ void __launch_bounds__(THREADS, RANK_BLOCKS<Key>)
 rank_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys, uint64_t len, uint32_t tops,
             uint64_t* ranks) {
-    extern __shared__ __align__(16) unsigned char room[];
+    extern __shared__ __align__(16) unsigned char shared[];
     __shared__ Index<Key, Nothing> index;
-    index.load(view, reinterpret_cast<Key*>(room), tops);
+    index.load(view, reinterpret_cast<Key*>(shared), tops);
     for_each_in_warps(len, [&](uint64_t at) {
         Key key = at < len ? keys[at] : 0;
         int64_t sum = 0;
@@ -50,7 +50,7 @@ rank_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys, ui
     });
 }
 
-/// The same for few ranges: `LANES` threads for the ends of each in every run.
+/// Counts few ranges: `LANES` threads search for the two ends of each in every run.
 template <int LANES, class Key>
 __global__ void __launch_bounds__(THREADS, 4)
 count_few_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, const Key* hi, uint64_t len,
@@ -58,7 +58,7 @@ count_few_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo,
     uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, at = thread / LANES;
     int64_t sum = 0;
     for (unsigned end = thread % LANES; at < len && end < 2 * view.count; end += LANES) {
-        const Run<Key, Nothing>& run = view.runs[end / 2];
+        const RunView<Key, Nothing>& run = view.runs[end / 2];
         bool is_upper = end % 2;
         Key bound = is_upper ? hi[at] : lo[at];
         bool to_the_end = is_upper && bound == HIGHEST<Key>;
@@ -93,8 +93,8 @@ rank_few_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys
 
 using namespace gpulsm;
 
-/// Writes how many keys each closed range has, unless `counts` is null, and where it begins and ends in every
-/// run, unless `windows` is.
+/// Writes the number of keys in each closed range, unless `counts` is null, and the window of each range in every
+/// run, unless `windows` is null.
 GPULSM_EXPORT gpulsm_count(int key_width, const View<char, char>* view, const void* lo, const void* hi,
                            uint64_t len, ulonglong2* windows, uint64_t* counts, cudaStream_t stream) {
     return with_key(key_width, [&](auto key) -> int {
@@ -103,8 +103,8 @@ GPULSM_EXPORT gpulsm_count(int key_width, const View<char, char>* view, const vo
             auto from = static_cast<const Key*>(lo), to = static_cast<const Key*>(hi);
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
-                count_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(typed<Key, Nothing>(*view), from, to, len,
-                                                                                launch.tops, windows, counts);
+                count_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
+                    typed<Key, Nothing>(*view), from, to, len, launch.tops, windows, counts);
             } else {
                 count_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
                     typed<Key, Nothing>(*view), from, to, len, windows, counts);
@@ -120,22 +120,21 @@ GPULSM_EXPORT gpulsm_rank(int key_width, const View<char, char>* view, const voi
     return with_key(key_width, [&](auto key) -> int {
         using Key = typename decltype(key)::type;
         return with_lanes(len, view->count, [&](auto lanes) -> int {
-            auto asked = static_cast<const Key*>(keys);
+            auto queries = static_cast<const Key*>(keys);
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count, RANK_BLOCKS<Key>);
-                rank_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(typed<Key, Nothing>(*view), asked, len,
-                                                                              launch.tops, ranks);
+                rank_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
+                    typed<Key, Nothing>(*view), queries, len, launch.tops, ranks);
             } else {
                 rank_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
-                    typed<Key, Nothing>(*view), asked, len, ranks);
+                    typed<Key, Nothing>(*view), queries, len, ranks);
             }
             return cudaGetLastError();
         });
     });
 }
 
-/// Turns counts into running sums, in place. With `temp` null, only says how many bytes of it there
-/// must be.
+/// Replaces counts by their running sums. If `temp` is null, only returns how many bytes of it are needed.
 GPULSM_EXPORT gpulsm_add_up(void* temp, size_t* temp_bytes, uint64_t* counts, uint64_t len, cudaStream_t stream) {
     return cub::DeviceScan::InclusiveSum(temp, *temp_bytes, counts, counts, len, stream);
 }

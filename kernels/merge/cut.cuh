@@ -1,19 +1,19 @@
-// Where a tile of a merge begins in every source.
+// Cuts: the position in every source where a tile of a merge begins.
 #pragma once
 
-#include "sources.cuh"
-#include "lanes.cuh"
+#include "merge/sources.cuh"
+#include "run/warp.cuh"
 
 namespace gpulsm {
 
 static_assert(SLACK >= MAX_SOURCES, "a key's entries must fit into the slack of a tile");
 
-/// Where the cut of a tile may be, in every source: nowhere before `start`, and nowhere behind `end`.
+/// The windows of a search for a cut: in every source, the cut lies between `start` and `end`.
 template <class Key>
 struct Windows {
     const Key* keys[MAX_SOURCES];
     uint64_t start[MAX_SOURCES], end[MAX_SOURCES];
-    // Where the pivot is, or would be, and where what comes after it begins.
+    // The lower bound of the pivot, and the first position after the pivot.
     uint64_t place[MAX_SOURCES], past[MAX_SOURCES];
     Key proposal[MAX_SOURCES];
     Key pivot;
@@ -21,17 +21,17 @@ struct Windows {
     __device__ uint64_t width(int source) const { return end[source] - start[source]; }
 };
 
-/// Sums over sources. For whole warps; every lane gets the answer.
+/// Returns the sum over all sources. For whole warps; every lane gets the result.
 __device__ __forceinline__ uint64_t add_up(const uint64_t* numbers, int count) {
     uint64_t sum = 0;
     for (int i = threadIdx.x % 32; i < count; i += 32) sum += numbers[i];
     return add_up_lanes(sum, 32);
 }
 
-/// The first position from `start` to `end` whose key is not less than `pivot`. `lanes` neighbours, a
-/// power of two, look at a key each at a time: a search for the latency of its few steps, not for its
-/// work. It is likely within `spread` of `guess`. All lanes of the warp must call it; those of one search
-/// bring the same.
+/// Returns the first position from `start` to `end` whose key is not less than `pivot`. `lanes` neighbouring
+/// threads, a power of two, compare one key each per step: this minimises the number of dependent loads, not the
+/// work. The position is likely within `spread` of `guess`. All lanes of the warp must call it, and the lanes of
+/// one search with the same arguments.
 template <class Key>
 __device__ uint64_t search_by_lanes(const Key* keys, uint64_t start, uint64_t end, uint64_t guess, uint64_t spread,
                                     Key pivot, unsigned lanes) {
@@ -40,8 +40,8 @@ __device__ uint64_t search_by_lanes(const Key* keys, uint64_t start, uint64_t en
     if (lanes > 1) {
         bool far = end - start > FAR;
         uint64_t low = max(start, guess - min(guess, spread)), high = min(end, guess + spread);
-        bool asks = far && (lane == 0 ? low > start : lane == 1 && high < end);
-        unsigned less = of_lanes(asks && keys[lane == 0 ? low - 1 : high] < pivot);
+        bool compares = far && (lane == 0 ? low > start : lane == 1 && high < end);
+        unsigned less = of_lanes(compares && keys[lane == 0 ? low - 1 : high] < pivot);
         if (far && low > start) (less & 1 ? start : end) = less & 1 ? low : low - 1;
         if (far && high < end) (less & 2 ? start : end) = less & 2 ? high + 1 : high;
     }
@@ -57,14 +57,14 @@ __device__ uint64_t search_by_lanes(const Key* keys, uint64_t start, uint64_t en
     return start + __popc(of_lanes(start + lane < end && keys[start + lane] < pivot));
 }
 
-/// Waits for a group of threads: a warp, or the block.
+/// Synchronizes a group of threads: a warp or the block.
 template <int GROUP>
 __device__ __forceinline__ void wait_for_group() {
     if constexpr (GROUP == 32) __syncwarp();
     else __syncthreads();
 }
 
-/// How many threads of a group see to each of so many sources: as many as there are, up to a few.
+/// Returns how many threads of a group search each of `count` sources: as many as there are, up to `CUT_LANES`.
 template <int GROUP>
 __device__ __forceinline__ int cut_lanes(int count) {
     int lanes = CUT_LANES;
@@ -72,8 +72,8 @@ __device__ __forceinline__ int cut_lanes(int count) {
     return lanes;
 }
 
-/// A key that about `share` of all entries in the windows are less than: every source proposes its own
-/// such key, and the one in the middle is taken, sources with wide windows counting for more.
+/// Returns a key such that about `share` of all entries in the windows are less. Every source proposes such a key
+/// of its own; the result is the median of the proposals, weighted by the widths of the windows.
 template <int GROUP, class Key>
 __device__ Key choose_pivot(Windows<Key>& windows, int count, float share, uint64_t entries) {
     int member = threadIdx.x % GROUP;
@@ -102,8 +102,8 @@ __device__ Key choose_pivot(Windows<Key>& windows, int count, float share, uint6
     return windows.pivot;
 }
 
-/// Finds where the pivot is, or would be, in every source, and where what comes after it begins. About
-/// `share` of all entries in the windows are less.
+/// Finds, in every source, the lower bound of the pivot and the first position after it. About `share` of all
+/// entries in the windows are less than the pivot.
 template <int GROUP, class Key>
 __device__ void place_pivot(Windows<Key>& windows, int count, float share, Key pivot) {
     int lanes = cut_lanes<GROUP>(count), member = threadIdx.x % GROUP;
@@ -113,7 +113,7 @@ __device__ void place_pivot(Windows<Key>& windows, int count, float share, Key p
         const Key* keys = mine ? windows.keys[source] : nullptr;
         uint64_t start = mine ? windows.start[source] : 0, end = mine ? windows.end[source] : 0;
         float ahead = (end - start) * share, variance = max(ahead * (1 - share), 4.0f);
-        // A share of very many, rounded, may be more than all.
+        // Rounding can make the share of very many entries exceed their number.
         uint64_t guess = start + min(static_cast<uint64_t>(ahead), end - start);
         uint64_t spread = static_cast<uint64_t>(4 * variance * rsqrtf(variance));
         uint64_t place = search_by_lanes(keys, start, end, guess, spread, pivot, lanes);
@@ -125,8 +125,8 @@ __device__ void place_pivot(Windows<Key>& windows, int count, float share, Key p
     wait_for_group<GROUP>();
 }
 
-/// Finds where a tile begins in every source: at a key such that at most `goal` entries are less, and
-/// at most `SLACK` fewer. For a warp, or a whole block, whose threads all come to the same.
+/// Finds where a tile begins in every source: at a key such that at most `goal` entries are less, and at least
+/// `goal - SLACK`. For a warp or a whole block, whose threads all call it with the same arguments.
 template <int GROUP, class Key>
 __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows<Key>& windows, uint64_t* cuts) {
     int count = sources.count, member = threadIdx.x % GROUP;
@@ -137,18 +137,18 @@ __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows
         windows.end[number] = *source.len;
     }
     wait_for_group<GROUP>();
-    uint64_t below = 0, above = add_up(windows.end, count);  // entries before the windows, and up to their ends
+    uint64_t below = 0, above = add_up(windows.end, count);  // entries before the windows, and before their ends
     goal = min(goal, above);
     const uint64_t* cut = goal == above ? windows.end : windows.start;
     for (uint32_t round = 0; goal < above && goal - below > SLACK; round++) {
-        // Where the goal would be if all were spread evenly; after a while every other time the middle, so
-        // that uneven ones cost no more than twice the halving.
+        // Interpolates, as if keys were uniformly distributed. After a few rounds every other one bisects, which
+        // bounds the cost for skewed keys to twice that of bisection.
         bool halve = round > 3 && round % 2 == 0;
         float share = halve ? 0.5f : __fdividef(goal - below - SLACK / 2, above - below);
         Key pivot = choose_pivot<GROUP>(windows, count, share, above - below);
         place_pivot<GROUP>(windows, count, share, pivot);
         uint64_t less = add_up(windows.place, count), up_to = add_up(windows.past, count);
-        if (less <= goal && up_to > goal) {  // The goal is among the entries of the pivot itself.
+        if (less <= goal && up_to > goal) {  // The goal lies among the entries of the pivot itself.
             cut = windows.place;
             break;
         }

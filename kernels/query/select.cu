@@ -1,24 +1,10 @@
-// The i-th pair, by a thread for each run; the next and the one before, by whole warps.
+// Selects the i-th pair in key order, by a thread per run or, over one run or more than 32, by one thread.
 #include "dispatch.cuh"
-#include "index.cuh"
+#include "query/pairs_output.cuh"
 
 namespace gpulsm {
 
-/// Where answers of at most one pair per query go; zeros where nothing was found.
-template <class Key, class Value>
-struct Pairs {
-    Key* keys;
-    Value* values;
-    uint8_t* found;
-
-    __device__ void write(uint64_t index, bool is_found, Key key, Value value) const {
-        found[index] = is_found;
-        keys[index] = key;
-        if constexpr (sizeof(Value) > 1) values[index] = value;
-    }
-};
-
-/// The first position whose key is not less, which is likely within `spread` of `guess`.
+/// Returns the first position whose key is not less, which is likely within `spread` of `guess`.
 template <class Key>
 __device__ __forceinline__ uint64_t lower_bound_near(const Key* keys, uint64_t len, uint64_t guess, uint64_t spread,
                                                      Key key) {
@@ -29,8 +15,8 @@ __device__ __forceinline__ uint64_t lower_bound_near(const Key* keys, uint64_t l
     return start + lower_bound(keys + start, end - start, key);
 }
 
-/// `select` of `queries.cuh` by `LANES` neighbours, each of which sees to one run. The answer is in the lane
-/// of the run that it is found in, which returns true.
+/// Selects like `select` of `queries.cuh`, by `LANES` neighbours with one run each. The lane whose run holds the
+/// pair gets its position and returns true.
 template <int LANES, class Key, class Value>
 __device__ bool select_by_lanes(const View<Key, Value>& view, uint64_t index, uint64_t& position) {
     unsigned lane = threadIdx.x % LANES;
@@ -40,16 +26,16 @@ __device__ bool select_by_lanes(const View<Key, Value>& view, uint64_t index, ui
         return static_cast<uint64_t>(own);
     };
     bool has_run = lane < view.count;
-    Run<Key, Value> run = view.runs[has_run ? lane : 0];
+    RunView<Key, Value> run = view.runs[has_run ? lane : 0];
     uint64_t start = 0, end = has_run ? length(run) : 0;
-    // Keys less than the ends and the starts of the windows.
+    // The numbers of keys less than the ends and the starts of the windows.
     uint64_t above = sum_of_group(has_run ? __ldg(&run.head->sum) : 0), below = 0;
     if (index >= above) return false;
     for (uint32_t round = 0;; round++) {
         uint64_t width = end - start, widest = width << 6 | lane;
         for (int step = LANES / 2; step > 0; step /= 2) widest = max(widest, __shfl_xor_sync(group, widest, step));
         if (widest >> 6 == 0) break;
-        // Where the key would be if all were spread evenly; after a while every other time the middle.
+        // Interpolate; after a few rounds bisect every other time.
         float even = __fdividef(index - below + 0.5f, above - below);
         float share = round > 3 && round % 2 ? 0.5f : min(even, 1.0f);
         float ahead = width * share, variance = max(ahead * (1 - share), 4.0f);
@@ -64,7 +50,7 @@ __device__ bool select_by_lanes(const View<Key, Value>& view, uint64_t index, ui
             above = rank;
             continue;
         }
-        // Past the pivot in every run, so that it is never looked at again.
+        // Advance past the pivot in every run, so that it is never compared again.
         start = place + (place < end && __ldg(run.keys + place) == pivot);
         below = sum_of_group(has_run ? sum_before(run.marks, start) : 0);
         if (below > index) break;  // The pivot itself is the key.
@@ -77,25 +63,25 @@ __device__ bool select_by_lanes(const View<Key, Value>& view, uint64_t index, ui
     return having != 0 && threadIdx.x % 32 == __ffs(having) - 1;
 }
 
-/// A thread for each run, up to `LANES` of them.
+/// Selects with a thread for each run, up to `LANES` of them.
 template <int LANES, class Key, class Value>
 __global__ void __launch_bounds__(THREADS)
 select_lanes_kernel(const __grid_constant__ View<Key, Value> view, const uint64_t* indices, uint64_t len,
-                    Pairs<Key, Value> out) {
+                    PairsOutput<Key, Value> out) {
     uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, at = thread / LANES;
     if (at >= len) return;
     uint64_t position, index = indices[at];
     if (thread % LANES == 0 && index >= gpulsm::len(view)) out.write(at, false, 0, zero<Value>());
     if (!select_by_lanes<LANES>(view, index, position)) return;
-    const Run<Key, Value>& run = view.runs[thread % LANES];
+    const RunView<Key, Value>& run = view.runs[thread % LANES];
     out.write(at, true, __ldg(run.keys + position), value_at(run.values, position));
 }
 
-/// A thread for all runs.
+/// Selects with one thread for all runs.
 template <class Key, class Value>
 __global__ void __launch_bounds__(THREADS)
 select_kernel(const __grid_constant__ View<Key, Value> view, const uint64_t* indices, uint64_t len,
-              Pairs<Key, Value> out) {
+              PairsOutput<Key, Value> out) {
     uint64_t at = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
     if (at >= len) return;
     Key key;
@@ -104,75 +90,24 @@ select_kernel(const __grid_constant__ View<Key, Value> view, const uint64_t* ind
     out.write(at, found, key, value);
 }
 
-template <class Key, class Value>
-__global__ void __launch_bounds__(THREADS, NEAREST_BLOCKS)
-nearest_kernel(const __grid_constant__ View<Key, Value> view, bool is_successor, const Key* keys, uint64_t len,
-               uint32_t tops, Pairs<Key, Value> out) {
-    extern __shared__ __align__(16) unsigned char room[];
-    __shared__ Index<Key, Value> index;
-    index.load(view, reinterpret_cast<Key*>(room), tops);
-    for_each_in_warps(len, [&](uint64_t at) {
-        Key from = at < len ? keys[at] : 0;
-        // Entries before the first that is not less, or, to look back, not greater.
-        bool to_the_end = !is_successor && from == HIGHEST<Key>;
-        Key bound = is_successor ? from : static_cast<Key>(from + 1);
-        int nearest = -1;
-        uint64_t position = 0;
-        Key key = 0;
-        for (int run = 0; run < view.count; run++) {
-            uint64_t before = index.find(run, bound, at < len && !to_the_end).position;
-            if (to_the_end) before = index.len[run];
-            if (at >= len || before == (is_successor ? index.len[run] : 0)) continue;
-            uint64_t own = is_successor ? before : before - 1;
-            Key next = __ldg(index.runs[run].keys + own);
-            if (nearest < 0 || (is_successor ? next < key : next > key)) nearest = run, position = own, key = next;
-        }
-        if (at >= len) return;
-        Value value = zero<Value>();
-        bool found = nearest >= 0;
-        if (found && is_live(index.runs[nearest].marks, position)) {
-            value = value_at(index.runs[nearest].values, position);
-        } else if (found) {
-            // A dead key, and the entries behind it may be dead too.
-            bool is_edge = key == (is_successor ? HIGHEST<Key> : 0);
-            Key beyond = is_successor ? key + 1 : key - 1;
-            found = !is_edge && (is_successor ? successor(view, beyond, key, value) : predecessor(view, beyond, key, value));
-        }
-        out.write(at, found, found ? key : 0, value);
-    });
-}
-
 }  // namespace gpulsm
 
 using namespace gpulsm;
 
-/// Writes the pair at each place in key order.
+/// Writes the pair at each index in key order.
 GPULSM_EXPORT gpulsm_select(int key_width, int value_width, const View<char, char>* view, const uint64_t* indices,
-                            uint64_t len, const Pairs<char, char>* out, cudaStream_t stream) {
+                            uint64_t len, const PairsOutput<char, char>* out, cudaStream_t stream) {
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        const auto& to = reinterpret_cast<const Pairs<Key, Value>&>(*out);
+        const auto& to = reinterpret_cast<const PairsOutput<Key, Value>&>(*out);
         auto launch = [&](auto kernel, int lanes) {
-            kernel<<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(typed<Key, Value>(*view), indices, len, to);
+            unsigned blocks = blocks_for(len * lanes, THREADS);
+            kernel<<<blocks, THREADS, 0, stream>>>(typed<Key, Value>(*view), indices, len, to);
             return cudaGetLastError();
         };
         if (view->count <= 1 || view->count > 32) return launch(select_kernel<Key, Value>, 1);
         return view->count <= 8 ? launch(select_lanes_kernel<8, Key, Value>, 8)
                                 : launch(select_lanes_kernel<32, Key, Value>, 32);
-    });
-}
-
-/// Writes the nearest pair to each key, itself included, on one side of it.
-GPULSM_EXPORT gpulsm_nearest(int key_width, int value_width, const View<char, char>* view, bool is_successor,
-                             const void* keys, uint64_t len, const Pairs<char, char>* out, cudaStream_t stream) {
-    return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
-        using Key = typename decltype(key)::type;
-        using Value = typename decltype(value)::type;
-        IndexLaunch launch = IndexLaunch::of<Key>(len, view->count, NEAREST_BLOCKS);
-        nearest_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
-            typed<Key, Value>(*view), is_successor, static_cast<const Key*>(keys), len, launch.tops,
-            reinterpret_cast<const Pairs<Key, Value>&>(*out));
-        return cudaGetLastError();
     });
 }

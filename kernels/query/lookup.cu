@@ -1,8 +1,8 @@
-// Looking keys up: filters say which runs may have a key, and the newest of those that has it decides.
+// Looks up keys: filters tell which runs may contain a key, and the newest run that contains it decides.
 #include "dispatch.cuh"
-#include "filter.cuh"
-#include "index.cuh"
-#include "lanes.cuh"
+#include "run/filter.cuh"
+#include "run/index.cuh"
+#include "run/warp.cuh"
 
 namespace gpulsm {
 
@@ -10,38 +10,38 @@ template <class Key, class Value>
 __global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 lookup_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Filters filters, const Key* keys,
               uint64_t len, uint32_t tops, Value* values, uint8_t* found) {
-    extern __shared__ __align__(16) unsigned char room[];
+    extern __shared__ __align__(16) unsigned char shared[];
     __shared__ Index<Key, Value> index;
-    index.load(view, reinterpret_cast<Key*>(room), tops);
+    index.load(view, reinterpret_cast<Key*>(shared), tops);
     int count = static_cast<int>(view.count);
     for_each_in_warps(len, [&](uint64_t at) {
         Key key = at < len ? keys[at] : 0;
-        uint64_t runs = at < len ? runs_with(filters, count, key) : 0;
-        bool is_live_here = false;
+        uint64_t runs = at < len ? runs_that_may_contain(filters, count, key) : 0;
+        bool is_found = false;
         Value value = zero<Value>();
-        // Each lane asks the newest run that it has not asked yet, whatever the others ask.
+        // Each lane searches the newest run that it has not searched yet, independently of the others.
         while (__any_sync(~0u, runs != 0)) {
             int run = runs == 0 ? 0 : __ffsll(runs) - 1;
-            Place place = index.find(run, key, runs != 0);
+            SearchResult result = index.find(run, key, runs != 0);
             runs &= runs - 1;
-            if (!place.is_here) continue;
+            if (!result.is_match) continue;
             runs = 0;
-            is_live_here = is_live(index.runs[run].marks, place.position);
-            if (is_live_here && values != nullptr) value = value_at(index.runs[run].values, place.position);
+            is_found = is_live(index.runs[run].marks, result.position);
+            if (is_found && values != nullptr) value = value_at(index.runs[run].values, result.position);
         }
         if (at >= len) return;
-        found[at] = is_live_here;
+        found[at] = is_found;
         if (sizeof(Value) > 1 && values != nullptr) values[at] = value;
     });
 }
 
-/// The same for few keys: `LANES` threads for each, of which every one asks some of the runs.
+/// Looks up few keys: `LANES` threads per key, each of which searches some of the runs.
 template <int LANES, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, FEW_BLOCKS<Key>)
 lookup_few_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Filters filters,
                   const Key* keys, uint64_t len, Value* values, uint8_t* found) {
-    // Threads that read different places of what a kernel is called with wait for each other.
-    __shared__ Run<Key, Value> runs[MAX_RUNS];
+    // Copy the view: kernel parameters are slow to read where threads read different addresses.
+    __shared__ RunView<Key, Value> runs[MAX_RUNS];
     __shared__ uint64_t lens[MAX_RUNS];
     uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, at = thread / LANES;
     int count = static_cast<int>(view.count), newest = count;
@@ -51,13 +51,14 @@ lookup_few_kernel(const __grid_constant__ View<Key, Value> view, const __grid_co
         lens[threadIdx.x] = length(view.runs[threadIdx.x]);
     }
     __syncthreads();
-    FilterPlace in_filters(key);
+    FilterPlace filter_place(key);
     uint64_t position = 0;
     for (int first = 0; first < count; first += LANES) {
         int run = first + thread % LANES;
         const Key* inner = nullptr;
         uint64_t node = 0, end = 0;
-        if (at < len && run < count && newest == count && may_have(filters.words[run], filters.len[run], in_filters)) {
+        if (at < len && run < count && newest == count &&
+            may_contain(filters.words[run], filters.len[run], filter_place)) {
             end = lens[run];
             const Key* outer = runs[run].outer;
             uint32_t fences = outer_fences(end);
@@ -65,19 +66,21 @@ lookup_few_kernel(const __grid_constant__ View<Key, Value> view, const __grid_co
             node = fence * uint64_t{NODE};
             if (fence < fences) inner = runs[run].inner + node;
         }
-        Place place = find_below(runs[inner == nullptr ? 0 : run], inner, node, end, key);
-        if (!place.is_here) continue;
+        SearchResult result = find_below(runs[inner == nullptr ? 0 : run], inner, node, end, key);
+        if (!result.is_match) continue;
         newest = run;
-        position = place.position;
+        position = result.position;
     }
-    int of_all = newest;
-    for (int step = LANES / 2; step > 0; step /= 2) of_all = min(of_all, __shfl_xor_sync(~0u, of_all, step));
-    // The one that found it answers; if nobody did, the first.
-    if (at >= len || newest != of_all || (of_all == count && thread % LANES != 0)) return;
-    bool is_live_here = newest < count && is_live(runs[newest].marks, position);
-    found[at] = is_live_here;
+    int newest_of_all = newest;
+    for (int step = LANES / 2; step > 0; step /= 2) {
+        newest_of_all = min(newest_of_all, __shfl_xor_sync(~0u, newest_of_all, step));
+    }
+    // The lane that found the key answers; if none did, the first.
+    if (at >= len || newest != newest_of_all || (newest_of_all == count && thread % LANES != 0)) return;
+    bool is_found = newest < count && is_live(runs[newest].marks, position);
+    found[at] = is_found;
     if (sizeof(Value) > 1 && values != nullptr) {
-        values[at] = is_live_here ? value_at(runs[newest].values, position) : zero<Value>();
+        values[at] = is_found ? value_at(runs[newest].values, position) : zero<Value>();
     }
 }
 
@@ -85,23 +88,23 @@ lookup_few_kernel(const __grid_constant__ View<Key, Value> view, const __grid_co
 
 using namespace gpulsm;
 
-/// Writes whether each key is there and, unless `values` is null, its value.
+/// Writes whether each key is present and, unless `values` is null, its value.
 GPULSM_EXPORT gpulsm_lookup(int key_width, int value_width, const View<char, char>* view, const Filters* filters,
                             const void* keys, uint64_t len, void* values, uint8_t* found, cudaStream_t stream) {
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
         auto runs = typed<Key, Value>(*view);
-        auto asked = static_cast<const Key*>(keys);
+        auto queries = static_cast<const Key*>(keys);
         auto to = static_cast<Value*>(values);
         return with_lanes(len, view->count, [&](auto lanes) -> int {
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
-                lookup_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(runs, *filters, asked, len, launch.tops,
-                                                                                to, found);
+                lookup_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
+                    runs, *filters, queries, len, launch.tops, to, found);
             } else {
-                lookup_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(runs, *filters, asked,
-                                                                                                   len, to, found);
+                lookup_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
+                    runs, *filters, queries, len, to, found);
             }
             return cudaGetLastError();
         });

@@ -1,47 +1,46 @@
-// The end of every path that makes entries: the kept ones of a tile, packed together behind those
-// of the tiles before, with their marks and fences.
+// Writes a run: the entries of a tile that are kept follow those of the tiles before, with their marks and fences.
 #pragma once
 
-#include "../include/gpulsm/queries.cuh"
-#include "chain.cuh"
+#include <gpulsm/queries.cuh>
+#include "run/chain.cuh"
 #include "tuning.cuh"
 
 namespace gpulsm {
 
-/// A head as the host sees it, in its own memory.
-struct Figures {
+/// A head in pinned host memory.
+struct PinnedHead {
     Head head;
     uint64_t ready;
 };
 
-/// Tells the host, if it wants to know.
-__device__ __forceinline__ void tell(Figures* figures, const Head& head) {
+/// Writes a head to the host's memory, unless that is null.
+__device__ __forceinline__ void publish(PinnedHead* figures, const Head& head) {
     if (figures == nullptr) return;
     figures->head = head;
     __threadfence_system();
     *static_cast<volatile uint64_t*>(&figures->ready) = 1;
 }
 
-/// Where entries go.
+/// The arrays of a run that a kernel writes.
 template <class Key, class Value>
-struct Output {
+struct RunOutput {
     Key* keys;
     Value* values;
     Sector* marks;  // null where every entry is new
-    Key* inner;     // null, with `outer`, where the entries become no run of their own
+    Key* inner;     // null, like `outer`, where the entries are no run of their own
     Key* outer;
     Head* head;
     uint64_t sectors;  // of marks
-    Figures* figures;  // where the host reads what `head` says; null where it need not know
-    unsigned long long* filter;  // null where none is made with the entries; a merge with marks makes it
+    PinnedHead* figures;  // a copy of `head` for the host; null where it needs none
+    unsigned long long* filter;  // null where none is built; only a merge with marks builds one
     uint32_t filter_len;         // in words
 };
 
-/// What the threads of a block tell each other of a tile.
+/// What the threads of a block share about a tile.
 template <int PER_THREAD>
 struct Tally {
-    // For each warp, and each time around: how many entries it keeps, how many of them are live, and
-    // how many shadow an older one; 20 bits each. Then the sums before.
+    // For each warp and iteration the entries that are kept, live, and shadows, in 20 bits each; then their
+    // exclusive prefix sums.
     uint64_t counts[PER_THREAD * WARPS];
     Totals before;
 };
@@ -51,13 +50,13 @@ __device__ __forceinline__ uint64_t pack_counts(unsigned keep, unsigned live, un
            static_cast<uint64_t>(__popc(shadow)) << 40;
 }
 
-/// Counts as totals; the last key is still to be told.
+/// Returns counts as totals, without the last key.
 __device__ __forceinline__ Totals unpack_counts(uint64_t counts) {
     int64_t kept = counts & 0xfffff, live = counts >> 20 & 0xfffff, shadow = counts >> 40;
     return {static_cast<uint64_t>(kept), live - shadow, static_cast<uint64_t>(kept - live), 0};
 }
 
-/// Turns counts into the sums of those before each, and returns the sum of all. For one warp.
+/// Replaces counts by their exclusive prefix sums and returns the sum of all. For one warp.
 template <int COUNT>
 __device__ uint64_t add_up(uint64_t (&counts)[COUNT]) {
     unsigned lane = threadIdx.x % 32;
@@ -75,22 +74,22 @@ __device__ uint64_t add_up(uint64_t (&counts)[COUNT]) {
     return before;
 }
 
-/// Writes the fences of the nodes that an entry is the last of.
+/// Writes the fences of the nodes that end with an entry.
 template <class Key, class Value>
-__device__ __forceinline__ void write_fences(const Output<Key, Value>& out, uint64_t position, Key key) {
+__device__ __forceinline__ void write_fences(const RunOutput<Key, Value>& out, uint64_t position, Key key) {
     if (position % NODE != NODE - 1 || out.inner == nullptr) return;
     out.inner[position / NODE] = key;
     if (position % (NODE * NODE) == NODE * NODE - 1) out.outer[position / (NODE * NODE)] = key;
 }
 
-/// What only the last tile knows: lengths, the last fences, what fills up the last nodes.
+/// Writes what only the last tile knows: the head, the last fences, and the padding of the last nodes.
 template <class Key, class Value>
-__device__ void finish(const Totals& all, const Output<Key, Value>& out) {
+__device__ void finish(const Totals& all, const RunOutput<Key, Value>& out) {
     Head head = {all.kept, all.sum, all.tombstones};
     if (threadIdx.x == 0) {
         *out.head = head;
         if (out.marks != nullptr && head.len % SECTOR == 0) out.marks[head.len / SECTOR].sum = head.sum;
-        tell(out.figures, head);
+        publish(out.figures, head);
     }
     if (out.inner == nullptr || head.len == 0) return;
     Key last = static_cast<Key>(all.last);

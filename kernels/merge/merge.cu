@@ -1,0 +1,180 @@
+// Merges sorted sources into one run in one pass. Of the entries of one key the newest is kept, with the shadow bit
+// of the oldest.
+#include "dispatch.cuh"
+#include "merge/prepare.cuh"
+#include "merge/rounds.cuh"
+
+namespace gpulsm {
+
+/// Writes the marks of the first `kept` entries of a tile, which go to position `base` and the ones after it. A
+/// warp writes one word of each plane at a time; only the first and the last word are shared with other tiles.
+__device__ __forceinline__ void write_marks(const TileEntry* entries, uint32_t kept, uint64_t base, Sector* marks) {
+    unsigned lane = threadIdx.x % 32;
+    for (uint64_t word = base / 32 + threadIdx.x / 32; word * 32 < base + kept; word += WARPS) {
+        int64_t from = static_cast<int64_t>(word * 32 + lane) - static_cast<int64_t>(base);
+        bool is_here = from >= 0 && from < kept;
+        TileEntry entry = is_here ? entries[from] : TileEntry{0};
+        unsigned here = __ballot_sync(~0u, is_here);
+        unsigned lives = __ballot_sync(~0u, entry.mark().is_live());
+        unsigned shadows = __ballot_sync(~0u, entry.mark().is_shadow());
+        if (lane > 1) continue;
+        Sector& sector = marks[static_cast<uint32_t>(word) / SECTOR_WORDS];
+        uint32_t* to = (lane == 0 ? sector.live : sector.shadow) + static_cast<uint32_t>(word) % SECTOR_WORDS;
+        unsigned bits = lane == 0 ? lives : shadows;
+        if (here == ~0u) *to = bits;
+        else atomicOr(to, bits);
+    }
+}
+
+/// Writes the sum before the sector that begins among this thread's entries, if one does. `ahead` are the totals of all
+/// entries before them.
+template <int PER_THREAD, class Key>
+__device__ __forceinline__ void write_sum(const ThreadEntries<PER_THREAD, Key>& mine, const Totals& ahead,
+                                          Sector* marks) {
+    uint64_t start = sector_of(ahead.kept) * static_cast<uint64_t>(SECTOR);
+    if (start < ahead.kept) start += SECTOR;
+    uint64_t skipped = start - ahead.kept;
+    if (skipped < __popc(mine.keep())) marks[sector_of(start)].sum = ahead.sum + mine.sum_of_first(skipped);
+}
+
+/// Writes `kept` entries from position `base` on, striped over the threads, with their fences and, with marks, their
+/// bits in the filter. Neighbouring threads write neighbouring positions.
+template <bool MARKS, int PER_THREAD, class Key, class Value>
+__device__ __forceinline__ void write_entries(const Key (&keys)[PER_THREAD], const Value (&values)[PER_THREAD],
+                                              uint32_t kept, uint64_t base, const RunOutput<Key, Value>& out) {
+    uint64_t position = base + threadIdx.x;
+    Key* out_keys = out.keys + position;
+    Value* out_values = out.values + (sizeof(Value) > 1 ? position : 0);
+    static_assert(THREADS % (NODE * NODE) == 0, "a thread writes all fences or none");
+    bool ends_node = out.inner != nullptr && position % NODE == NODE - 1;
+    bool ends_nodes = ends_node && position % (NODE * NODE) == NODE * NODE - 1;
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        unsigned to = i * THREADS;
+        if (to + threadIdx.x < kept) {
+            out_keys[to] = keys[i];
+            if constexpr (sizeof(Value) > 1) out_values[to] = values[i];
+            if (ends_node) out.inner[(position + to) / NODE] = keys[i];
+            if (ends_nodes) out.outer[(position + to) / (NODE * NODE)] = keys[i];
+            if (MARKS && out.filter != nullptr) add_to(out.filter, out.filter_len, keys[i]);
+        }
+    }
+}
+
+/// Merges a tile. Without marks there is no older run, so only live entries are kept.
+template <bool MARKS, int PER_THREAD, class Key, class Value>
+__global__ void __launch_bounds__(THREADS, merge_blocks(MARKS, sizeof(Key) + sizeof(Value)))
+merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain chain,
+             RunOutput<Key, Value> out) {
+    __shared__ MergeTile<MARKS, THREADS, PER_THREAD, Key, Value> tile;
+    uint64_t index = chain.tile();
+    int count = sources.count;
+
+    // Find the part of every source, newest first.
+    if (threadIdx.x < count) {
+        const uint64_t* cut = cuts + index * count + threadIdx.x;
+        tile.parts[threadIdx.x].source = sources[threadIdx.x];
+        tile.parts[threadIdx.x].ahead = cut[0];
+        tile.offset[threadIdx.x + 1] = static_cast<uint32_t>(cut[count] - cut[0]);
+    }
+    __syncthreads();
+
+    // Merge them, and compact the entries that are kept.
+    load(tile, count);
+    ThreadEntries<PER_THREAD, Key> mine = merge(tile, count);
+    Counts<MARKS> before, all;
+    pack(tile, mine, before, all);
+
+    // While the first warp waits for the number of entries kept before, the others load what they will write.
+    uint32_t kept = static_cast<uint32_t>(totals_of<MARKS>(all).kept);
+    if (threadIdx.x < 32) {
+        Totals own = totals_of<MARKS>(all);
+        own.last = tile.keys[kept == 0 ? 0 : kept - 1];
+        Totals earlier = chain.look_back(own);
+        if (threadIdx.x == 0) tile.before = earlier;
+        if (chain.is_last()) finish(earlier + own, out);
+    }
+    Key keys[PER_THREAD];
+    Value values[PER_THREAD];
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        uint32_t from = i * THREADS + threadIdx.x;
+        if (from >= kept) continue;
+        keys[i] = tile.keys[from];
+        values[i] = tile.values[tile.entries[from].number()];
+    }
+    __syncthreads();
+
+    // Write everything.
+    write_entries<MARKS>(keys, values, kept, tile.before.kept, out);
+    if constexpr (MARKS) {
+        write_marks(tile.entries, kept, tile.before.kept, out.marks);
+        write_sum(mine, tile.before + unpack_counts(before), out.marks);
+    }
+}
+
+/// The tiles of a merge of at most `bound` entries.
+struct MergePlan {
+    bool few;
+    uint64_t step, tiles;
+
+    MergePlan(int key_width, int value_width, int sources, uint64_t bound) : few(bound <= FEW_ENTRIES) {
+        int items = few ? FEW_ITEMS : merge_items(key_width, value_width);
+        int pairs = (sources + 1) / 2;  // The last thread of each pair may have fewer entries than the others.
+        step = THREADS * items - SLACK - pairs * items;
+        tiles = (bound + step - 1) / step;
+    }
+};
+
+}  // namespace gpulsm
+
+using namespace gpulsm;
+
+/// Returns the bytes of scratch memory that `gpulsm_merge` needs: its chain and its cuts.
+extern "C" uint64_t gpulsm_merge_scratch(int key_width, int value_width, int sources, uint64_t bound) {
+    uint64_t tiles = MergePlan(key_width, value_width, sources, bound).tiles;
+    return Chain::bytes_for(tiles) + (tiles + 1) * sources * sizeof(uint64_t);
+}
+
+/// Returns the number of tiles of a merge.
+extern "C" uint64_t gpulsm_merge_tiles(int key_width, int value_width, int sources, uint64_t bound) {
+    return MergePlan(key_width, value_width, sources, bound).tiles;
+}
+
+/// Merges sources of at least one and at most `bound` entries in total, and drops entries that are neither live nor
+/// shadows. First looks up which keys of the batch, in up to two parts that are sources as well, are live in the
+/// older runs; filters save searches. With marks it can also build the filter of the new run.
+///
+/// Merges `tiles` tiles from tile `first`, or as many as there are; earlier calls with the same arguments merged
+/// the tiles before. The run is complete after the last tile.
+GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
+                           uint64_t first, uint64_t tiles, const ShadowQueries<char>* queries,
+                           const View<char, char>* older, const Filters* filters, char* scratch,
+                           const RunOutput<char, char>* out, cudaStream_t stream) {
+    MergePlan plan(key_width, value_width, sources->count, bound);
+    tiles = tiles < plan.tiles - first ? tiles : plan.tiles - first;
+    bool begins = first == 0;
+    return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
+        using Key = typename decltype(key)::type;
+        using Value = typename decltype(value)::type;
+        uint64_t chain_bytes = Chain::bytes_for(plan.tiles);
+        auto* cuts = reinterpret_cast<uint64_t*>(scratch + chain_bytes);
+        TileCuts to_cut = {plan.step, first, tiles, cuts,
+                           {Zeros(out->marks, begins ? out->sectors * sizeof(Sector) : 0),
+                            Zeros(out->filter, begins ? out->filter_len * sizeof(uint64_t) : 0),
+                            Zeros(scratch, begins ? chain_bytes : 0)}};
+        int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), to_cut,
+                            reinterpret_cast<const ShadowQueries<Key>*>(queries),
+                            typed<Key, Nothing>(*older), *filters, stream);
+        if (error != cudaSuccess) return error;
+        constexpr int MANY = merge_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
+        bool marks = out->marks != nullptr;
+        auto merge = marks ? plan.few ? merge_kernel<true, FEW_ITEMS, Key, Value> : merge_kernel<true, MANY, Key, Value>
+                     : plan.few ? merge_kernel<false, FEW_ITEMS, Key, Value>
+                                : merge_kernel<false, MANY, Key, Value>;
+        merge<<<static_cast<unsigned>(tiles), THREADS, 0, stream>>>(
+            reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain(scratch, plan.tiles, first),
+            reinterpret_cast<const RunOutput<Key, Value>&>(*out));
+        return cudaGetLastError();
+    });
+}

@@ -1,0 +1,177 @@
+// Merges the parts of a tile in shared memory, two neighbours in age at a time, and applies the rule of merging in
+// the last round.
+#pragma once
+
+#include "merge/tile.cuh"
+
+namespace gpulsm {
+
+/// Returns how many of the first `diagonal` entries of two merged sequences come from the first. Of equal keys
+/// those of the first sequence come first.
+template <class Key>
+__device__ __forceinline__ uint32_t merge_path(const Key* a, uint32_t a_len, const Key* b, uint32_t b_len,
+                                               uint32_t diagonal) {
+    uint32_t low = diagonal > b_len ? diagonal - b_len : 0, high = min(diagonal, a_len);
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        bool first = a[middle] <= b[diagonal - 1 - middle];
+        low = first ? middle + 1 : low;
+        high = first ? high : middle;
+    }
+    return low;
+}
+
+/// Two adjacent sorted sequences of a tile, and how far each has been merged.
+struct SequencePair {
+    uint32_t a, middle, b, stop;
+
+    /// Starts after the first `diagonal` entries of the merged sequences, which reach from `start` to `middle` and
+    /// from there to `stop`.
+    template <class Key>
+    __device__ SequencePair(const Key* keys, uint32_t start, uint32_t middle, uint32_t stop, uint32_t diagonal)
+        : middle(middle), stop(stop) {
+        uint32_t firsts = merge_path(keys + start, middle - start, keys + middle, stop - middle, diagonal);
+        a = start + firsts;
+        b = middle + (diagonal - firsts);
+    }
+
+    /// Merges the next `PER_THREAD` entries. Past the end of both sequences the result is undefined.
+    template <int PER_THREAD, class Key, class Tile>
+    __device__ __forceinline__ void next(const Tile& tile, Key (&keys)[PER_THREAD], TileEntry (&entries)[PER_THREAD]) {
+        Key key_a = tile.keys[a], key_b = tile.keys[b];
+#pragma unroll
+        for (int i = 0; i < PER_THREAD; i++) {
+            bool first = b >= stop || (a < middle && key_a <= key_b);
+            keys[i] = first ? key_a : key_b;
+            entries[i] = tile.entries[first ? a : b];
+            a += first;
+            b += !first;
+            Key next = tile.keys[first ? a : b];
+            key_a = first ? next : key_a;
+            key_b = first ? key_b : next;
+        }
+    }
+};
+
+/// Merges pairs of neighbouring sequences: before, each of them holds `width` sources, after it twice as many. A
+/// last sequence without a neighbour stays as it is. Each thread merges up to `PER_THREAD` entries of one pair. The
+/// first thread of a pair is number `offset / PER_THREAD + pair`, which leaves enough threads for the pairs before;
+/// `MergePlan` limits a tile such that there are enough for all.
+template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
+__device__ void merge_pairs(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int count, int width) {
+    int pair = 0;
+    for (int end = (count - 1) / width / 2 + 1; end - pair > 1;) {
+        int middle = (pair + end) / 2;
+        (tile.offset[middle * 2 * width] / PER_THREAD + middle <= threadIdx.x ? pair : end) = middle;
+    }
+    int first = pair * 2 * width;
+    uint32_t start = tile.offset[first];
+    unsigned thread = threadIdx.x - (start / PER_THREAD + pair);
+    uint32_t middle = tile.offset[min(first + width, count)], stop = tile.offset[min(first + 2 * width, count)];
+    bool is_busy = first + width < count && start + thread * PER_THREAD < stop;
+    uint32_t place = 0, many = 0;
+    Key keys[PER_THREAD];
+    TileEntry entries[PER_THREAD];
+    if (is_busy) {
+        uint32_t diagonal = thread * PER_THREAD;
+        place = start + diagonal;
+        many = min(stop - place, static_cast<uint32_t>(PER_THREAD));
+        SequencePair(tile.keys, start, middle, stop, diagonal).next(tile, keys, entries);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        if (i < many) {
+            tile.keys[place + i] = keys[i];
+            tile.entries[place + i] = entries[i];
+        }
+    }
+    __syncthreads();
+}
+
+/// Entries of a tile that one thread has merged, in key order, and which of them are kept, in one bit each.
+template <int PER_THREAD, class Key>
+struct ThreadEntries {
+    Key keys[PER_THREAD];
+    TileEntry entries[PER_THREAD];
+    unsigned lives = 0, shadows = 0;  // An entry that is neither is dropped.
+
+    __device__ unsigned keep() const { return lives | shadows; }
+
+    /// Merges this thread's part of the last two sequences of a tile, of which the second begins at `middle`. The
+    /// newest entry of a key decides whether it is live, the oldest whether it is a shadow; one entry is kept if
+    /// either holds.
+    template <bool MARKS, int BLOCK, class Value>
+    __device__ ThreadEntries(const MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, uint32_t middle,
+                             uint32_t here) {
+        uint32_t diagonal = threadIdx.x * PER_THREAD;
+        if (diagonal >= here) return;
+        uint32_t many = min(here - diagonal, static_cast<uint32_t>(PER_THREAD));
+        SequencePair pair(tile.keys, 0, middle, here, diagonal);
+        // The preceding key, if there is one.
+        Key before = max(pair.a > 0 ? tile.keys[pair.a - 1] : 0, pair.b > middle ? tile.keys[pair.b - 1] : 0);
+        pair.next(tile, keys, entries);
+        // Older entries of the last key may belong to the next thread.
+        bool shadow = false;
+        if (MARKS && many == PER_THREAD) {
+            Key last = keys[PER_THREAD - 1];
+            auto is_shadow = [&](uint32_t at) { return tile.entries[at].mark().is_shadow(); };
+            shadow = entries[PER_THREAD - 1].mark().is_shadow();
+            for (; pair.a < middle && tile.keys[pair.a] == last; pair.a++) shadow = is_shadow(pair.a);
+            for (; pair.b < here && tile.keys[pair.b] == last; pair.b++) shadow = is_shadow(pair.b);
+        }
+#pragma unroll
+        for (int i = PER_THREAD - 1; i >= 0; i--) {
+            if (i >= many) continue;
+            if (MARKS && i + 1 < PER_THREAD && (i + 1 == many || keys[min(i + 1, PER_THREAD - 1)] != keys[i])) {
+                shadow = entries[i].mark().is_shadow();
+            }
+            bool is_newest = i > 0 ? keys[max(i - 1, 0)] != keys[i] : diagonal == 0 || before != keys[i];
+            bool live = entries[i].mark().is_live();
+            if (!is_newest) continue;
+            lives |= static_cast<unsigned>(live) << i;
+            shadows |= static_cast<unsigned>(shadow) << i;
+            if constexpr (MARKS) entries[i] = TileEntry::of(entries[i].number(), Mark::of(live, shadow));
+        }
+    }
+
+    /// Returns the sum of the marks of the first `many` entries that are kept.
+    __device__ int64_t sum_of_first(uint64_t many) const {
+        unsigned rest = keep();
+        for (; many > 0; many--) rest &= rest - 1;
+        unsigned first = keep() & ~rest;
+        return __popc(lives & first) - __popc(shadows & first);
+    }
+};
+
+/// Merges the parts of a tile, and returns this thread's entries after the last round. Of equal keys newer entries
+/// come first.
+template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
+__device__ ThreadEntries<PER_THREAD, Key> merge(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int count) {
+    int width = 1;
+    for (; 2 * width < count; width *= 2) merge_pairs(tile, count, width);
+    return ThreadEntries<PER_THREAD, Key>(tile, tile.offset[min(width, count)], tile.offset[count]);
+}
+
+/// Compacts the keys and entries of a tile that are kept. Returns the counts before this thread's entries and of
+/// the whole tile. All threads see the result.
+template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
+__device__ void pack(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, const ThreadEntries<PER_THREAD, Key>& mine,
+                     Counts<MARKS>& before, Counts<MARKS>& all) {
+    Counts<MARKS> counts;
+    if constexpr (MARKS) counts = pack_counts(mine.keep(), mine.lives, mine.shadows);
+    else counts = __popc(mine.keep());
+    cub::BlockScan<Counts<MARKS>, BLOCK>(tile.scan).ExclusiveSum(counts, before, all);
+    // The scan has synchronized the block: every thread has read what it merged.
+    uint32_t place = static_cast<uint32_t>(totals_of<MARKS>(before).kept);
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) {
+        if (!(mine.keep() >> i & 1)) continue;
+        tile.keys[place] = mine.keys[i];
+        tile.entries[place] = mine.entries[i];
+        place++;
+    }
+    __syncthreads();
+}
+
+}  // namespace gpulsm
