@@ -1,24 +1,24 @@
 //! With the feature `cuda`: compiles `kernels/` with nvcc into a static library and links it.
 //!
-//! - `NVCC`, or else `CUDA_HOME`, `CUDA_PATH`, the `PATH`, the usual folder, or what
-//!   `scripts/fetch-nvcc` installed, says which nvcc.
-//! - `GPULSM_CUDA_ARCH` (`90`, or `80,90`) says for which GPUs; without it, for all that the compiler
-//!   knows of a list, with PTX for those to come.
-//! - `GPULSM_CUDA_STRICT=1` makes warnings, and registers that spill, errors.
-//! - `DOCS_RS` (any value) leaves the kernels out: enough for `cargo check` and `cargo doc`.
+//! - `NVCC` selects the compiler. Default: the one in `CUDA_HOME`, `CUDA_PATH`, the `PATH`, or
+//!   `/usr/local/cuda`, or the one that `scripts/fetch-nvcc` installed.
+//! - `GPULSM_CUDA_ARCH` (`90`, or `80,90`) selects the GPUs to compile for. Default: all of
+//!   `ARCHITECTURES` that the compiler supports, with PTX for later ones.
+//! - `GPULSM_CUDA_STRICT=1` turns warnings and register spills into errors.
+//! - `DOCS_RS` (any value) skips the kernels: enough for `cargo check` and `cargo doc`.
 //!
-//! Crates that depend on this one find in `DEP_GPULSM_KERNELS_INCLUDE` the headers to query a
-//! dictionary from their own kernels, in `DEP_GPULSM_KERNELS_NVCC` the compiler, and in
-//! `DEP_GPULSM_KERNELS_FLAGS` what it is called with, separated by semicolons.
+//! Passes to the build scripts of dependent crates: `DEP_GPULSM_KERNELS_INCLUDE`, the folder of headers
+//! for querying a dictionary from other kernels; `DEP_GPULSM_KERNELS_NVCC`, the compiler; and
+//! `DEP_GPULSM_KERNELS_FLAGS`, its flags, separated by semicolons.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// GPUs that a build without `GPULSM_CUDA_ARCH` is for, by compute capability.
+/// The default of `GPULSM_CUDA_ARCH`, as compute capabilities.
 const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 
-/// No GPU before this has all that the kernels use.
+/// The oldest compute capability with all features that the kernels use.
 const OLDEST: u32 = 80;
 
 /// The source files of `kernels/`, the slowest to compile first.
@@ -43,7 +43,7 @@ const KERNELS: [&str; 15] = [
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=DOCS_RS");
-    // Documentation and `cargo check` need no kernels; docs.rs, which sets the variable, has no nvcc.
+    // Documentation and `cargo check` need no kernels; docs.rs sets the variable and has no nvcc.
     let is_linked = env::var_os("DOCS_RS").is_none();
     if env::var_os("CARGO_FEATURE_CUDA").is_some() && is_linked {
         build_kernels();
@@ -62,8 +62,8 @@ fn build_kernels() {
     }
     let nvcc = find_nvcc(&root);
     let toolkit = nvcc.parent().and_then(Path::parent).expect("nvcc lies in a toolkit's bin");
-    // What kernels are compiled with, here and by dependants that have some of their own. Wheels from
-    // PyPI keep CUB apart; toolkits, beside the other headers.
+    // The flags that dependent crates use as well. Wheels from PyPI have CUB in a folder of its own,
+    // toolkits among the other headers.
     let mut flags =
         ["-std=c++17", "-O3", "-lineinfo", "-Xcompiler=-fPIC"].map(String::from).to_vec();
     flags.extend(architectures(&nvcc));
@@ -71,7 +71,7 @@ fn build_kernels() {
     let objects = compile(&nvcc, &flags, &root, &out);
 
     let library = out.join("libgpulsm_kernels.a");
-    // A library that is there already would keep objects that are no more.
+    // `ar` would keep the objects of deleted sources in an existing library.
     std::fs::remove_file(&library).ok();
     run(Command::new("ar").arg("crs").arg(&library).args(&objects));
 
@@ -94,7 +94,7 @@ fn build_kernels() {
 fn find_nvcc(root: &Path) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let on_path = |name: &Path| env::split_paths(&path).map(|folder| folder.join(name)).collect();
-    // What a variable names is meant: if it isn't there, nothing else is tried.
+    // If a variable is set, nothing else is tried.
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let mut candidates: Vec<PathBuf> = if let Some(nvcc) = variable("NVCC") {
         let mut named = vec![nvcc.clone()];
@@ -107,26 +107,26 @@ fn find_nvcc(root: &Path) -> PathBuf {
     };
     candidates.push("/usr/local/cuda/bin/nvcc".into());
     candidates.push(root.join("third-party/cuda/bin/nvcc"));
-    // Its real place: a toolkit's headers and libraries lie beside it, not beside a link to it.
+    // Resolve links: a toolkit's headers and libraries are next to the real file.
     candidates.iter().find(|nvcc| nvcc.is_file()).and_then(|nvcc| nvcc.canonicalize().ok()).unwrap_or_else(|| {
         fail(
-            "the feature `cuda` needs NVIDIA's compiler, nvcc, and there is none: run scripts/fetch-nvcc, \
+            "the feature `cuda` needs NVIDIA's compiler, nvcc, which was not found: run scripts/fetch-nvcc, \
              which installs it from PyPI (no GPU needed), or install a CUDA toolkit, or set NVCC to the \
              compiler; or build without the feature",
         )
     })
 }
 
-/// Those candidates that are there; at least one must be, for a variable says so.
+/// Returns the candidates that exist; fails if none does, since a variable names them.
 fn require(variable: &str, value: &Path, mut candidates: Vec<PathBuf>) -> Vec<PathBuf> {
     candidates.retain(|nvcc| nvcc.is_file());
     if candidates.is_empty() {
-        fail(&format!("{variable} is {}, but there is no nvcc", value.display()));
+        fail(&format!("{variable} is set to {}, where there is no nvcc", value.display()));
     }
     candidates
 }
 
-/// Compiles every kernel file, as many at a time as cargo allows.
+/// Compiles all kernels, as many files at a time as cargo allows.
 fn compile(nvcc: &Path, flags: &[String], root: &Path, out: &Path) -> Vec<PathBuf> {
     let strict = env::var("GPULSM_CUDA_STRICT").is_ok_and(|value| value == "1");
     let mut flags = flags.to_vec();
@@ -140,8 +140,8 @@ fn compile(nvcc: &Path, flags: &[String], root: &Path, out: &Path) -> Vec<PathBu
     }
     let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
     let mut objects = Vec::new();
-    for some in KERNELS.chunks(jobs) {
-        let started: Vec<_> = some
+    for names in KERNELS.chunks(jobs) {
+        let started: Vec<_> = names
             .iter()
             .map(|name| {
                 let object = out.join(format!("{}.o", name.replace('/', "-")));
@@ -167,7 +167,7 @@ fn compile(nvcc: &Path, flags: &[String], root: &Path, out: &Path) -> Vec<PathBu
     objects
 }
 
-/// What to generate code for: machine code for each architecture, and PTX for the GPUs to come.
+/// Returns the flags for machine code for each architecture, and PTX for later GPUs.
 fn architectures(nvcc: &Path) -> Vec<String> {
     let known = String::from_utf8_lossy(&run(Command::new(nvcc).arg("--list-gpu-code")).stdout)
         .into_owned();
@@ -188,20 +188,20 @@ fn architectures(nvcc: &Path) -> Vec<String> {
             .split_whitespace()
             .filter(|code| number(code.trim_start_matches("sm_")) >= OLDEST);
         fail(&format!(
-            "GPULSM_CUDA_ARCH names {bad:?}; gpulsm is for {OLDEST} and newer, of which {} knows {}",
+            "GPULSM_CUDA_ARCH contains {bad:?}; gpulsm supports {OLDEST} and newer, of which {} supports {}",
             nvcc.display(),
             usable.collect::<Vec<_>>().join(", ")
         ));
     }
     let newest = wanted.last().unwrap_or_else(|| {
-        fail("nvcc knows none of the GPUs gpulsm is for: a newer one is needed")
+        fail("this nvcc supports none of the GPUs that gpulsm supports: install a newer one")
     });
     let ptx = format!("-gencode=arch=compute_{newest},code=compute_{newest}");
     let machine = |arch: &String| format!("-gencode=arch=compute_{arch},code=sm_{arch}");
     wanted.iter().map(machine).chain([ptx]).collect()
 }
 
-/// Fails if the assembler reports that a kernel of ours keeps registers in memory.
+/// Fails if the assembler reports that one of our kernels spills registers.
 fn check_spills(report: &str) {
     let mut kernel = "";
     for line in report.lines() {
@@ -217,17 +217,18 @@ fn check_spills(report: &str) {
     }
 }
 
-/// Runs a command to its end, or stops the build and says what it said.
+/// Runs a command; if it fails, stops the build with its output.
 fn run(command: &mut Command) -> Output {
     let output =
         command.output().unwrap_or_else(|error| fail(&format!("cannot run {command:?}: {error}")));
     if !output.status.success() {
-        let said = [output.stdout, output.stderr].concat();
-        fail(&format!("{command:?} failed:\n{}", String::from_utf8_lossy(&said)));
+        let text = [output.stdout, output.stderr].concat();
+        fail(&format!("{command:?} failed:\n{}", String::from_utf8_lossy(&text)));
     }
     output
 }
 
+/// Stops the build with an error.
 fn fail(message: &str) -> ! {
     eprintln!("error: {message}");
     println!("cargo::error={}", message.replace('\n', " | "));

@@ -1,5 +1,5 @@
-// What the library tells Rust about itself: the layout of shared structures, the version of CUDA, the text of errors, and
-// whether there is code for a device.
+// What the library tells Rust about itself: the layout of shared structures, the version of CUDA, the text of
+// errors, and whether there is code for a device.
 #include "abi.cuh"
 
 #include <cuda_runtime.h>

@@ -8,19 +8,14 @@
 
 namespace gpulsm {
 
-/// The mark of one entry. For each key, (live - shadow) over all of its entries is 1 if the dictionary holds the
-/// key and 0 if it does not.
+/// The codes of marks. For each key, (live - shadow) over all of its entries is 1 if the dictionary holds the key and 0
+/// if it does not.
 struct Mark {
-    static constexpr unsigned LIVE = 1;    // the bit of a live entry; a tombstone lacks it
-    static constexpr unsigned SHADOW = 2;  // the bit of an entry whose key was live in the older runs when it arrived
-    static constexpr unsigned BITS = 2;    // in a mark
+    static constexpr unsigned BITS = 2;
+    static constexpr unsigned LIVE_BIT = 0, SHADOW_BIT = 1;
 
-    unsigned bits;
-
-    __device__ static Mark of(bool live, bool shadow) { return {live * LIVE | shadow * SHADOW}; }
-
-    __device__ bool is_live() const { return (bits & LIVE) != 0; }
-    __device__ bool is_shadow() const { return (bits & SHADOW) != 0; }
+    static constexpr unsigned LIVE = 1u << LIVE_BIT;      // A tombstone lacks it.
+    static constexpr unsigned SHADOW = 1u << SHADOW_BIT;  // The key was live in the older runs when the entry arrived.
 };
 
 /// Entries per sector of marks.

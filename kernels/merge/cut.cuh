@@ -22,10 +22,10 @@ struct Windows {
 };
 
 /// Returns the sum over all sources. For whole warps; every lane gets the result.
-__device__ __forceinline__ uint64_t add_up(const uint64_t* numbers, int count) {
+__device__ __forceinline__ uint64_t sum_of(const uint64_t* numbers, int count) {
     uint64_t sum = 0;
     for (int i = threadIdx.x % 32; i < count; i += 32) sum += numbers[i];
-    return add_up_lanes(sum, 32);
+    return sum_lanes(sum, 32);
 }
 
 /// Returns the first position from `start` to `end` whose key is not less than `pivot`. `lanes` neighbouring
@@ -95,7 +95,7 @@ __device__ Key choose_pivot(Windows<Key>& windows, int count, float share, uint6
             Key key = windows.proposal[other];
             if (weight > 0 && (key < own || (key == own && other < source))) before += weight;
         }
-        before = add_up_lanes(before, lanes);
+        before = sum_lanes(before, lanes);
         if (lane == 0 && before <= entries / 2 && entries / 2 < before + width) windows.pivot = own;
     }
     wait_for_group<GROUP>();
@@ -137,7 +137,7 @@ __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows
         windows.end[number] = *source.len;
     }
     wait_for_group<GROUP>();
-    uint64_t below = 0, above = add_up(windows.end, count);  // entries before the windows, and before their ends
+    uint64_t below = 0, above = sum_of(windows.end, count);  // entries before the windows, and before their ends
     goal = min(goal, above);
     const uint64_t* cut = goal == above ? windows.end : windows.start;
     for (uint32_t round = 0; goal < above && goal - below > SLACK; round++) {
@@ -147,7 +147,7 @@ __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows
         float share = halve ? 0.5f : __fdividef(goal - below - SLACK / 2, above - below);
         Key pivot = choose_pivot<GROUP>(windows, count, share, above - below);
         place_pivot<GROUP>(windows, count, share, pivot);
-        uint64_t less = add_up(windows.place, count), up_to = add_up(windows.past, count);
+        uint64_t less = sum_of(windows.place, count), up_to = sum_of(windows.past, count);
         if (less <= goal && up_to > goal) {  // The goal lies among the entries of the pivot itself.
             cut = windows.place;
             break;

@@ -14,14 +14,13 @@ __device__ __forceinline__ void write_marks(const TileEntry* entries, uint32_t k
         int64_t from = static_cast<int64_t>(word * 32 + lane) - static_cast<int64_t>(base);
         bool is_here = from >= 0 && from < kept;
         TileEntry entry = is_here ? entries[from] : TileEntry{0};
-        unsigned here = __ballot_sync(~0u, is_here);
-        unsigned lives = __ballot_sync(~0u, entry.mark().is_live());
-        unsigned shadows = __ballot_sync(~0u, entry.mark().is_shadow());
+        unsigned present = __ballot_sync(~0u, is_here);
+        unsigned lives = __ballot_sync(~0u, entry.is_live()), shadows = __ballot_sync(~0u, entry.is_shadow());
         if (lane > 1) continue;
         Sector& sector = marks[static_cast<uint32_t>(word) / SECTOR_WORDS];
         uint32_t* to = (lane == 0 ? sector.live : sector.shadow) + static_cast<uint32_t>(word) % SECTOR_WORDS;
         unsigned bits = lane == 0 ? lives : shadows;
-        if (here == ~0u) *to = bits;
+        if (present == ~0u) *to = bits;
         else atomicOr(to, bits);
     }
 }

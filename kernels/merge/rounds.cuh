@@ -53,12 +53,13 @@ struct SequencePair {
     }
 };
 
-/// Merges pairs of neighbouring sequences: before, each of them holds `width` sources, after it twice as many. A
-/// last sequence without a neighbour stays as it is. Each thread merges up to `PER_THREAD` entries of one pair. The
-/// first thread of a pair is number `offset / PER_THREAD + pair`, which leaves enough threads for the pairs before;
-/// `MergePlan` limits a tile such that there are enough for all.
+/// Merges pairs of neighbouring sequences. A sequence holds `width` sources before, and twice as many after. A last
+/// sequence without a neighbour stays as it is. Each thread merges up to `PER_THREAD` entries of one pair. The first
+/// thread of a pair is number `offset / PER_THREAD + pair`, which leaves enough threads for the pairs before. Tiles are
+/// limited (`MergePlan`, `RangeMerge::capacity`) such that there are enough threads for all pairs.
 template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
 __device__ void merge_pairs(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int count, int width) {
+    // Find this thread's pair, the last one whose first thread is not greater.
     int pair = 0;
     for (int end = (count - 1) / width / 2 + 1; end - pair > 1;) {
         int middle = (pair + end) / 2;
@@ -68,6 +69,8 @@ __device__ void merge_pairs(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& til
     uint32_t start = tile.offset[first];
     unsigned thread = threadIdx.x - (start / PER_THREAD + pair);
     uint32_t middle = tile.offset[min(first + width, count)], stop = tile.offset[min(first + 2 * width, count)];
+
+    // Merge into registers, and write back when all threads have read.
     bool is_busy = first + width < count && start + thread * PER_THREAD < stop;
     uint32_t place = 0, many = 0;
     Key keys[PER_THREAD];
@@ -103,11 +106,11 @@ struct ThreadEntries {
     /// either holds.
     template <bool MARKS, int BLOCK, class Value>
     __device__ ThreadEntries(const MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, uint32_t middle,
-                             uint32_t here) {
+                             uint32_t tile_len) {
         uint32_t diagonal = threadIdx.x * PER_THREAD;
-        if (diagonal >= here) return;
-        uint32_t many = min(here - diagonal, static_cast<uint32_t>(PER_THREAD));
-        SequencePair pair(tile.keys, 0, middle, here, diagonal);
+        if (diagonal >= tile_len) return;
+        uint32_t many = min(tile_len - diagonal, static_cast<uint32_t>(PER_THREAD));
+        SequencePair pair(tile.keys, 0, middle, tile_len, diagonal);
         // The preceding key, if there is one.
         Key before = max(pair.a > 0 ? tile.keys[pair.a - 1] : 0, pair.b > middle ? tile.keys[pair.b - 1] : 0);
         pair.next(tile, keys, entries);
@@ -115,23 +118,22 @@ struct ThreadEntries {
         bool shadow = false;
         if (MARKS && many == PER_THREAD) {
             Key last = keys[PER_THREAD - 1];
-            auto is_shadow = [&](uint32_t at) { return tile.entries[at].mark().is_shadow(); };
-            shadow = entries[PER_THREAD - 1].mark().is_shadow();
-            for (; pair.a < middle && tile.keys[pair.a] == last; pair.a++) shadow = is_shadow(pair.a);
-            for (; pair.b < here && tile.keys[pair.b] == last; pair.b++) shadow = is_shadow(pair.b);
+            shadow = entries[PER_THREAD - 1].is_shadow();
+            for (; pair.a < middle && tile.keys[pair.a] == last; pair.a++) shadow = tile.entries[pair.a].is_shadow();
+            for (; pair.b < tile_len && tile.keys[pair.b] == last; pair.b++) shadow = tile.entries[pair.b].is_shadow();
         }
 #pragma unroll
         for (int i = PER_THREAD - 1; i >= 0; i--) {
             if (i >= many) continue;
             if (MARKS && i + 1 < PER_THREAD && (i + 1 == many || keys[min(i + 1, PER_THREAD - 1)] != keys[i])) {
-                shadow = entries[i].mark().is_shadow();
+                shadow = entries[i].is_shadow();
             }
             bool is_newest = i > 0 ? keys[max(i - 1, 0)] != keys[i] : diagonal == 0 || before != keys[i];
-            bool live = entries[i].mark().is_live();
+            bool live = entries[i].is_live();
             if (!is_newest) continue;
             lives |= static_cast<unsigned>(live) << i;
             shadows |= static_cast<unsigned>(shadow) << i;
-            if constexpr (MARKS) entries[i] = TileEntry::of(entries[i].number(), Mark::of(live, shadow));
+            if constexpr (MARKS) entries[i] = TileEntry::of(entries[i].number(), live, shadow);
         }
     }
 

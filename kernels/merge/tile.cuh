@@ -8,18 +8,20 @@
 
 namespace gpulsm {
 
-/// An entry of a tile, in 16 bits: its number, in the order of the sources, and above it its mark.
+/// An entry of a tile, in 16 bits: its number, in the order of the sources, and above it the code of its mark.
 struct TileEntry {
     static constexpr unsigned NUMBER_BITS = 16 - Mark::BITS;
+    static constexpr unsigned LIVE_BIT = NUMBER_BITS + Mark::LIVE_BIT, SHADOW_BIT = NUMBER_BITS + Mark::SHADOW_BIT;
 
     uint16_t bits;
 
-    __device__ static TileEntry of(unsigned number, Mark mark) {
-        return {static_cast<uint16_t>(number | mark.bits << NUMBER_BITS)};
+    __device__ static TileEntry of(unsigned number, bool live, bool shadow) {
+        return {static_cast<uint16_t>(number | live << LIVE_BIT | shadow << SHADOW_BIT)};
     }
 
     __device__ unsigned number() const { return bits & ((1u << NUMBER_BITS) - 1); }
-    __device__ Mark mark() const { return {static_cast<unsigned>(bits) >> NUMBER_BITS}; }
+    __device__ bool is_live() const { return bits >> LIVE_BIT & 1; }
+    __device__ bool is_shadow() const { return bits >> SHADOW_BIT & 1; }
 };
 
 /// A part of a source, addressed by the numbers of its entries in the tile.
@@ -74,7 +76,7 @@ struct MergeTile {
 
 /// Replaces the lengths of `count` parts, which are in `offset[1]` and the ones after it, by their running sums. For
 /// one warp.
-__device__ __forceinline__ void add_up_offsets(uint32_t* offset, int count) {
+__device__ __forceinline__ void sum_offsets(uint32_t* offset, int count) {
     uint32_t before = 0;
     for (int start = 1; start <= count; start += 32) {
         int source = start + threadIdx.x;
@@ -96,7 +98,7 @@ __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int 
     static_assert(MAX_SOURCES <= BLOCK - 32, "every part has a thread outside the first warp");
     // The first warp adds up the lengths, the others find out which parts need no marks.
     if (threadIdx.x < 32) {
-        add_up_offsets(tile.offset, count);
+        sum_offsets(tile.offset, count);
     } else if (threadIdx.x - 32 < count) {
         Part<Key, Value>& part = tile.parts[threadIdx.x - 32];
         part.is_plain = part.source.template is_plain<MARKS>();
@@ -110,7 +112,7 @@ __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int 
     }
     __syncthreads();
     // Issue all loads before the first store.
-    uint32_t here = tile.offset[count];
+    uint32_t tile_len = tile.offset[count];
     Key keys[PER_THREAD];
     Value values[PER_THREAD];
     unsigned lives = ~0u, shadows = 0;
@@ -118,7 +120,7 @@ __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int 
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         uint32_t number = i * BLOCK + threadIdx.x;
-        if (number >= here) continue;
+        if (number >= tile_len) continue;
         source = tile.source_of(number, source, count);
         const Part<Key, Value>& part = tile.parts[source];
         keys[i] = part.keys[number];
@@ -135,10 +137,10 @@ __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int 
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         uint32_t number = i * BLOCK + threadIdx.x;
-        if (number >= here) continue;
+        if (number >= tile_len) continue;
         tile.keys[number] = keys[i];
         tile.values[number] = values[i];
-        tile.entries[number] = TileEntry::of(number, Mark::of(lives >> i & 1, shadows >> i & 1));
+        tile.entries[number] = TileEntry::of(number, lives >> i & 1, shadows >> i & 1);
     }
     __syncthreads();
 }

@@ -70,7 +70,7 @@ count_few_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo,
         }
         if (windows != nullptr) reinterpret_cast<uint64_t*>(windows + end / 2 * len + at)[is_upper] = position;
     }
-    sum = add_up_lanes(sum, LANES);
+    sum = sum_lanes(sum, LANES);
     if (at < len && counts != nullptr && thread % LANES == 0) counts[at] = sum;
 }
 
@@ -85,7 +85,7 @@ rank_few_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys
             sum += sum_before(view.runs[run].marks, lower_bound_wide(view.runs[run], key));
         }
     }
-    sum = add_up_lanes(sum, LANES);
+    sum = sum_lanes(sum, LANES);
     if (index < len && thread % LANES == 0) ranks[index] = sum;
 }
 

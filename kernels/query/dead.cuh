@@ -53,7 +53,7 @@ __device__ Key next_key(const View<Key, Value>& view, const RunPositions& positi
             own = min(own, __ldg(view.runs[positions.run(slot)].keys + positions.start[slot]));
         }
     }
-    return least_of_lanes(own);
+    return min_lanes(own);
 }
 
 /// Finds the first live key from these positions on, which must exist, and advances them to it. For whole warps.
@@ -68,9 +68,9 @@ __device__ Key next_live(const View<Key, Value>& view, RunPositions& positions) 
             int run = positions.run(slot);
             if (is_first && run < view.count) own += sum_before(view.runs[run].marks, at[slot]);
         }
-        return add_up_lanes(own, 32);
+        return sum_lanes(own, 32);
     };
-    int64_t here = rank(positions.start);
+    int64_t rank_here = rank(positions.start);
     // Strides grow until one passes the key; then the windows are bisected.
     uint64_t stride = DEAD_STRIDE;
     for (;;) {
@@ -81,7 +81,7 @@ __device__ Key next_live(const View<Key, Value>& view, RunPositions& positions) 
             uint64_t width = positions.end[slot] - positions.start[slot];
             own = max(own, width << 6 | static_cast<uint64_t>(positions.run(slot)));
         }
-        uint64_t widest = ~least_of_lanes(~own), width = widest >> 6;
+        uint64_t widest = ~min_lanes(~own), width = widest >> 6;
         if (width == 0) return HIGHEST<Key>;  // Not reached: the marks promise a live key.
         uint64_t ahead = min(width / 2, stride), from = positions.of(widest & 63);
         Key pivot = __ldg(view.runs[widest & 63].keys + from + ahead);
@@ -100,13 +100,13 @@ __device__ Key next_live(const View<Key, Value>& view, RunPositions& positions) 
             place[slot] = search_by_lanes(keys, start, end, guess, spread, pivot, positions.lanes);
             past[slot] = place[slot] + (place[slot] < end && __ldg(keys + place[slot]) == pivot);
         }
-        if (rank(place) > here) {
+        if (rank(place) > rank_here) {
 #pragma unroll
             for (int slot = 0; slot < SLOTS; slot++) positions.end[slot] = place[slot];
             stride = ~0ull;
             continue;
         }
-        bool is_live = rank(past) > here;
+        bool is_live = rank(past) > rank_here;
 #pragma unroll
         for (int slot = 0; slot < SLOTS; slot++) positions.start[slot] = is_live ? place[slot] : past[slot];
         if (is_live) return pivot;

@@ -18,8 +18,8 @@ struct Ranks {
             less += sum_before(view.runs[run].marks, places[run]);
             up_to += sum_before(view.runs[run].marks, past[run]);
         }
-        less = add_up_lanes(less, 32);
-        up_to = add_up_lanes(up_to, 32);
+        less = sum_lanes(less, 32);
+        up_to = sum_lanes(up_to, 32);
     }
 };
 
@@ -48,7 +48,7 @@ struct RangeCuts {
         for (int run = lane; run < count; run += 32) windows.end[run] = ranges.window(range, run).y;
         __syncwarp();
         for (uint32_t round = 0; goal - below > SLACK; round++) {
-            uint64_t entries = add_up(windows.end, count) - add_up(windows.start, count);
+            uint64_t entries = sum_of(windows.end, count) - sum_of(windows.start, count);
             if (entries == 0) break;
             bool halve = round > 3 && round % 2 == 0;
             float share = halve ? 0.5f : __fdividef(goal - below - SLACK / 2, above - below);
@@ -73,7 +73,7 @@ struct RangeCuts {
 struct AnswerPieces {
     uint32_t size;   // pairs per piece
     uint32_t count;  // numbers of pieces, some of which are unused
-    bool is_single;        // There is one range, whose answer is always divided.
+    bool is_single;  // There is one range, whose answer is always divided.
 
     AnswerPieces(int width, uint64_t len, uint64_t room)
         : size(THREADS * range_items(width) - PIECE_SLACK),

@@ -114,7 +114,7 @@ struct RangeMerge {
 
     /// Return the number of entries left, and the number that fits in a tile of `count` runs, as `merge_pairs`
     /// requires.
-    __device__ uint64_t left(int count) const { return add_up(end, count) - add_up(start, count); }
+    __device__ uint64_t left(int count) const { return sum_of(end, count) - sum_of(start, count); }
     __host__ __device__ static uint32_t capacity(int count) {
         return BLOCK * PER_THREAD - (count + 1) / 2 * PER_THREAD;
     }

@@ -49,7 +49,7 @@ struct RangeOutput {
 /// A contiguous piece of one answer.
 struct Piece {
     uint64_t range, index;  // the index-th piece of this range's answer
-    uint64_t begin, end;   // positions in the output
+    uint64_t begin, end;    // positions in the output
 };
 
 /// Returns the range of a piece, and the number of that range's first piece. The pieces of range i are numbered

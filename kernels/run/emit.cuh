@@ -58,7 +58,7 @@ __device__ __forceinline__ Totals unpack_counts(uint64_t counts) {
 
 /// Replaces counts by their exclusive prefix sums and returns the sum of all. For one warp.
 template <int COUNT>
-__device__ uint64_t add_up(uint64_t (&counts)[COUNT]) {
+__device__ uint64_t exclusive_sum(uint64_t (&counts)[COUNT]) {
     unsigned lane = threadIdx.x % 32;
     uint64_t before = 0;
     for (int start = 0; start < COUNT; start += 32) {

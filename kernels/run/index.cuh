@@ -87,7 +87,7 @@ __device__ __forceinline__ uint32_t less_in_nodes(const Key* node, Key key) {
 /// The result of searching a run for a key.
 struct SearchResult {
     uint64_t position;  // of the first entry whose key is not less; the length if there is none
-    bool is_match;       // whether that entry has the key itself
+    bool is_match;      // whether that entry has the key itself
 };
 
 /// Searches a run of `end` entries for a key, given the node of inner fences that contains the first fence not less

@@ -28,7 +28,7 @@ mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Pinn
     }
     __syncthreads();
     if (warp == 0) {
-        Totals mine = unpack_counts(add_up(tally.counts)), before = chain.look_back(mine);
+        Totals mine = unpack_counts(exclusive_sum(tally.counts)), before = chain.look_back(mine);
         if (lane == 0) tally.before = before;
         if (lane == 0 && chain.is_last()) {
             head->sum = before.sum + mine.sum;

@@ -50,18 +50,18 @@ fence_kernel(const Key* keys, uint64_t len, Key* inner, Key* outer, unsigned* ha
 /// Loads the keys of a tile into shared memory, and the one after it if `seen` says that there is one. Issues all loads
 /// before the first store.
 template <int PER_THREAD, class Key>
-__device__ __forceinline__ void load_keys(const Key* keys, unsigned here, unsigned seen, Key* tile) {
+__device__ __forceinline__ void load_keys(const Key* keys, unsigned tile_len, unsigned seen, Key* tile) {
     Key mine[PER_THREAD];
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         unsigned place = i * THREADS + threadIdx.x;
-        if (place < here) mine[i] = keys[place];
+        if (place < tile_len) mine[i] = keys[place];
     }
-    if (threadIdx.x == 0 && seen > here) tile[here] = keys[here];
+    if (threadIdx.x == 0 && seen > tile_len) tile[tile_len] = keys[tile_len];
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         unsigned place = i * THREADS + threadIdx.x;
-        if (place < here) tile[place] = mine[i];
+        if (place < tile_len) tile[place] = mine[i];
     }
 }
 
@@ -84,12 +84,12 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
     __shared__ Key tile[TILE + 1];
     __shared__ unsigned last_place;
     uint64_t first = chain.tile() * TILE;
-    unsigned here = static_cast<unsigned>(min(static_cast<uint64_t>(TILE), len - first));
+    unsigned tile_len = static_cast<unsigned>(min(static_cast<uint64_t>(TILE), len - first));
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
     // Load the keys of the tile and the next one.
     unsigned seen = static_cast<unsigned>(min(static_cast<uint64_t>(TILE + 1), len - first));
-    load_keys<PER_THREAD>(keys + first, here, seen, tile);
+    load_keys<PER_THREAD>(keys + first, tile_len, seen, tile);
     if (threadIdx.x == 0) last_place = 0;
     __syncthreads();
 
@@ -100,7 +100,7 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         unsigned place = i * THREADS + threadIdx.x;
-        bool keep = place < here && (place + 1 == seen || tile[place] != tile[place + 1]);
+        bool keep = place < tile_len && (place + 1 == seen || tile[place] != tile[place + 1]);
         if (keep) values_of_mine[i] = value_at(values, first + place);
         unsigned of_warp = __ballot_sync(~0u, keep);
         if (lane == i) of_lane = of_warp;
@@ -115,7 +115,7 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
 
     // Find how many are kept before: in this tile and in those before it.
     if (warp == 0) {
-        Totals own = unpack_counts(add_up(tally.counts));
+        Totals own = unpack_counts(exclusive_sum(tally.counts));
         own.last = tile[last_place];
         __threadfence();  // …before other tiles see the totals…
         Totals before = chain.look_back(own);

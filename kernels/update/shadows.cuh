@@ -60,7 +60,7 @@ __device__ void find_shadows(const ShadowQueries<Key>& batch, const View<Key, No
             sum += is_live(run.marks, position) - is_shadow(run.marks, position);
         }
     }
-    sum = add_up_lanes(sum, LANES);
+    sum = sum_lanes(sum, LANES);
     if (is_active && thread % LANES == 0) batch.shadows[index] = static_cast<uint8_t>(sum);
 }
 

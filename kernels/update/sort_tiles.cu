@@ -60,7 +60,7 @@ sort_tile_kernel(const Key* keys, const Value* values, uint64_t len, Key* out_ke
     constexpr bool STAGED = sizeof(Value) <= 8;  // Values are loaded early if they fit in shared memory.
     __shared__ Value staged[STAGED ? SORTED_TILE : 1];
     uint64_t first = blockIdx.x * static_cast<uint64_t>(SORTED_TILE);
-    unsigned here = static_cast<unsigned>(min(static_cast<uint64_t>(SORTED_TILE), len - first));
+    unsigned tile_len = static_cast<unsigned>(min(static_cast<uint64_t>(SORTED_TILE), len - first));
 
     // Load the tile, and sort it. The padding sorts last: it is the largest key, and the sort is stable.
     unsigned start = threadIdx.x / 32 * 32 * SORT_ITEMS + threadIdx.x % 32;
@@ -69,21 +69,21 @@ sort_tile_kernel(const Key* keys, const Value* values, uint64_t len, Key* out_ke
 #pragma unroll
     for (int i = 0; i < SORT_ITEMS; i++) {
         unsigned index = start + i * 32;
-        mine[i] = index < here ? keys[first + index] : HIGHEST<Key>;
+        mine[i] = index < tile_len ? keys[first + index] : HIGHEST<Key>;
         place[i] = static_cast<uint16_t>(index);
-        if (STAGED && index < here) staged[index] = value_at(values, first + index);
+        if (STAGED && index < tile_len) staged[index] = value_at(values, first + index);
     }
     TileSort<Key>::sort(shared, start, mine, place);
 
     // Find which keys are kept; from here on each thread has neighbouring keys.
     unsigned keep = 0;
-    Key last = shared.sorted.keys[here - 1];
+    Key last = shared.sorted.keys[tile_len - 1];
 #pragma unroll
     for (int i = 0; i < SORT_ITEMS; i++) {
         unsigned index = threadIdx.x * SORT_ITEMS + i;
         mine[i] = shared.sorted.keys[index];
         place[i] = shared.sorted.places[index];
-        if (index < here && (index + 1 == here || mine[i] != shared.sorted.keys[index + 1])) keep |= 1u << i;
+        if (index < tile_len && (index + 1 == tile_len || mine[i] != shared.sorted.keys[index + 1])) keep |= 1u << i;
     }
     unsigned before, all;
     Scan(scan).ExclusiveSum(__popc(keep), before, all);
@@ -96,7 +96,7 @@ sort_tile_kernel(const Key* keys, const Value* values, uint64_t len, Key* out_ke
         before++;
     }
     __syncthreads();
-    for (unsigned to = threadIdx.x; to < here; to += SORT_THREADS) {
+    for (unsigned to = threadIdx.x; to < tile_len; to += SORT_THREADS) {
         out_keys[first + to] = to < all ? shared.sorted.keys[to] : last;
         if (sizeof(Value) == 1 || to >= all) continue;
         unsigned from = shared.sorted.places[to];

@@ -305,7 +305,7 @@ unsafe extern "C" {
         bound: u64,
         first: u64,
         tiles: u64,
-        asked: *const [ShadowQueries; 2],
+        queries: *const [ShadowQueries; 2],
         older: *const View,
         filters: *const Filters,
         scratch: Address,
