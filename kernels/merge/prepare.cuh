@@ -37,6 +37,7 @@ struct BatchParts {
     unsigned blocks[2];
 };
 
+/// Cuts tiles with the first `cut_blocks` blocks, and finds shadows with the others.
 template <int LANES, int GROUP, class Key>
 __global__ void __launch_bounds__(THREADS, 4)
 prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, TileCuts tiles, unsigned cut_blocks,
@@ -47,6 +48,7 @@ prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, TileCuts t
         find_shadows<LANES>(parts.at[part], older, filters, part == 0 ? block : block - parts.blocks[0]);
         return;
     }
+    // Zero what the merge needs zeroed, then cut.
     uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, all = cut_blocks * THREADS;
     for (const Zeros& zeros : tiles.zeros) {
         for (uint64_t i = first; i < zeros.len; i += all) zeros.first[i] = make_uint4(0, 0, 0, 0);

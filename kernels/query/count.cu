@@ -35,6 +35,7 @@ count_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, con
     });
 }
 
+/// Ranks many keys, by whole warps.
 template <class Key>
 __global__ void __launch_bounds__(THREADS, RANK_BLOCKS<Key>)
 rank_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys, uint64_t len, uint32_t tops,
@@ -74,6 +75,7 @@ count_few_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo,
     if (at < len && counts != nullptr && thread % LANES == 0) counts[at] = sum;
 }
 
+/// Ranks few keys: `LANES` threads per key, each of which searches some of the runs.
 template <int LANES, class Key>
 __global__ void __launch_bounds__(THREADS, 4)
 rank_few_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys, uint64_t len, uint64_t* ranks) {

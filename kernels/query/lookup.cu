@@ -6,6 +6,7 @@
 
 namespace gpulsm {
 
+/// Looks up many keys, by whole warps.
 template <class Key, class Value>
 __global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 lookup_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Filters filters, const Key* keys,

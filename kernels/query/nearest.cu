@@ -5,6 +5,7 @@
 
 namespace gpulsm {
 
+/// Finds the nearest live key on one side of each key.
 template <class Key, class Value>
 __global__ void __launch_bounds__(THREADS, NEAREST_BLOCKS)
 nearest_kernel(const __grid_constant__ View<Key, Value> view, bool is_successor, const Key* keys, uint64_t len,

@@ -5,6 +5,7 @@
 
 namespace gpulsm {
 
+/// Adds the keys of a run to its filter, by a thread each.
 template <class Key>
 __global__ void __launch_bounds__(THREADS)
 filter_kernel(const Key* keys, const uint64_t* len, unsigned long long* words, uint32_t words_len) {

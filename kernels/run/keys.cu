@@ -5,12 +5,14 @@
 
 namespace gpulsm {
 
+/// Maps keys to ordered integers.
 template <class Key>
 __global__ void __launch_bounds__(THREADS) encode_kernel(Encoding encoding, const Key* from, uint64_t len, Key* to) {
     uint64_t index = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
     if (index < len) to[index] = to_ordered(encoding, from[index]);
 }
 
+/// Maps ordered integers back to keys.
 template <class Key>
 __global__ void __launch_bounds__(THREADS)
 decode_kernel(Encoding encoding, Key* keys, uint64_t room, const uint8_t* found, const uint64_t* written) {

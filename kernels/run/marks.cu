@@ -4,6 +4,7 @@
 
 namespace gpulsm {
 
+/// Writes the marks of a run, tile by tile, and its head's sum.
 __global__ void __launch_bounds__(THREADS, 3)
 mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, PinnedHead* figures) {
     __shared__ Tally<ITEMS> tally;
@@ -27,6 +28,8 @@ mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Pinn
         if (lane == 0) tally.counts[i * WARPS + warp] = pack_counts(live[i], live[i], shadow[i]);
     }
     __syncthreads();
+
+    // Find the sum before this tile.
     if (warp == 0) {
         Totals mine = unpack_counts(exclusive_sum(tally.counts)), before = chain.look_back(mine);
         if (lane == 0) tally.before = before;

@@ -3,6 +3,7 @@
 
 namespace gpulsm {
 
+/// Finds the shadows of a run, without filters.
 template <int LANES, class Key>
 __global__ void __launch_bounds__(THREADS, 4)
 shadows_kernel(ShadowQueries<Key> batch, const __grid_constant__ View<Key, Nothing> older,
