@@ -2,8 +2,8 @@
 // of one kernel do them at the same time.
 #pragma once
 
-#include "merge/cut.cuh"
 #include "dispatch.cuh"
+#include "merge/cut.cuh"
 #include "update/shadows.cuh"
 
 namespace gpulsm {

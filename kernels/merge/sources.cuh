@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gpulsm/queries.cuh>
+
 #include "tuning.cuh"
 #include "update/numbers.cuh"
 

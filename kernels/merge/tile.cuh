@@ -3,8 +3,8 @@
 
 #include <cub/block/block_scan.cuh>
 
-#include "run/emit.cuh"
 #include "merge/sources.cuh"
+#include "run/emit.cuh"
 
 namespace gpulsm {
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gpulsm/queries.cuh>
+
 #include "merge/cut.cuh"
 
 namespace gpulsm {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gpulsm/queries.cuh>
+
 #include "run/chain.cuh"
 #include "tuning.cuh"
 

@@ -1,6 +1,6 @@
 // Builds the filter of a run.
-#include "run/filter.cuh"
 #include "dispatch.cuh"
+#include "run/filter.cuh"
 #include "tuning.cuh"
 
 namespace gpulsm {

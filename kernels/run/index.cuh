@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gpulsm/queries.cuh>
+
 #include "dispatch.cuh"
 
 namespace gpulsm {

@@ -1,7 +1,8 @@
 // Maps keys that are not unsigned integers to unsigned integers of the same order, and back.
+#include <gpulsm/keys.cuh>
+
 #include "dispatch.cuh"
 #include "tuning.cuh"
-#include <gpulsm/keys.cuh>
 
 namespace gpulsm {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gpulsm/queries.cuh>
+
 #include "dispatch.cuh"
 #include "run/filter.cuh"
 #include "run/warp.cuh"

@@ -5,6 +5,7 @@
 #include <cub/block/radix_rank_sort_operations.cuh>
 
 #include <gpulsm/queries.cuh>
+
 #include "dispatch.cuh"
 #include "tuning.cuh"
 
