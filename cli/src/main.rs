@@ -2,6 +2,8 @@
 
 mod bench;
 mod devices;
+mod dictionary;
+mod experiment;
 mod generate;
 mod report;
 mod results;

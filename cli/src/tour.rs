@@ -117,7 +117,7 @@ impl Tour {
         })?;
 
         writeln!(out, "{table}")?;
-        writeln!(out, "{} answers checked, all right.", HumanCount(checked.0))?;
+        writeln!(out, "{} answers checked, all correct.", HumanCount(checked.0))?;
         writeln!(
             out,
             "\nNext: `gpulsm shell` to talk to a dictionary, `gpulsm --help` for the rest."

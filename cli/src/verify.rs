@@ -13,7 +13,50 @@ use gpulsm::{Device, Key, Value};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::batch_size;
-use crate::types::{KeyType, ValueType, with_types};
+use crate::types::{KeyType, ValueType};
+
+/// Evaluates an expression with the types that a [`KeyType`] and a [`ValueType`] name. Of a value only the
+/// width matters to a dictionary, so that there is one type for each width.
+macro_rules! with_types {
+    ($key:expr, $value:expr, $K:ident, $V:ident => $body:expr) => {{
+        macro_rules! with_value {
+            () => {
+                match $value {
+                    ValueType::None => {
+                        type $V = ();
+                        $body
+                    }
+                    ValueType::U32 | ValueType::I32 | ValueType::F32 => {
+                        type $V = u32;
+                        $body
+                    }
+                    ValueType::U64 | ValueType::I64 | ValueType::F64 => {
+                        type $V = u64;
+                        $body
+                    }
+                    ValueType::U128 => {
+                        type $V = u128;
+                        $body
+                    }
+                }
+            };
+        }
+        macro_rules! with_key {
+            ($type:ty) => {{
+                type $K = $type;
+                with_value!()
+            }};
+        }
+        match $key {
+            KeyType::U32 => with_key!(u32),
+            KeyType::U64 => with_key!(u64),
+            KeyType::I32 => with_key!(i32),
+            KeyType::I64 => with_key!(i64),
+            KeyType::F32 => with_key!(f32),
+            KeyType::F64 => with_key!(f64),
+        }
+    }};
+}
 
 /// Operations in one list, each of which starts from an empty dictionary.
 const LIST: u64 = 100;

@@ -1,18 +1,18 @@
-//! What a run was made on.
+//! The machine that a run was made on.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 
 use gpulsm::Device;
 
-use super::site::Outcome;
+use super::backend::Outcome;
 use crate::results::Machine;
 
-/// A device's name, and what else there is to say of it.
+/// Returns a device's name and its other properties.
 pub fn name(device: Device) -> Outcome<(String, Vec<(String, String)>)> {
     match device.is_cuda() {
         #[cfg(feature = "cuda")]
-        true => super::cuda::describe(device),
+        true => super::backend::cuda::describe(device),
         _ => Ok((cpu(), vec![("threads".into(), threads().to_string())])),
     }
 }
@@ -31,7 +31,7 @@ pub fn describe(device: Device) -> Outcome<Machine> {
     })
 }
 
-/// A hash of the program itself: the same commit, changed and built again, is another program.
+/// Returns a hash of the program itself: the same commit, changed and built again, is another program.
 fn build() -> String {
     let program = std::env::current_exe().and_then(fs::read).unwrap_or_default();
     let mut hasher = DefaultHasher::new();
@@ -39,7 +39,7 @@ fn build() -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// The CPU's name, where Linux tells it; else what kind it is.
+/// Returns the CPU's name where Linux knows it, else its architecture.
 fn cpu() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = info.lines().find(|line| line.starts_with("model name"));

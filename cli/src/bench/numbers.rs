@@ -1,72 +1,84 @@
-//! What is inserted and asked for: keys and values made from numbers, so that any answer can be checked
-//! without keeping it.
+//! Keys and values made from numbers, so that any answer can be checked without storing it.
 
-use std::hash::Hash;
+use std::fmt::{self, Display};
 use std::ops::Range;
 
-use gpulsm::{Key, Value};
+use clap::ValueEnum;
+use gpulsm::OrderedKey;
 use rayon::prelude::*;
 
-/// Something that serves as key and as value.
-pub trait Number:
-    Key + Value + bytemuck::Pod + Ord + Hash + Send + Sync + std::fmt::Debug + std::fmt::Display
-{
-    const MAX: Self;
+use crate::types::Element;
 
-    /// Its key: distinct numbers have distinct ones, scattered over all there are.
-    fn scattered(number: u64) -> Self;
+/// The width of keys or values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Width {
+    U32,
+    U64,
+}
 
-    /// Its lowest bits.
-    fn of(number: u64) -> Self;
-
-    fn wide(self) -> u64;
-
-    /// This key and so many further, or the last there is.
-    fn plus(self, by: u64) -> Self {
-        let sum = self.wide().saturating_add(by);
-        Self::of(sum.min(Self::MAX.wide()))
+impl Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Width::U32 { "u32" } else { "u64" })
     }
 }
 
+impl Width {
+    /// Returns the greatest number of this width.
+    pub fn max(self) -> u64 {
+        match self {
+            Width::U32 => u32::MAX.into(),
+            Width::U64 => u64::MAX,
+        }
+    }
+
+    /// Returns the low bits of a number.
+    pub fn truncate(self, number: u64) -> u64 {
+        number & self.max()
+    }
+
+    /// Returns the key of a number: distinct numbers have distinct keys, scattered over all there are.
+    pub fn scatter(self, number: u64) -> u64 {
+        match self {
+            Width::U32 => {
+                let mut x = number as u32;
+                x = (x ^ x >> 16).wrapping_mul(0x7feb_352d);
+                x = (x ^ x >> 15).wrapping_mul(0x846c_a68b);
+                (x ^ x >> 16).into()
+            }
+            Width::U64 => {
+                let mut x = number;
+                x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+                x ^ x >> 31
+            }
+        }
+    }
+
+    /// Adds to a key, up to the greatest one.
+    pub fn saturating_add(self, key: u64, by: u64) -> u64 {
+        key.saturating_add(by).min(self.max())
+    }
+}
+
+/// A type of the keys and values that a backend stores.
+pub trait Number: OrderedKey + Element {
+    /// Returns the low bits of a number.
+    fn narrow(number: u64) -> Self;
+}
+
 impl Number for u32 {
-    const MAX: Self = u32::MAX;
-
-    fn scattered(number: u64) -> Self {
-        let mut x = number as u32;
-        x = (x ^ x >> 16).wrapping_mul(0x7feb_352d);
-        x = (x ^ x >> 15).wrapping_mul(0x846c_a68b);
-        x ^ x >> 16
-    }
-
-    fn of(number: u64) -> Self {
+    fn narrow(number: u64) -> Self {
         number as u32
-    }
-
-    fn wide(self) -> u64 {
-        self.into()
     }
 }
 
 impl Number for u64 {
-    const MAX: Self = u64::MAX;
-
-    fn scattered(number: u64) -> Self {
-        let mut x = number;
-        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ x >> 31
-    }
-
-    fn of(number: u64) -> Self {
+    fn narrow(number: u64) -> Self {
         number
-    }
-
-    fn wide(self) -> u64 {
-        self
     }
 }
 
-/// Numbers from here on are never inserted: their keys are not there.
+/// Numbers from here on are never inserted: lookups of their keys find nothing.
 pub const MISSING: u64 = 1 << 30;
 
 /// A sequence of numbers.
@@ -79,24 +91,24 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// In order.
+    /// Returns the numbers of a range in order.
     pub fn counting(range: Range<u64>) -> Self {
         let len = range.end - range.start;
         Numbers { start: range.start, step: 1, modulus: len.max(1), len: len as usize }
     }
 
-    /// `len` of a range, each as often as the others, in an order of no use to anyone.
+    /// Returns `len` numbers of a range in a scattered order, each as often as the others.
     pub fn shuffled(range: Range<u64>, len: usize) -> Self {
         let modulus = (range.end - range.start).max(1);
-        // Near the golden section of the range, and without a divisor in common with it.
+        // Near the golden section of the range, and coprime to its length.
         let mut step = (modulus as f64 * 0.618_033_988_75) as u64 | 1;
-        while divisor(step, modulus) != 1 {
+        while gcd(step, modulus) != 1 {
             step += 2;
         }
         Numbers { start: range.start, step, modulus, len }
     }
 
-    /// The first so many of them, or all.
+    /// Returns the first `len` of them, or all.
     pub fn first(self, len: usize) -> Self {
         Numbers { len: self.len.min(len), ..self }
     }
@@ -106,15 +118,15 @@ impl Numbers {
         self.start + ahead as u64
     }
 
-    /// Something made of each, on all cores.
+    /// Maps each number, on all cores.
     pub fn map<T: Send>(&self, make: impl Fn(u64) -> T + Sync) -> Vec<T> {
         (0..self.len).into_par_iter().map(|index| make(self.at(index))).collect()
     }
 }
 
-/// The greatest common divisor.
-fn divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { divisor(b, a % b) }
+/// Returns the greatest common divisor.
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
@@ -133,8 +145,8 @@ mod tests {
 
     #[test]
     fn keys_that_would_pass_the_end_stop_there() {
-        assert_eq!(5u32.plus(3), 8);
-        assert_eq!((u32::MAX - 1).plus(5), u32::MAX);
-        assert_eq!((u64::MAX - 1).plus(5), u64::MAX);
+        assert_eq!(Width::U32.saturating_add(5, 3), 8);
+        assert_eq!(Width::U32.saturating_add(Width::U32.max() - 1, 5), u32::MAX.into());
+        assert_eq!(Width::U64.saturating_add(u64::MAX - 1, 5), u64::MAX);
     }
 }

@@ -7,40 +7,40 @@ pub struct Scale {
     pub name: &'static str,
     /// log₂ of the pairs that are inserted batch by batch: 27 in the paper…
     pub inserted: u32,
-    /// …and of those that queries are asked of: 24 in the paper.
-    pub asked: u32,
-    /// At most so many different numbers of batches are asked, of all there are.
+    /// …and of those that are queried: 24 in the paper.
+    pub queried: u32,
+    /// At most this many different numbers of batches are queried.
     pub fillings: usize,
-    /// Times that something is measured.
+    /// How often each measurement is repeated.
     pub repeats: usize,
 }
 
 impl Scale {
     pub const TINY: Scale =
-        Scale { name: "tiny", inserted: 14, asked: 13, fillings: 4, repeats: 2 };
+        Scale { name: "tiny", inserted: 14, queried: 13, fillings: 4, repeats: 2 };
 
     pub fn quick(is_cuda: bool) -> Scale {
         match is_cuda {
-            true => Scale { name: "quick", inserted: 25, asked: 22, fillings: 8, repeats: 3 },
-            false => Scale { name: "quick", inserted: 19, asked: 18, fillings: 6, repeats: 3 },
+            true => Scale { name: "quick", inserted: 25, queried: 22, fillings: 8, repeats: 3 },
+            false => Scale { name: "quick", inserted: 19, queried: 18, fillings: 6, repeats: 3 },
         }
     }
 
     pub fn normal(is_cuda: bool) -> Scale {
         match is_cuda {
-            true => Scale { name: "normal", inserted: 27, asked: 24, fillings: 24, repeats: 3 },
-            false => Scale { name: "normal", inserted: 22, asked: 20, fillings: 12, repeats: 3 },
+            true => Scale { name: "normal", inserted: 27, queried: 24, fillings: 24, repeats: 3 },
+            false => Scale { name: "normal", inserted: 22, queried: 20, fillings: 12, repeats: 3 },
         }
     }
 
     pub fn full(is_cuda: bool) -> Scale {
         match is_cuda {
-            true => Scale { name: "full", inserted: 27, asked: 24, fillings: 256, repeats: 5 },
-            false => Scale { name: "full", inserted: 24, asked: 22, fillings: 32, repeats: 5 },
+            true => Scale { name: "full", inserted: 27, queried: 24, fillings: 256, repeats: 5 },
+            false => Scale { name: "full", inserted: 24, queried: 22, fillings: 32, repeats: 5 },
         }
     }
 
-    /// Numbers of batches to ask queries of, up to `most`: all of them, or those with few and with many
+    /// Returns numbers of batches to query, up to `most`: all of them, or those with few and with many
     /// levels full, and some between.
     pub fn fillings(&self, most: usize) -> Vec<usize> {
         if most <= self.fillings {

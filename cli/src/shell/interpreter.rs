@@ -1,316 +1,258 @@
-//! A dictionary of chosen types, and what each command does with it.
+//! A dictionary and what each command does with it.
 
-use std::path::PathBuf;
+use gpulsm::Error;
 
-use gpulsm::{Batch, Builder, Dictionary};
-use rustyline::completion::unescape;
+use super::answer::Answer;
+use super::arguments::{
+    expect_args, expect_exactly, expect_no_args, expect_path, help, unknown_command,
+};
+use super::command::{Word, words};
+use super::files;
+use crate::dictionary::{AnyDictionary, Pair};
+use crate::types::{Column, Scalar, Type, Types, ValueType};
 
-use crate::shell::answer::Answer;
-use crate::shell::command::{COMMANDS, Word, nearest, words};
-use crate::shell::files;
-use crate::types::{Bits, Scalar, ShellKey, Type};
-
-/// Does commands with a dictionary of whatever types.
-pub trait Interpreter {
-    /// Does what a line says. `None` for a line that says nothing. After an error the dictionary
-    /// is as it was.
-    fn run(&mut self, line: &str) -> Result<Option<Answer>, String>;
+/// Executes commands on a dictionary.
+pub struct Interpreter {
+    dictionary: Box<dyn AnyDictionary>,
+    types: Types,
 }
 
-/// A dictionary, and what its keys and values are called.
-pub struct TypedInterpreter<K: ShellKey, V: Bits> {
-    dictionary: Dictionary<K, V>,
-    key: Type,
-    value: Type,
-}
+type Outcome = Result<Answer, String>;
 
-type Answered = Result<Answer, String>;
-
-impl<K: ShellKey, V: Bits> TypedInterpreter<K, V> {
-    pub fn new(settings: Builder<K, V>, key: Type, value: Type) -> Result<Self, gpulsm::Error> {
-        Ok(TypedInterpreter { dictionary: settings.build()?, key, value })
+impl Interpreter {
+    pub fn new(dictionary: Box<dyn AnyDictionary>, types: Types) -> Self {
+        Interpreter { dictionary, types }
     }
-}
 
-impl<K: ShellKey, V: Bits> Interpreter for TypedInterpreter<K, V> {
-    fn run(&mut self, line: &str) -> Result<Option<Answer>, String> {
+    /// Executes a line; returns `None` if there is no command in it. After an error the dictionary is
+    /// as it was.
+    pub fn run(&mut self, line: &str) -> Result<Option<Answer>, String> {
         let words = words(line);
-        let Some((command, words)) = words.split_first() else { return Ok(None) };
+        let Some((&command, args)) = words.split_first() else { return Ok(None) };
         if command.text.starts_with('#') {
             return Ok(None);
         }
-        let answer = match command.text {
-            "insert" => self.insert(*command, words),
-            "delete" => self.delete(*command, words),
-            "update" => self.update(*command, words),
-            "delete_range" => self.delete_range(*command, words),
-            "lookup" => self.lookup(*command, words),
-            "count" => self.count(*command, words),
-            "range" => self.range(*command, words),
-            "successor" => self.neighbour(*command, words, |key| self.dictionary.successor(&[key])),
+        self.execute(command, args, line).map(Some)
+    }
+
+    fn execute(&mut self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
+        match command.text {
+            "insert" => self.insert(command, args),
+            "delete" => self.delete(command, args),
+            "update" => self.update(command, args),
+            "delete_range" => self.delete_range(command, args),
+            "lookup" => self.lookup(command, args),
+            "count" => self.count(command, args),
+            "range" => self.range(command, args),
+            "successor" => {
+                let key = self.only_key(command, args)?;
+                self.pair(self.dictionary.successor(key))
+            }
             "predecessor" => {
-                self.neighbour(*command, words, |key| self.dictionary.predecessor(&[key]))
+                let key = self.only_key(command, args)?;
+                self.pair(self.dictionary.predecessor(key))
             }
-            "first" => none(words).and_then(|()| self.pair(self.dictionary.first())),
-            "last" => none(words).and_then(|()| self.pair(self.dictionary.last())),
-            "select" => self.select(*command, words),
-            "rank" => self.rank(*command, words),
-            "len" => {
-                none(words).and_then(|()| Ok(Answer::Len(said(self.dictionary.len())? as u64)))
+            "select" => self.select(command, args),
+            "rank" => {
+                let key = self.only_key(command, args)?;
+                Ok(Answer::Rank(text(self.dictionary.rank(key))?))
             }
-            "levels" => {
-                none(words).and_then(|()| Ok(Answer::Levels(said(self.dictionary.stats())?)))
-            }
-            "stats" => none(words).and_then(|()| self.stats()),
-            "import" => self.import(*command, words, line),
-            "export" => self.export(*command, words, line),
-            "cleanup" => none(words).and_then(|()| done(self.dictionary.cleanup())),
-            "clear" => none(words).map(|()| {
-                self.dictionary.clear();
+            "import" => self.import(command, args, line),
+            "export" => self.export(command, args, line),
+            "help" => help(args),
+            _ => self.execute_without_args(command, args),
+        }
+    }
+
+    fn execute_without_args(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        let unexpected = expect_no_args(args);
+        let dictionary = &mut self.dictionary;
+        match command.text {
+            "first" => unexpected.and_then(|()| self.pair(self.dictionary.first())),
+            "last" => unexpected.and_then(|()| self.pair(self.dictionary.last())),
+            "len" => unexpected.and_then(|()| Ok(Answer::Len(text(dictionary.len())? as u64))),
+            "levels" => unexpected.and_then(|()| Ok(Answer::Levels(text(dictionary.stats())?))),
+            "stats" => unexpected.and_then(|()| {
+                let (key, value) = (self.types.key.into(), self.types.value.into());
+                Ok(Answer::Stats { stats: text(dictionary.stats())?, key, value })
+            }),
+            "cleanup" => unexpected.and_then(|()| done(dictionary.cleanup())),
+            "clear" => unexpected.map(|()| {
+                dictionary.clear();
                 Answer::Done
             }),
-            "help" => help(words),
-            "quit" => none(words).map(|()| Answer::Quit),
-            _ => Err(unknown(*command)),
-        };
-        answer.map(Some)
-    }
-}
-
-impl<K: ShellKey, V: Bits> TypedInterpreter<K, V> {
-    fn insert(&mut self, command: Word<'_>, words: &[Word<'_>]) -> Answered {
-        some(command, words)?;
-        if self.value == Type::None {
-            let keys = self.keys(words)?;
-            let values = vec![V::from_scalar(Scalar::There); keys.len()];
-            return done(self.dictionary.insert(&keys, &values));
+            "quit" => unexpected.map(|()| Answer::Quit),
+            _ => Err(unknown_command(command)),
         }
-        if !words.len().is_multiple_of(2) {
-            return Err(words[words.len() - 1].wrong("this key has no value: give pairs, K V"));
-        }
-        let mut keys = Vec::with_capacity(words.len() / 2);
-        let mut values = Vec::with_capacity(words.len() / 2);
-        for pair in words.chunks_exact(2) {
-            keys.push(self.key(pair[0])?);
-            values.push(self.value(pair[1])?);
-        }
-        done(self.dictionary.insert(&keys, &values))
     }
 
-    fn delete(&mut self, command: Word<'_>, words: &[Word<'_>]) -> Answered {
-        some(command, words)?;
-        let keys = self.keys(words)?;
-        done(self.dictionary.delete(&keys))
+    fn insert(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        expect_args(command, args)?;
+        let (mut keys, mut values) = (self.types.key.column(), self.types.value.column());
+        if self.types.value == ValueType::None {
+            for &word in args {
+                keys.push(self.key(word)?);
+                values.push(0);
+            }
+        } else if !args.len().is_multiple_of(2) {
+            return Err(args[args.len() - 1].wrong("this key has no value: give pairs, K V"));
+        } else {
+            for pair in args.chunks_exact(2) {
+                keys.push(self.key(pair[0])?);
+                values.push(self.value(pair[1])?);
+            }
+        }
+        done(self.dictionary.update((&keys, &values), &self.types.key.column()))
     }
 
-    fn update(&mut self, command: Word<'_>, words: &[Word<'_>]) -> Answered {
-        some(command, words)?;
-        let (mut keys, mut values, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
-        for &word in words {
-            let key = |text: &str| {
-                let key = self.key.parse(text).map(K::from_scalar);
-                key.map_err(|error| word.wrong(format!("the key is {error}")))
-            };
-            let value = |text: &str| {
-                let value = self.value.parse(text).map(V::from_scalar);
-                value.map_err(|error| word.wrong(format!("the value is {error}")))
-            };
+    fn delete(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        expect_args(command, args)?;
+        let keys = self.column(&self.scalars(args)?);
+        let (no_keys, no_values) = (self.types.key.column(), self.types.value.column());
+        done(self.dictionary.update((&no_keys, &no_values), &keys))
+    }
+
+    fn update(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        expect_args(command, args)?;
+        let Types { key, value } = self.types;
+        let (mut keys, mut values, mut deletes) = (key.column(), value.column(), key.column());
+        for &word in args {
             if let Some(text) = word.text.strip_prefix('-') {
-                deletes.push(key(text)?);
+                deletes.push(self.key_of(word, text)?);
             } else if let Some(pair) = word.text.strip_prefix('+') {
-                match (pair.split_once('='), self.value) {
-                    (Some((left, right)), of) if of != Type::None => {
-                        keys.push(key(left)?);
-                        values.push(value(right)?);
-                    }
-                    (None, Type::None) => {
-                        keys.push(key(pair)?);
-                        values.push(V::from_scalar(Scalar::There));
-                    }
-                    (None, _) => return Err(word.wrong("an insert is +K=V")),
-                    (Some(_), _) => return Err(word.wrong("a set has no values: an insert is +K")),
-                }
+                let (key, value) = self.insertion(word, pair)?;
+                keys.push(key);
+                values.push(value);
             } else {
                 return Err(word.wrong("an insert begins with +, a delete with -"));
             }
         }
-        done(self.dictionary.update(Batch::inserting(&keys, &values).deleting(&deletes)))
+        done(self.dictionary.update((&keys, &values), &deletes))
     }
 
-    fn delete_range(&mut self, command: Word<'_>, words: &[Word<'_>]) -> Answered {
-        let [lo, hi] = exactly(command, words)?;
-        let (lo, hi) = (self.key(lo)?, self.key(hi)?);
-        done(self.dictionary.delete_range(&[lo], &[hi]))
-    }
-
-    fn lookup(&self, command: Word<'_>, words: &[Word<'_>]) -> Answered {
-        some(command, words)?;
-        let keys = self.keys(words)?;
-        let values = said(self.dictionary.lookup(&keys))?.into_iter();
-        let values = values.map(|value| value.map(|value| value.scalar(self.value)));
-        Ok(Answer::Values(keys.into_iter().map(K::scalar).zip(values).collect()))
-    }
-
-    fn count(&self, command: Word<'_>, words: &[Word<'_>]) -> Answered {
-        some(command, words)?;
-        if !words.len().is_multiple_of(2) {
-            return Err(words[words.len() - 1].wrong("this range has no end: give pairs, LO HI"));
+    /// Parses what follows the plus of an insertion: `K=V`, or in a set `K`.
+    fn insertion(&self, word: Word<'_>, pair: &str) -> Result<Pair, String> {
+        let is_set = self.types.value == ValueType::None;
+        match pair.split_once('=') {
+            Some(_) if is_set => Err(word.wrong("a set has no values: an insert is +K")),
+            Some((key, value)) => {
+                let key = self.key_of(word, key)?;
+                let of = Type::from(self.types.value);
+                let value = of.parse(value);
+                let value = value.map_err(|error| word.wrong(format!("the value is {error}")))?;
+                Ok((key, self.types.value.encode(value)))
+            }
+            None if is_set => Ok((self.key_of(word, pair)?, 0)),
+            None => Err(word.wrong("an insert is +K=V")),
         }
-        let ends = self.keys(words)?;
-        let (lo, hi): (Vec<K>, Vec<K>) =
+    }
+
+    fn delete_range(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        let [lo, hi] = expect_exactly(command, args)?;
+        let (lo, hi) = (self.key(lo)?, self.key(hi)?);
+        done(self.dictionary.delete_range(lo, hi))
+    }
+
+    fn lookup(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        expect_args(command, args)?;
+        let keys = self.scalars(args)?;
+        let values = text(self.dictionary.lookup(&self.column(&keys)))?.into_iter();
+        let values = values.map(|value| value.map(|bits| self.types.value.decode(bits)));
+        Ok(Answer::Values(keys.into_iter().zip(values).collect()))
+    }
+
+    fn count(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        expect_args(command, args)?;
+        if !args.len().is_multiple_of(2) {
+            return Err(args[args.len() - 1].wrong("this range has no end: give pairs, LO HI"));
+        }
+        let ends = self.scalars(args)?;
+        let (lo, hi): (Vec<Scalar>, Vec<Scalar>) =
             ends.chunks_exact(2).map(|ends| (ends[0], ends[1])).unzip();
-        let counts = said(self.dictionary.count(&lo, &hi))?;
+        let counts = text(self.dictionary.count(&self.column(&lo), &self.column(&hi)))?;
         let ranges = lo.into_iter().zip(hi).zip(counts);
-        Ok(Answer::Counts(
-            ranges.map(|((lo, hi), count)| (lo.scalar(), hi.scalar(), count)).collect(),
-        ))
+        Ok(Answer::Counts(ranges.map(|((lo, hi), count)| (lo, hi, count)).collect()))
     }
 
-    fn range(&self, command: Word<'_>, words: &[Word<'_>]) -> Answered {
-        let [lo, hi] = exactly(command, words)?;
-        let ranges = said(self.dictionary.range(&[self.key(lo)?], &[self.key(hi)?]))?;
-        let (keys, values) = ranges.get(0);
-        let pairs = keys.iter().zip(values);
-        Ok(Answer::Pairs(
-            pairs.map(|(key, value)| (key.scalar(), value.scalar(self.value))).collect(),
-        ))
+    fn range(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        let [lo, hi] = expect_exactly(command, args)?;
+        let (keys, values) = text(self.dictionary.range(self.key(lo)?, self.key(hi)?))?;
+        let pairs = keys.iter().zip(values.iter()).map(|pair| self.decode(pair));
+        Ok(Answer::Pairs(pairs.collect()))
     }
 
-    fn neighbour(
-        &self,
-        command: Word<'_>,
-        words: &[Word<'_>],
-        find: impl FnOnce(K) -> Result<Vec<Option<(K, V)>>, gpulsm::Error>,
-    ) -> Answered {
-        let [key] = exactly(command, words)?;
-        self.pair(find(self.key(key)?).map(|pairs| pairs[0]))
-    }
-
-    fn select(&self, command: Word<'_>, words: &[Word<'_>]) -> Answered {
-        let [index] = exactly(command, words)?;
+    fn select(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        let [index] = expect_exactly(command, args)?;
         let place = Type::U64.parse(index.text).map_err(|error| index.wrong(error))?;
-        let pair = self.dictionary.select(&[<u64 as Bits>::from_scalar(place)]);
-        self.pair(pair.map(|pairs| pairs[0]))
+        self.pair(self.dictionary.select(ValueType::U64.encode(place) as u64))
     }
 
-    fn rank(&self, command: Word<'_>, words: &[Word<'_>]) -> Answered {
-        let [key] = exactly(command, words)?;
-        Ok(Answer::Rank(said(self.dictionary.rank(&[self.key(key)?]))?[0]))
-    }
-
-    fn stats(&self) -> Answered {
-        let stats = said(self.dictionary.stats())?;
-        Ok(Answer::Stats { stats, key: self.key, value: self.value })
-    }
-
-    fn import(&mut self, command: Word<'_>, words: &[Word<'_>], line: &str) -> Answered {
-        let path = path(command, words, line)?;
-        let rows = files::read::<K, V>(&path, self.key, self.value)?;
-        said(self.dictionary.insert(&rows.keys, &rows.values))?;
+    fn import(&mut self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
+        let path = expect_path(command, args, line)?;
+        let rows = files::read(&path, self.types)?;
+        let inserts = (&rows.keys, &rows.values);
+        text(self.dictionary.update(inserts, &self.types.key.column()))?;
         Ok(Answer::Rows(rows.keys.len() as u64))
     }
 
-    fn export(&self, command: Word<'_>, words: &[Word<'_>], line: &str) -> Answered {
-        let path = path(command, words, line)?;
-        let (keys, values) = said(self.dictionary.to_vecs())?;
+    fn export(&self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
+        let path = expect_path(command, args, line)?;
+        let (keys, values) = text(self.dictionary.columns())?;
         let rows = files::Rows { keys, values };
-        files::write(&path, &rows, self.key, self.value)?;
+        files::write(&path, &rows, self.types)?;
         Ok(Answer::Rows(rows.keys.len() as u64))
     }
 
-    fn key(&self, word: Word<'_>) -> Result<K, String> {
-        let scalar = self.key.parse(word.text).map_err(|error| word.wrong(error))?;
-        Ok(K::from_scalar(scalar))
+    fn scalar(&self, word: Word<'_>) -> Result<Scalar, String> {
+        Type::from(self.types.key).parse(word.text).map_err(|error| word.wrong(error))
     }
 
-    fn keys(&self, words: &[Word<'_>]) -> Result<Vec<K>, String> {
-        words.iter().map(|&word| self.key(word)).collect()
+    fn scalars(&self, words: &[Word<'_>]) -> Result<Vec<Scalar>, String> {
+        words.iter().map(|&word| self.scalar(word)).collect()
     }
 
-    fn value(&self, word: Word<'_>) -> Result<V, String> {
-        let scalar = self.value.parse(word.text).map_err(|error| word.wrong(error))?;
-        Ok(V::from_scalar(scalar))
+    fn column(&self, keys: &[Scalar]) -> Column {
+        let mut column = self.types.key.column();
+        keys.iter().for_each(|&key| column.push(self.types.key.encode(key)));
+        column
     }
 
-    fn pair(&self, pair: Result<Option<(K, V)>, gpulsm::Error>) -> Answered {
-        Ok(Answer::Pair(said(pair)?.map(|(key, value)| (key.scalar(), value.scalar(self.value)))))
+    fn key(&self, word: Word<'_>) -> Result<u128, String> {
+        Ok(self.types.key.encode(self.scalar(word)?))
+    }
+
+    /// Parses a key that is a part of a word.
+    fn key_of(&self, word: Word<'_>, text: &str) -> Result<u128, String> {
+        let key = Type::from(self.types.key).parse(text);
+        let key = key.map_err(|error| word.wrong(format!("the key is {error}")))?;
+        Ok(self.types.key.encode(key))
+    }
+
+    fn only_key(&self, command: Word<'_>, args: &[Word<'_>]) -> Result<u128, String> {
+        let [key] = expect_exactly(command, args)?;
+        self.key(key)
+    }
+
+    fn value(&self, word: Word<'_>) -> Result<u128, String> {
+        let of = Type::from(self.types.value);
+        let value = of.parse(word.text).map_err(|error| word.wrong(error))?;
+        Ok(self.types.value.encode(value))
+    }
+
+    fn decode(&self, (key, value): Pair) -> (Scalar, Scalar) {
+        (self.types.key.decode(key), self.types.value.decode(value))
+    }
+
+    fn pair(&self, pair: Result<Option<Pair>, Error>) -> Outcome {
+        Ok(Answer::Pair(text(pair)?.map(|pair| self.decode(pair))))
     }
 }
 
-/// The library's errors as text.
-fn said<T>(outcome: Result<T, gpulsm::Error>) -> Result<T, String> {
+/// Turns the library's errors into text.
+fn text<T>(outcome: Result<T, Error>) -> Result<T, String> {
     outcome.map_err(|error| error.to_string())
 }
 
-fn done(outcome: Result<(), gpulsm::Error>) -> Answered {
-    said(outcome).map(|()| Answer::Done)
-}
-
-fn unknown(command: Word<'_>) -> String {
-    let guess = match nearest(command.text) {
-        Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => "`help` lists them".into(),
-    };
-    command.wrong(format!("no such command; {guess}"))
-}
-
-/// How a command is used.
-fn usage(command: Word<'_>) -> String {
-    let usage = COMMANDS.iter().find(|usage| usage.name == command.text);
-    usage.map_or_else(String::new, |usage| format!("{} {}", usage.name, usage.words))
-}
-
-/// No words, or an error.
-fn none(words: &[Word<'_>]) -> Result<(), String> {
-    match words.first() {
-        Some(word) => Err(word.wrong("one word too many: this command takes none")),
-        None => Ok(()),
-    }
-}
-
-/// What the commands named do, or all of them.
-fn help(words: &[Word<'_>]) -> Result<Answer, String> {
-    if words.is_empty() {
-        return Ok(Answer::Help(COMMANDS.iter().collect()));
-    }
-    let named = |word: &Word<'_>| {
-        COMMANDS.iter().find(|command| command.name == word.text).ok_or_else(|| unknown(*word))
-    };
-    words.iter().map(named).collect::<Result<_, _>>().map(Answer::Help)
-}
-
-/// At least one word, or an error.
-fn some(command: Word<'_>, words: &[Word<'_>]) -> Result<(), String> {
-    match words {
-        [] => Err(command.wrong(format!("words are missing: {}", usage(command)))),
-        _ => Ok(()),
-    }
-}
-
-/// So many words, or an error.
-fn exactly<'a, const N: usize>(
-    command: Word<'a>,
-    words: &[Word<'a>],
-) -> Result<[Word<'a>; N], String> {
-    if let Some(word) = words.get(N) {
-        return Err(word.wrong(format!("one word too many: {}", usage(command))));
-    }
-    let words = words.try_into();
-    words.map_err(|_| command.wrong(format!("words are missing: {}", usage(command))))
-}
-
-/// The file that follows the command. Its name may have spaces in it, as they are, in quotes, or
-/// behind backslashes, as completion writes them; `~/` stands for the home folder.
-fn path<'a>(command: Word<'a>, words: &[Word<'a>], line: &'a str) -> Result<PathBuf, String> {
-    some(command, words)?;
-    let name = line.trim_start().strip_prefix(command.text).unwrap_or_default().trim();
-    let quoted =
-        ['"', '\''].iter().find_map(|&quote| name.strip_prefix(quote)?.strip_suffix(quote));
-    let name = match quoted {
-        Some(name) => name.into(),
-        None if cfg!(windows) => name.into(),
-        None => unescape(name, Some('\\')),
-    };
-    let home = name.strip_prefix("~/").zip(std::env::var_os("HOME"));
-    Ok(home.map_or_else(|| PathBuf::from(&*name), |(rest, home)| PathBuf::from(home).join(rest)))
+fn done(outcome: Result<(), Error>) -> Outcome {
+    text(outcome).map(|()| Answer::Done)
 }

@@ -1,6 +1,7 @@
 //! `gpulsm shell`: a dictionary to talk to, a command a line.
 
 mod answer;
+mod arguments;
 mod command;
 mod editor;
 mod files;
@@ -10,13 +11,14 @@ use std::io::{self, BufRead, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use gpulsm::{Device, Dictionary};
+use gpulsm::Device;
 
 use crate::batch_size;
-use crate::types::{KeyType, ValueType, with_types};
+use crate::dictionary;
+use crate::types::{KeyType, Types, ValueType};
 use answer::{Answer, Form};
 use editor::Prompt;
-use interpreter::{Interpreter, TypedInterpreter};
+use interpreter::Interpreter;
 
 /// Lines longer than this many bytes are refused: they would fill the memory.
 const LONGEST_LINE: usize = 1 << 28;
@@ -73,21 +75,17 @@ impl Shell {
             }
         };
         if to_terminal && io::stdin().is_terminal() {
-            talk(&mut *interpreter, form)?;
+            talk(&mut interpreter, form)?;
         } else {
-            listen(&mut *interpreter, form)?;
+            listen(&mut interpreter, form)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn interpreter(&self) -> Result<Box<dyn Interpreter>, gpulsm::Error> {
-        with_types!(self.key, self.value, K, V => {
-            let settings = Dictionary::<K, V>::builder()
-                .device(self.device)
-                .batch_size(self.batch_size as usize);
-            let interpreter = TypedInterpreter::new(settings, self.key.into(), self.value.into())?;
-            Ok(Box::new(interpreter))
-        })
+    fn interpreter(&self) -> Result<Interpreter, gpulsm::Error> {
+        let types = Types { key: self.key, value: self.value };
+        let dictionary = dictionary::open(types, self.device, self.batch_size as usize)?;
+        Ok(Interpreter::new(dictionary, types))
     }
 }
 
@@ -99,7 +97,7 @@ enum Next {
 }
 
 /// Reads what a person types.
-fn talk(interpreter: &mut dyn Interpreter, form: Form) -> io::Result<()> {
+fn talk(interpreter: &mut Interpreter, form: Form) -> io::Result<()> {
     let mut prompt = Prompt::new().map_err(io::Error::other)?;
     if form != Form::Json {
         println!("`help` lists the commands, Tab completes them, Ctrl-D leaves.");
@@ -113,7 +111,7 @@ fn talk(interpreter: &mut dyn Interpreter, form: Form) -> io::Result<()> {
 }
 
 /// Reads what a program writes, or what is in a file.
-fn listen(interpreter: &mut dyn Interpreter, form: Form) -> io::Result<()> {
+fn listen(interpreter: &mut Interpreter, form: Form) -> io::Result<()> {
     let mut input = io::stdin().lock();
     let mut out = BufWriter::new(io::stdout().lock());
     let mut line = Vec::new();
@@ -138,7 +136,7 @@ fn listen(interpreter: &mut dyn Interpreter, form: Form) -> io::Result<()> {
 
 /// Answers one line.
 fn answer(
-    interpreter: &mut dyn Interpreter,
+    interpreter: &mut Interpreter,
     form: Form,
     out: &mut impl Write,
     line: Result<&str, String>,

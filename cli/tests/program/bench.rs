@@ -17,7 +17,7 @@ fn tiny<'a>(folder: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
 fn every_experiment_is_measured_checked_and_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let said = printed(&tiny(folder.path(), &[]), "");
-    assert!(said.contains("answers compared, all right."), "{said}");
+    assert!(said.contains("answers compared, all correct."), "{said}");
     let rows = fs::read_to_string(folder.path().join("rows.jsonl")).expect("rows");
     let experiments = [
         "insert",
@@ -67,7 +67,7 @@ fn every_experiment_is_measured_checked_and_kept() {
 
     // Again: nothing is left to do, and nothing is lost.
     let again = printed(&tiny(folder.path(), &[]), "");
-    assert!(again.contains("measurements are there already"), "{again}");
+    assert!(again.contains("measurements exist already"), "{again}");
     assert!(again.contains("Nothing is left to measure") && !again.contains("compared"), "{again}");
     assert_eq!(fs::read_to_string(folder.path().join("rows.jsonl")).expect("rows"), rows);
 }
@@ -102,7 +102,7 @@ fn keys_and_values_of_other_widths_are_measured_too() {
     for (key, value) in [("u64", "u64"), ("u32", "u64"), ("u64", "u32")] {
         let folder = tempfile::tempdir().expect("a folder");
         let more = ["build", "lookup", "range", "dead", "cleanup", "--key", key, "--value", value];
-        assert!(printed(&tiny(folder.path(), &more), "").contains("all right."), "{key} {value}");
+        assert!(printed(&tiny(folder.path(), &more), "").contains("all correct."), "{key} {value}");
     }
 }
 

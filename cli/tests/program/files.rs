@@ -117,11 +117,7 @@ fn csv_is_read_with_and_without_a_header() {
 fn a_bad_row_is_named_and_nothing_is_imported() {
     let folder = Folder::new();
     let csv = |content: &str| folder.with("bad.csv", content);
-    check_refused(
-        &[],
-        &csv("key,value\n2,20\n3,x\n"),
-        "row 3: the value is `x`: not a whole number",
-    );
+    check_refused(&[], &csv("key,value\n2,20\n3,x\n"), "row 3: the value is `x`: not an integer");
     check_refused(&[], &csv("2,20\n-3,30\n"), "row 2: the key is `-3`: out of range");
     check_refused(&[], &csv("2,20\n3\n"), "row 2: 1 field between commas, where there should be 2");
     check_refused(
@@ -138,8 +134,8 @@ fn a_bad_row_is_named_and_nothing_is_imported() {
 #[test]
 fn files_that_cannot_be_read_are_refused() {
     let folder = Folder::new();
-    check_refused(&[], &folder.path("missing.csv"), "there is no such file");
-    check_refused(&[], &folder.path("missing.parquet"), "there is no such file");
+    check_refused(&[], &folder.path("missing.csv"), "no such file");
+    check_refused(&[], &folder.path("missing.parquet"), "no such file");
     check_refused(&[], &folder.with("pairs.txt", "1,2\n"), "must end in .csv or .parquet");
     check_refused(&[], &folder.with("text.parquet", "1,2\n"), "this can't be read as Parquet");
     check_refused(&[], &folder.with("empty.parquet", ""), "this can't be read as Parquet");
@@ -179,7 +175,7 @@ fn an_export_that_fails_leaves_what_was_there() {
     assert!(said[1].contains("Parquet has no type for u128"), "{}", said[1]);
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "precious");
     let said = answers(&[], &[format!("export {}", folder.path("no/such/folder.csv"))]);
-    assert!(said[0].contains("there is no such file or folder"), "{}", said[0]);
+    assert!(said[0].contains("no such file or folder"), "{}", said[0]);
     let left: Vec<_> = std::fs::read_dir(folder.0.path()).expect("the folder").collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
@@ -239,7 +235,7 @@ fn parquet_columns_are_found_converted_and_checked() {
     check_refused(
         &["--key", "f64"],
         &path,
-        "row 1: the key is a whole number that f64 has no room for",
+        "row 1: the key is an integer that f64 cannot represent exactly",
     );
 
     let schema = "message m { REQUIRED INT64 key; OPTIONAL INT32 value; }";

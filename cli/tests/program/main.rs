@@ -69,7 +69,7 @@ fn every_pair_of_types_can_be_verified() {
 #[test]
 fn the_tour_checks_everything_and_shows_rates() {
     let printed = printed(&["tour", "--pairs", "20000", "--batch-size", "1000"], "");
-    assert!(printed.contains("answers checked, all right."), "{printed}");
+    assert!(printed.contains("answers checked, all correct."), "{printed}");
     for word in ["build", "lookup", "count", "successor", "rank", "select", "cleanup", "level", "█"]
     {
         assert!(printed.contains(word), "{word} is not in {printed}");
@@ -81,7 +81,7 @@ fn the_tour_checks_everything_and_shows_rates() {
 fn the_tour_works_with_hardly_any_pairs() {
     for (pairs, batch_size) in [("1", "1"), ("3", "2"), ("10", "100000")] {
         let printed = printed(&["tour", "--pairs", pairs, "--batch-size", batch_size], "");
-        assert!(printed.contains("all right."), "{printed}");
+        assert!(printed.contains("all correct."), "{printed}");
     }
 }
 

@@ -5,81 +5,78 @@ use std::fs::File;
 use csv::{ReaderBuilder, StringRecord, Trim, Writer};
 
 use super::{Rows, WriteSend, columns};
+use crate::dictionary::Pair;
 use crate::shell::command::{counted, shown};
-use crate::types::{Bits, Scalar, ShellKey, Type};
+use crate::types::{Type, Types, ValueType};
 
-pub fn read<K: ShellKey, V: Bits>(
-    file: File,
-    key: Type,
-    value: Type,
-) -> Result<Rows<K, V>, String> {
+pub fn read(file: File, types: Types) -> Result<Rows, String> {
     let mut reader =
         ReaderBuilder::new().has_headers(false).flexible(true).trim(Trim::All).from_reader(file);
-    let mut rows = Rows { keys: Vec::new(), values: Vec::new() };
-    let mut layout = Layout::of_header(&StringRecord::new(), value);
+    let mut rows = Rows::new(types);
+    let mut layout = Layout::of_header(&StringRecord::new(), types);
     for (index, record) in reader.records().enumerate() {
         let row = index + 1;
         let record = record.map_err(|error| format!("row {row}: {}", reason(&error)))?;
-        if index == 0 && is_header(&record, value) {
-            layout = Layout::of_header(&record, value);
+        if index == 0 && is_header(&record, types) {
+            layout = Layout::of_header(&record, types);
             continue;
         }
         let (key, value) =
-            layout.parse(&record, key, value).map_err(|error| format!("row {row}: {error}"))?;
+            layout.parse(&record, types).map_err(|error| format!("row {row}: {error}"))?;
         rows.keys.push(key);
         rows.values.push(value);
     }
     Ok(rows)
 }
 
-/// Where in a row keys and values are.
+/// The fields of a row that hold keys and values.
 struct Layout {
-    places: Vec<usize>,
+    positions: Vec<usize>,
     /// How many fields a row has.
     fields: usize,
 }
 
 impl Layout {
-    /// Where the header names them or, where it has other names, in the order that `export` has.
-    fn of_header(header: &StringRecord, value: Type) -> Self {
-        let place = |name: &&str| header.iter().position(|field| field.eq_ignore_ascii_case(name));
-        let named: Vec<usize> = columns(value).iter().filter_map(place).collect();
-        if named.len() == columns(value).len() {
-            return Layout { places: named, fields: header.len() };
+    /// Finds the columns by the names in the header or, where it has other names, expects them in the
+    /// order that `export` writes.
+    fn of_header(header: &StringRecord, types: Types) -> Self {
+        let columns = columns(types);
+        let find = |name: &&str| header.iter().position(|field| field.eq_ignore_ascii_case(name));
+        let named: Vec<usize> = columns.iter().filter_map(find).collect();
+        if named.len() == columns.len() {
+            return Layout { positions: named, fields: header.len() };
         }
-        Layout { places: (0..columns(value).len()).collect(), fields: columns(value).len() }
+        Layout { positions: (0..columns.len()).collect(), fields: columns.len() }
     }
 
-    fn parse<K: ShellKey, V: Bits>(
-        &self,
-        record: &StringRecord,
-        key: Type,
-        value: Type,
-    ) -> Result<(K, V), String> {
+    fn parse(&self, record: &StringRecord, types: Types) -> Result<Pair, String> {
         if record.len() != self.fields {
             let (has, wanted) = (counted(record.len(), "field"), self.fields);
             return Err(format!("{has} between commas, where there should be {wanted}"));
         }
-        let field = |at: usize, of: Type| {
-            let (name, field) = (columns(value)[at], &record[self.places[at]]);
+        let field = |index: usize, of: Type| {
+            let (name, field) = (columns(types)[index], &record[self.positions[index]]);
             let wrong = |error| format!("the {name} is `{}`: {error}", shown(field));
             of.parse(field).map_err(wrong)
         };
-        let key = K::from_scalar(field(0, key)?);
-        let bits = if value == Type::None { Scalar::There } else { field(1, value)? };
-        Ok((key, V::from_scalar(bits)))
+        let key = types.key.encode(field(0, types.key.into())?);
+        let value = match types.value {
+            ValueType::None => 0,
+            of => of.encode(field(1, of.into())?),
+        };
+        Ok((key, value))
     }
 }
 
-/// Whether a first row names the columns: those we look for are among its fields, or none of them
-/// is a number. (In a set, where there is one column, another name might be a bad key.)
-fn is_header(record: &StringRecord, value: Type) -> bool {
+/// Returns whether a first row names the columns: it has the names we look for, or none of its fields is
+/// a number. (In a set, where there is one column, another name might be a bad key.)
+fn is_header(record: &StringRecord, types: Types) -> bool {
     let has = |name: &&str| record.iter().any(|field| field.eq_ignore_ascii_case(name));
     let is_word = |field: &str| {
         let starts = field.starts_with(|first: char| first.is_alphabetic() || first == '_');
         starts && Type::F64.parse(field).is_err()
     };
-    columns(value).iter().all(has) || value != Type::None && record.iter().all(is_word)
+    columns(types).iter().all(has) || types.value != ValueType::None && record.iter().all(is_word)
 }
 
 fn reason(error: &csv::Error) -> String {
@@ -90,19 +87,15 @@ fn reason(error: &csv::Error) -> String {
     }
 }
 
-pub fn write<K: ShellKey, V: Bits>(
-    file: &mut dyn WriteSend,
-    rows: &Rows<K, V>,
-    value: Type,
-) -> Result<(), String> {
+pub fn write(file: &mut dyn WriteSend, rows: &Rows, types: Types) -> Result<(), String> {
     let mut writer = Writer::from_writer(file);
     let mut write = || -> csv::Result<()> {
-        writer.write_record(columns(value))?;
-        for (&key, &bits) in rows.keys.iter().zip(&rows.values) {
-            let key = key.scalar().to_string();
-            match value {
-                Type::None => writer.write_record([key])?,
-                _ => writer.write_record([key, bits.scalar(value).to_string()])?,
+        writer.write_record(columns(types))?;
+        for (key, value) in rows.keys.iter().zip(rows.values.iter()) {
+            let key = types.key.decode(key).to_string();
+            match types.value {
+                ValueType::None => writer.write_record([key])?,
+                of => writer.write_record([key, of.decode(value).to_string()])?,
             }
         }
         Ok(writer.flush()?)

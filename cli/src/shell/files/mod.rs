@@ -1,4 +1,4 @@
-//! Pairs from and to files: CSV and Parquet, two columns, or one for a set.
+//! Import and export: CSV and Parquet files of two columns, or one for a set.
 
 mod csv;
 mod parquet;
@@ -8,18 +8,24 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::shell::command::shown;
-use crate::types::{Bits, ShellKey, Type};
+use crate::types::{Column, Types, ValueType};
 
 /// The rows of a file.
 #[derive(Debug)]
-pub struct Rows<K, V> {
-    pub keys: Vec<K>,
-    pub values: Vec<V>,
+pub struct Rows {
+    pub keys: Column,
+    pub values: Column,
 }
 
-/// Which columns a file has, as its header names them.
-fn columns(value: Type) -> &'static [&'static str] {
-    if value == Type::None { &["key"] } else { &["key", "value"] }
+impl Rows {
+    fn new(types: Types) -> Self {
+        Rows { keys: types.key.column(), values: types.value.column() }
+    }
+}
+
+/// Returns the names of the columns that a file has.
+fn columns(types: Types) -> &'static [&'static str] {
+    if types.value == ValueType::None { &["key"] } else { &["key", "value"] }
 }
 
 enum Format {
@@ -27,12 +33,8 @@ enum Format {
     Parquet,
 }
 
-/// Every row of a file, or which one is wrong, and how.
-pub fn read<K: ShellKey, V: Bits>(
-    path: &Path,
-    key: Type,
-    value: Type,
-) -> Result<Rows<K, V>, String> {
+/// Reads every row of a file, or returns which one is wrong, and how.
+pub fn read(path: &Path, types: Types) -> Result<Rows, String> {
     let name = named(path);
     let format = format_of(path)?;
     let file = File::open(path).map_err(|error| format!("{name}: {}", plain(&error)))?;
@@ -40,26 +42,21 @@ pub fn read<K: ShellKey, V: Bits>(
         return Err(format!("{name}: this is a folder"));
     }
     let rows = match format {
-        Format::Csv => csv::read(file, key, value),
-        Format::Parquet => parquet::read(file, key, value),
+        Format::Csv => csv::read(file, types),
+        Format::Parquet => parquet::read(file, types),
     };
     rows.map_err(|error| format!("{name}: {error}"))
 }
 
-/// Writes every row to a file. What was there is replaced once all is written, not before.
-pub fn write<K: ShellKey, V: Bits>(
-    path: &Path,
-    rows: &Rows<K, V>,
-    key: Type,
-    value: Type,
-) -> Result<(), String> {
+/// Writes every row to a file. An existing file is replaced only after everything is written.
+pub fn write(path: &Path, rows: &Rows, types: Types) -> Result<(), String> {
     let format = format_of(path)?;
     if path.is_dir() {
         return Err(format!("{}: this is a folder", named(path)));
     }
     replace(path, |file| match format {
-        Format::Csv => csv::write(file, rows, value),
-        Format::Parquet => parquet::write(file, rows, key, value),
+        Format::Csv => csv::write(file, rows, types),
+        Format::Parquet => parquet::write(file, rows, types),
     })
     .map_err(|error| format!("{}: {error}", named(path)))
 }
@@ -73,31 +70,31 @@ fn format_of(path: &Path) -> Result<Format, String> {
     }
 }
 
-/// Writes a new file beside the old one, and puts it in its place.
+/// Writes a new file beside the old one, then renames it.
 fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn WriteSend) -> Result<(), String>,
 ) -> Result<(), String> {
-    // A device or a pipe is written as it is.
+    // A device or a pipe is written directly.
     let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    let place = if is_special { path.to_path_buf() } else { beside(path) };
+    let target = if is_special { path.to_path_buf() } else { beside(path) };
     let written = (|| {
-        let file = File::create(&place).map_err(|error| plain(&error))?;
+        let file = File::create(&target).map_err(|error| plain(&error))?;
         let mut file = BufWriter::new(file);
         write(&mut file)?;
         file.flush().map_err(|error| plain(&error))?;
         if !is_special {
-            fs::rename(&place, path).map_err(|error| plain(&error))?;
+            fs::rename(&target, path).map_err(|error| plain(&error))?;
         }
         Ok(())
     })();
     if written.is_err() && !is_special {
-        fs::remove_file(&place).ok();
+        fs::remove_file(&target).ok();
     }
     written
 }
 
-/// What the writer of Parquet files asks for.
+/// The bounds that the Parquet writer requires.
 trait WriteSend: Write + Send {}
 
 impl<W: Write + Send> WriteSend for W {}
@@ -112,11 +109,11 @@ fn named(path: &Path) -> String {
     shown(&path.to_string_lossy())
 }
 
-/// The system's words without its error number.
+/// Returns the system's message without its error number.
 fn plain(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file or folder".into(),
-        io::ErrorKind::PermissionDenied => "this is not allowed".into(),
+        io::ErrorKind::NotFound => "no such file or folder".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
         _ => error.to_string(),
     }
 }

@@ -1,6 +1,7 @@
 //! Parquet: a column of keys and, but for a set, one of values.
 
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, ConvertedType, LogicalType};
@@ -15,52 +16,48 @@ use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::{Rows, WriteSend, columns};
 use crate::shell::command::counted;
-use crate::types::{Bits, Scalar, ShellKey, Type};
+use crate::types::{Scalar, Type, Types};
 
-/// Rows that are read, and written as a group, at a time.
+/// Rows that are read at a time, and rows of a group that is written.
 const CHUNK: usize = 1 << 16;
 const GROUP: usize = 1 << 20;
 
-pub fn read<K: ShellKey, V: Bits>(
-    file: File,
-    key: Type,
-    value: Type,
-) -> Result<Rows<K, V>, String> {
+pub fn read(file: File, types: Types) -> Result<Rows, String> {
     let reader = SerializedFileReader::new(file).map_err(|error| reason(&error))?;
     let schema = reader.metadata().file_metadata().schema_descr();
-    let places = find_columns(schema, value)?;
-    let mut rows = Rows { keys: Vec::new(), values: Vec::new() };
+    let columns = find_columns(schema, types)?;
+    let mut rows = Rows::new(types);
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(|error| reason(&error))?;
         let before = rows.keys.len();
-        let read = |place: usize, each: &mut dyn FnMut(Scalar) -> Result<(), String>| {
-            let column = group.get_column_reader(place).map_err(|error| reason(&error))?;
-            read_column(column, &schema.column(place), before, each)
+        let read = |column: usize, each: &mut dyn FnMut(Scalar) -> Result<(), String>| {
+            let reader = group.get_column_reader(column).map_err(|error| reason(&error))?;
+            read_column(reader, &schema.column(column), before, each)
         };
-        let fitting = |of: Type, number: Scalar, name: &str, row: usize| {
+        let convert = |of: Type, number: Scalar, name: &str, row: usize| {
             of.convert(number).map_err(|error| format!("row {row}: the {name} is {error}"))
         };
-        read(places[0], &mut |number| {
-            let number = fitting(key, number, "key", rows.keys.len() + 1)?;
-            rows.keys.push(K::from_scalar(number));
+        read(columns[0], &mut |number| {
+            let number = convert(types.key.into(), number, "key", rows.keys.len() + 1)?;
+            rows.keys.push(types.key.encode(number));
             Ok(())
         })?;
-        if let Some(&place) = places.get(1) {
-            read(place, &mut |number| {
-                let number = fitting(value, number, "value", rows.values.len() + 1)?;
-                rows.values.push(V::from_scalar(number));
+        match columns.get(1) {
+            Some(&column) => read(column, &mut |number| {
+                let number = convert(types.value.into(), number, "value", rows.values.len() + 1)?;
+                rows.values.push(types.value.encode(number));
                 Ok(())
-            })?;
+            })?,
+            None => (before..rows.keys.len()).for_each(|_| rows.values.push(0)),
         }
     }
-    rows.values.resize(rows.keys.len(), V::from_scalar(Scalar::There));
     Ok(rows)
 }
 
-/// Which columns hold keys and values: those so named or, where there are no others, the first ones.
-/// What is inside of another column is none.
-fn find_columns(schema: &SchemaDescriptor, value: Type) -> Result<Vec<usize>, String> {
-    let wanted = columns(value);
+/// Returns the columns of keys and values: those so named or, where there are no others, the first ones.
+/// Columns inside of other columns are ignored.
+fn find_columns(schema: &SchemaDescriptor, types: Types) -> Result<Vec<usize>, String> {
+    let wanted = columns(types);
     let fields = schema.root_schema().get_fields();
     let named = |name: &&str| fields.iter().position(|f| f.name().eq_ignore_ascii_case(name));
     let mut chosen: Vec<usize> = wanted.iter().filter_map(named).collect();
@@ -73,15 +70,15 @@ fn find_columns(schema: &SchemaDescriptor, value: Type) -> Result<Vec<usize>, St
         let has = counted(fields.len(), "column");
         return Err(format!("{has}, none of which is named `{missing}`"));
     }
-    let place = |field: usize| {
+    let column = |field: usize| {
         let name = fields[field].name();
         let is_plain = fields[field].is_primitive();
-        let place = schema.columns().iter().position(|column| column.path().parts() == [name]);
-        place
+        let column = schema.columns().iter().position(|column| column.path().parts() == [name]);
+        column
             .filter(|_| is_plain)
             .ok_or_else(|| format!("column `{name}` does not hold plain numbers"))
     };
-    chosen.into_iter().map(place).collect()
+    chosen.into_iter().map(column).collect()
 }
 
 /// Calls `each` with every number of a column, whose first row is `before`.
@@ -161,30 +158,27 @@ fn reason(error: &ParquetError) -> String {
     }
 }
 
-pub fn write<K: ShellKey, V: Bits>(
-    file: &mut dyn WriteSend,
-    rows: &Rows<K, V>,
-    key: Type,
-    value: Type,
-) -> Result<(), String> {
-    let types = [key, value];
-    let fields: Vec<String> = columns(value)
+pub fn write(file: &mut dyn WriteSend, rows: &Rows, types: Types) -> Result<(), String> {
+    let kinds = [types.key.into(), types.value.into()];
+    let fields: Vec<String> = columns(types)
         .iter()
-        .zip(types)
+        .zip(kinds)
         .map(|(name, of)| Ok(format!("REQUIRED {};", field(of, name)?)))
         .collect::<Result<_, String>>()?;
     let schema = format!("message gpulsm {{ {} }}", fields.join(" "));
+    let key = |row: usize| types.key.decode(rows.keys.get(row));
+    let value = |row: usize| types.value.decode(rows.values.get(row));
+    let parts: [(Type, &dyn Fn(usize) -> Scalar); 2] = [(kinds[0], &key), (kinds[1], &value)];
     let write = || -> Result<(), ParquetError> {
         let schema = Arc::new(parse_message_type(&schema)?);
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
         let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
-        for (keys, values) in rows.keys.chunks(GROUP).zip(rows.values.chunks(GROUP)) {
+        for start in (0..rows.keys.len()).step_by(GROUP) {
+            let end = rows.keys.len().min(start + GROUP);
             let mut group = writer.next_row_group()?;
-            let mut parts: [&dyn Fn(usize) -> Scalar; 2] =
-                [&|at| keys[at].scalar(), &|at| values[at].scalar(value)];
-            for (part, of) in parts.iter_mut().zip(types) {
+            for (of, scalar) in parts {
                 let Some(mut column) = group.next_column()? else { break };
-                write_column(&mut column, of, keys.len(), part)?;
+                write_column(&mut column, of, start..end, scalar)?;
                 column.close()?;
             }
             group.close()?;
@@ -197,7 +191,7 @@ pub fn write<K: ShellKey, V: Bits>(
     })
 }
 
-/// How a schema says what a column holds.
+/// Returns the declaration of a column in the schema.
 fn field(of: Type, name: &str) -> Result<String, String> {
     Ok(match of {
         Type::U32 => format!("INT32 {name} (INTEGER(32,false))"),
@@ -215,7 +209,7 @@ fn field(of: Type, name: &str) -> Result<String, String> {
 fn write_column(
     column: &mut SerializedColumnWriter<'_>,
     of: Type,
-    len: usize,
+    rows: Range<usize>,
     scalar: &dyn Fn(usize) -> Scalar,
 ) -> Result<(), ParquetError> {
     fn write<T: DataType>(
@@ -225,18 +219,21 @@ fn write_column(
         let numbers: Vec<T::T> = numbers.collect();
         column.typed::<T>().write_batch(&numbers, None, None).map(|_| ())
     }
-    let scalars = (0..len).map(scalar);
-    let whole = |scalar: Scalar| <u64 as Bits>::from_scalar(scalar).cast_signed();
+    let scalars = rows.map(scalar);
+    let integer = |scalar| match scalar {
+        Scalar::Unsigned(number) => number as i64,
+        Scalar::Signed(number) => number,
+        _ => unreachable!("`field` gives floats their own columns"),
+    };
+    let float = |scalar| match scalar {
+        Scalar::Single(number) => f64::from(number),
+        Scalar::Double(number) => number,
+        _ => unreachable!("`field` gives integers their own columns"),
+    };
     match of {
-        Type::U32 | Type::I32 => write::<Int32Type>(column, scalars.map(|s| whole(s) as i32)),
-        Type::F32 => write::<FloatType>(
-            column,
-            scalars.map(|s| f32::from_bits(<u32 as Bits>::from_scalar(s))),
-        ),
-        Type::F64 => write::<DoubleType>(
-            column,
-            scalars.map(|s| f64::from_bits(<u64 as Bits>::from_scalar(s))),
-        ),
-        _ => write::<Int64Type>(column, scalars.map(whole)),
+        Type::U32 | Type::I32 => write::<Int32Type>(column, scalars.map(|s| integer(s) as i32)),
+        Type::F32 => write::<FloatType>(column, scalars.map(|s| float(s) as f32)),
+        Type::F64 => write::<DoubleType>(column, scalars.map(float)),
+        _ => write::<Int64Type>(column, scalars.map(integer)),
     }
 }

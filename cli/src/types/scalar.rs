@@ -1,12 +1,10 @@
-//! The types of keys and values, chosen on the command line, and single keys and values of them.
+//! Single keys and values: parsing, conversion, display.
 
 use std::fmt;
 
-use clap::ValueEnum;
-use gpulsm::{Key, Value};
 use serde::{Serialize, Serializer};
 
-/// What a key or a value is, as the command line names it.
+/// The type of a key or of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     U32,
@@ -20,103 +18,6 @@ pub enum Type {
     None,
 }
 
-/// Types that keys can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KeyType {
-    U32,
-    U64,
-    I32,
-    I64,
-    F32,
-    F64,
-}
-
-/// Types that values can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ValueType {
-    /// No values: a set
-    None,
-    U32,
-    U64,
-    I32,
-    I64,
-    F32,
-    F64,
-    U128,
-}
-
-impl From<KeyType> for Type {
-    fn from(key: KeyType) -> Self {
-        match key {
-            KeyType::U32 => Type::U32,
-            KeyType::U64 => Type::U64,
-            KeyType::I32 => Type::I32,
-            KeyType::I64 => Type::I64,
-            KeyType::F32 => Type::F32,
-            KeyType::F64 => Type::F64,
-        }
-    }
-}
-
-impl From<ValueType> for Type {
-    fn from(value: ValueType) -> Self {
-        match value {
-            ValueType::None => Type::None,
-            ValueType::U32 => Type::U32,
-            ValueType::U64 => Type::U64,
-            ValueType::I32 => Type::I32,
-            ValueType::I64 => Type::I64,
-            ValueType::F32 => Type::F32,
-            ValueType::F64 => Type::F64,
-            ValueType::U128 => Type::U128,
-        }
-    }
-}
-
-/// Does something with the types that stand for a [`KeyType`] and a [`ValueType`]. Of a value only
-/// the width matters to a dictionary: it is kept as unsigned bits ([`Bits`]).
-macro_rules! with_types {
-    ($key:expr, $value:expr, $K:ident, $V:ident => $body:expr) => {{
-        macro_rules! with_value {
-            () => {
-                match $value {
-                    ValueType::None => {
-                        type $V = ();
-                        $body
-                    }
-                    ValueType::U32 | ValueType::I32 | ValueType::F32 => {
-                        type $V = u32;
-                        $body
-                    }
-                    ValueType::U64 | ValueType::I64 | ValueType::F64 => {
-                        type $V = u64;
-                        $body
-                    }
-                    ValueType::U128 => {
-                        type $V = u128;
-                        $body
-                    }
-                }
-            };
-        }
-        macro_rules! with_key {
-            ($type:ty) => {{
-                type $K = $type;
-                with_value!()
-            }};
-        }
-        match $key {
-            KeyType::U32 => with_key!(u32),
-            KeyType::U64 => with_key!(u64),
-            KeyType::I32 => with_key!(i32),
-            KeyType::I64 => with_key!(i64),
-            KeyType::F32 => with_key!(f32),
-            KeyType::F64 => with_key!(f64),
-        }
-    }};
-}
-pub(crate) use with_types;
-
 /// One key or value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
@@ -124,8 +25,8 @@ pub enum Scalar {
     Signed(i64),
     Single(f32),
     Double(f64),
-    /// What stands for the value of a key in a set.
-    There,
+    /// Stands for the value of a key in a set.
+    Present,
 }
 
 impl Type {
@@ -142,8 +43,8 @@ impl Type {
         }
     }
 
-    /// The least and the greatest whole number of the type; `None` for floats.
-    fn whole(self) -> Option<(i128, u128)> {
+    /// Returns the least and the greatest integer of the type; `None` for floats.
+    fn integers(self) -> Option<(i128, u128)> {
         match self {
             Type::U32 => Some((0, u32::MAX.into())),
             Type::U64 => Some((0, u64::MAX.into())),
@@ -154,12 +55,12 @@ impl Type {
         }
     }
 
-    /// Reads one of this type, or says what is wrong with the text.
+    /// Parses a number of this type, or returns what is wrong with the text.
     pub fn parse(self, text: &str) -> Result<Scalar, String> {
         if text.is_empty() {
-            return Err(format!("missing ({} is wanted)", self.name()));
+            return Err(format!("missing (expected {})", self.name()));
         }
-        if self.whole().is_some() {
+        if self.integers().is_some() {
             if let Ok(number) = text.parse::<u128>() {
                 return self.convert(Scalar::Unsigned(number));
             }
@@ -182,9 +83,9 @@ impl Type {
         Ok(number)
     }
 
-    /// The same number as one of this type, or what is wrong with it.
+    /// Converts a number to this type, or returns what is wrong with it.
     pub fn convert(self, number: Scalar) -> Result<Scalar, String> {
-        if let Some((least, greatest)) = self.whole() {
+        if let Some((least, greatest)) = self.integers() {
             let fits = match number {
                 Scalar::Unsigned(number) => number <= greatest,
                 Scalar::Signed(number) => {
@@ -208,34 +109,36 @@ impl Type {
             Scalar::Signed(number) => number as f64,
             Scalar::Single(number) => number.into(),
             Scalar::Double(number) => number,
-            Scalar::There => return Err(self.expected()),
+            Scalar::Present => return Err(self.expected()),
         };
         let rounded = if self == Type::F32 { f64::from(double as f32) } else { double };
         if rounded.is_infinite() && double.is_finite() {
             return Err(self.out_of_range());
         }
-        // A float is rounded, as everywhere; a whole number is meant to the last digit.
+        // A float is rounded, as everywhere; an integer must be represented exactly.
         let is_same = match number {
             Scalar::Unsigned(number) => rounded as u128 == number,
             Scalar::Signed(number) => rounded as i128 == number.into(),
             _ => true,
         };
         match self {
-            _ if !is_same => Err(format!("a whole number that {} has no room for", self.name())),
+            _ if !is_same => {
+                Err(format!("an integer that {} cannot represent exactly", self.name()))
+            }
             Type::F32 => Ok(Scalar::Single(rounded as f32)),
             _ => Ok(Scalar::Double(double)),
         }
     }
 
     fn expected(self) -> String {
-        match self.whole() {
-            Some(_) => format!("not a whole number ({} is wanted)", self.name()),
-            None => format!("not a number ({} is wanted)", self.name()),
+        match self.integers() {
+            Some(_) => format!("not an integer (expected {})", self.name()),
+            None => format!("not a number (expected {})", self.name()),
         }
     }
 
     fn out_of_range(self) -> String {
-        match self.whole() {
+        match self.integers() {
             Some((least, greatest)) => {
                 format!("out of range: {} goes from {least} to {greatest}", self.name())
             }
@@ -262,12 +165,12 @@ impl fmt::Display for Scalar {
             // Debug writes large and small numbers with exponents.
             Scalar::Single(number) => fmt::Debug::fmt(number, f),
             Scalar::Double(number) => fmt::Debug::fmt(number, f),
-            Scalar::There => "true".fmt(f),
+            Scalar::Present => "true".fmt(f),
         }
     }
 }
 
-/// As JSON; floats that it has no number for are texts.
+/// Writes JSON numbers. Floats that JSON has no number for become strings.
 impl Serialize for Scalar {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
@@ -279,87 +182,8 @@ impl Serialize for Scalar {
             Scalar::Single(number) if number.is_finite() => serializer.serialize_f32(number),
             Scalar::Double(number) if number.is_finite() => serializer.serialize_f64(number),
             Scalar::Single(_) | Scalar::Double(_) => serializer.collect_str(self),
-            Scalar::There => serializer.serialize_bool(true),
+            Scalar::Present => serializer.serialize_bool(true),
         }
-    }
-}
-
-/// A type of key that the program can read and show.
-pub trait ShellKey: Key {
-    /// The key that a scalar of this very type is.
-    fn from_scalar(scalar: Scalar) -> Self;
-
-    fn scalar(self) -> Scalar;
-}
-
-macro_rules! shell_key {
-    ($type:ty, $variant:ident, $wide:ty) => {
-        impl ShellKey for $type {
-            fn from_scalar(scalar: Scalar) -> Self {
-                match scalar {
-                    Scalar::$variant(number) => number as $type,
-                    _ => unreachable!("`Type` gives keys their own variant"),
-                }
-            }
-
-            fn scalar(self) -> Scalar {
-                Scalar::$variant(self as $wide)
-            }
-        }
-    };
-}
-
-shell_key!(u32, Unsigned, u128);
-shell_key!(u64, Unsigned, u128);
-shell_key!(i32, Signed, i64);
-shell_key!(i64, Signed, i64);
-shell_key!(f32, Single, f32);
-shell_key!(f64, Double, f64);
-
-/// The bits of a value: all that a dictionary knows of it.
-pub trait Bits: Value {
-    fn from_scalar(scalar: Scalar) -> Self;
-
-    /// The value of type `of` that has these bits.
-    fn scalar(self, of: Type) -> Scalar;
-}
-
-macro_rules! bits {
-    ($type:ty) => {
-        impl Bits for $type {
-            fn from_scalar(scalar: Scalar) -> Self {
-                match scalar {
-                    Scalar::Unsigned(number) => number as $type,
-                    Scalar::Signed(number) => number as $type,
-                    Scalar::Single(number) => number.to_bits() as $type,
-                    Scalar::Double(number) => number.to_bits() as $type,
-                    Scalar::There => 0,
-                }
-            }
-
-            fn scalar(self, of: Type) -> Scalar {
-                match of {
-                    Type::U32 | Type::U64 | Type::U128 => Scalar::Unsigned(self as u128),
-                    Type::I32 => Scalar::Signed((self as i32).into()),
-                    Type::I64 => Scalar::Signed(self as i64),
-                    Type::F32 => Scalar::Single(f32::from_bits(self as u32)),
-                    Type::F64 => Scalar::Double(f64::from_bits(self as u64)),
-                    Type::None => Scalar::There,
-                }
-            }
-        }
-    };
-}
-
-bits!(u32);
-bits!(u64);
-bits!(u128);
-
-impl Bits for () {
-    fn from_scalar(_: Scalar) -> Self {}
-
-    fn scalar(self, _: Type) -> Scalar {
-        Scalar::There
     }
 }
 
@@ -394,7 +218,7 @@ mod tests {
             (Type::F64, "one"),
             (Type::F32, "1,5"),
         ] {
-            assert!(of.parse(text).unwrap_err().starts_with("not a "), "{text}");
+            assert!(of.parse(text).unwrap_err().starts_with("not a"), "{text}");
         }
     }
 
@@ -412,25 +236,12 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_from_their_bits() {
-        fn check<V: Bits>(of: Type, scalar: Scalar) {
-            assert_eq!(V::from_scalar(scalar).scalar(of), scalar, "{of:?}");
-        }
-        check::<u32>(Type::I32, Scalar::Signed(-7));
-        check::<u32>(Type::F32, Scalar::Single(-0.5));
-        check::<u64>(Type::I64, Scalar::Signed(i64::MIN));
-        check::<u64>(Type::F64, Scalar::Double(1e300));
-        check::<u128>(Type::U128, Scalar::Unsigned(u128::MAX));
-        check::<()>(Type::None, Scalar::There);
-    }
-
-    #[test]
     fn json_has_no_number_for_some_floats() {
         let json = |scalar: Scalar| serde_json::to_string(&scalar).unwrap();
         assert_eq!(json(Scalar::Single(0.1)), "0.1");
         assert_eq!(json(Scalar::Double(f64::NAN)), "\"NaN\"");
         assert_eq!(json(Scalar::Single(f32::NEG_INFINITY)), "\"-inf\"");
         assert_eq!(json(Scalar::Unsigned(u128::MAX)), u128::MAX.to_string());
-        assert_eq!(json(Scalar::There), "true");
+        assert_eq!(json(Scalar::Present), "true");
     }
 }

@@ -1,0 +1,208 @@
+//! The CPU: vectors and the monotonic clock.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::time::Instant;
+
+use gpulsm::{Batch, Device};
+use rayon::prelude::*;
+
+use super::{
+    Array, Backend, DeviceArray, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
+    Upkeep, dictionary, dictionary_mut, settings, typed, typed_mut,
+};
+use crate::bench::baselines::cpu::{RadixSort, ShardedTable, SortedVecs};
+use crate::bench::baselines::{HashTable, Sort, SortedArray};
+use crate::bench::numbers::Number;
+use crate::dictionary::AnyDictionary;
+
+pub struct Cpu<K, V>(PhantomData<fn() -> (K, V)>);
+
+impl<K, V> Cpu<K, V> {
+    pub fn new() -> Self {
+        Cpu(PhantomData)
+    }
+}
+
+impl<T: Number> DeviceArray for Vec<T> {
+    fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>> {
+        Ok(self[part].iter().map(|number| number.widen()).collect())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl DeviceArray for Vec<bool> {
+    fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>> {
+        Ok(self[part].iter().map(|&flag| flag.into()).collect())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Returns the vector of an array.
+pub fn vec<T: 'static>(array: &Array) -> &Vec<T> {
+    typed(array)
+}
+
+pub fn vec_mut<T: 'static>(array: &mut Array) -> &mut Vec<T> {
+    typed_mut(array)
+}
+
+fn collect<T: Number>(len: usize, number: &(dyn Fn(usize) -> u64 + Sync)) -> Array {
+    let numbers: Vec<T> = (0..len).into_par_iter().map(|i| T::narrow(number(i))).collect();
+    Box::new(numbers)
+}
+
+/// Returns zeros that are written, so that the system maps no memory while the clock runs.
+fn zeros<T: Copy>(zero: T, len: usize) -> Vec<T> {
+    let mut zeros = Vec::with_capacity(len);
+    zeros.resize(len, zero);
+    zeros
+}
+
+impl<K: Number, V: Number> Backend for Cpu<K, V> {
+    fn dictionary(&self, batch_size: usize, upkeep: Upkeep) -> Outcome<Box<dyn AnyDictionary>> {
+        let settings = settings::<K, V>(batch_size, upkeep);
+        Ok(Box::new(settings.device(Device::cpu()).build()?))
+    }
+
+    fn array(
+        &self,
+        kind: Kind,
+        len: usize,
+        number: &(dyn Fn(usize) -> u64 + Sync),
+    ) -> Outcome<Array> {
+        Ok(match kind {
+            Kind::Key => collect::<K>(len, number),
+            Kind::Value => collect::<V>(len, number),
+            Kind::Count => collect::<u64>(len, number),
+            Kind::Flag => Box::new((0..len).map(|i| number(i) != 0).collect::<Vec<bool>>()),
+        })
+    }
+
+    fn zeroed(&self, kind: Kind, len: usize) -> Outcome<Array> {
+        Ok(match kind {
+            Kind::Key => Box::new(zeros(K::narrow(0), len)),
+            Kind::Value => Box::new(zeros(V::narrow(0), len)),
+            Kind::Count => Box::new(zeros(0u64, len)),
+            Kind::Flag => Box::new(zeros(false, len)),
+        })
+    }
+
+    fn max_listed_factor(&self) -> u64 {
+        8 // More would take minutes.
+    }
+
+    fn max_listed(&self) -> u64 {
+        u64::MAX // The factor limits it.
+    }
+
+    fn time(&self, job: &mut dyn FnMut() -> Outcome<()>) -> Outcome<f64> {
+        let start = Instant::now();
+        job()?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    fn insert(
+        &self,
+        any: &mut dyn AnyDictionary,
+        pairs: &Pairs,
+        part: Range<usize>,
+    ) -> Outcome<()> {
+        let (keys, values) = (&vec(&pairs.keys)[part.clone()], &vec(&pairs.values)[part]);
+        Ok(dictionary_mut::<K, V>(any).insert(keys, values)?)
+    }
+
+    fn update(
+        &self,
+        any: &mut dyn AnyDictionary,
+        (inserts, part): (&Pairs, Range<usize>),
+        (deletes, deleted): (&Array, Range<usize>),
+    ) -> Outcome<()> {
+        let (keys, values) = (&vec(&inserts.keys)[part.clone()], &vec(&inserts.values)[part]);
+        let batch = Batch::inserting(keys, values).deleting(&vec(deletes)[deleted]);
+        Ok(dictionary_mut::<K, V>(any).update(batch)?)
+    }
+
+    fn lookup(&self, any: &dyn AnyDictionary, keys: &Array, out: &mut LookupOut) -> Outcome<()> {
+        let LookupOut { values, found } = out;
+        let (values, found) = (vec_mut(values), vec_mut(found));
+        Ok(dictionary::<K, V>(any).lookup_into(vec(keys), values, found)?)
+    }
+
+    fn count(
+        &self,
+        any: &dyn AnyDictionary,
+        ranges: &RangeEnds,
+        counts: &mut Array,
+    ) -> Outcome<()> {
+        let (lo, hi) = (vec(&ranges.lo), vec(&ranges.hi));
+        Ok(dictionary::<K, V>(any).count_into(lo, hi, vec_mut(counts))?)
+    }
+
+    fn range(
+        &self,
+        any: &dyn AnyDictionary,
+        ranges: &RangeEnds,
+        out: &mut RangeOut,
+    ) -> Outcome<()> {
+        let (lo, hi) = (vec(&ranges.lo), vec(&ranges.hi));
+        let offsets = bytemuck::cast_slice_mut(vec_mut::<u64>(&mut out.offsets));
+        let (keys, values) = (vec_mut(&mut out.keys), vec_mut(&mut out.values));
+        dictionary::<K, V>(any).range_into(lo, hi, offsets, keys, values)?;
+        Ok(())
+    }
+
+    fn rank(&self, any: &dyn AnyDictionary, keys: &Array, ranks: &mut Array) -> Outcome<()> {
+        Ok(dictionary::<K, V>(any).rank_into(vec(keys), vec_mut(ranks))?)
+    }
+
+    fn successor(
+        &self,
+        any: &dyn AnyDictionary,
+        keys: &Array,
+        out: &mut NearestOut,
+    ) -> Outcome<()> {
+        let (near, values) = (vec_mut(&mut out.keys), vec_mut(&mut out.values));
+        let found = vec_mut(&mut out.found);
+        Ok(dictionary::<K, V>(any).successor_into(vec(keys), near, values, found)?)
+    }
+
+    fn select(
+        &self,
+        any: &dyn AnyDictionary,
+        indices: &Array,
+        out: &mut NearestOut,
+    ) -> Outcome<()> {
+        let (keys, values) = (vec_mut(&mut out.keys), vec_mut(&mut out.values));
+        let found = vec_mut(&mut out.found);
+        Ok(dictionary::<K, V>(any).select_into(vec(indices), keys, values, found)?)
+    }
+
+    fn sort(&self, _: &Pairs, len: usize) -> Outcome<Box<dyn Sort>> {
+        let (keys, values) = (self.zeroed(Kind::Key, len)?, self.zeroed(Kind::Value, len)?);
+        Ok(Box::new(RadixSort::<K, V>::new(Pairs { keys, values })))
+    }
+
+    fn sorted_array(&self, capacity: usize, _batch: usize) -> Outcome<Box<dyn SortedArray>> {
+        Ok(Box::new(SortedVecs::<K, V>::with_capacity(capacity)))
+    }
+
+    fn hash_table(&self, capacity: usize) -> Outcome<Box<dyn HashTable>> {
+        Ok(Box::new(ShardedTable::<K, V>::with_capacity(capacity)))
+    }
+}

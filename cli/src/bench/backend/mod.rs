@@ -1,0 +1,203 @@
+//! Where experiments run. Each device implements [`Backend`] in a file of its own: arrays, clocks, and the
+//! dictionary's calls on such arrays. Types of keys and values are erased here, so that experiments are
+//! compiled once; a call costs a few nanoseconds more for it.
+
+pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+#[cfg(feature = "cuda")]
+pub mod ffi;
+
+use std::any::Any;
+use std::error::Error;
+use std::ops::Range;
+
+use gpulsm::{Builder, CleanupPolicy, Dictionary};
+
+use super::baselines::{HashTable, Sort, SortedArray};
+use super::numbers::Number;
+use crate::dictionary::AnyDictionary;
+
+pub type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// What the elements of an array are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Key,
+    Value,
+    /// A count, a rank, or an offset.
+    Count,
+    /// Whether a key was found.
+    Flag,
+}
+
+/// An array in a device's memory.
+pub trait DeviceArray {
+    /// Copies a part to the host; flags become 0 or 1.
+    fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>>;
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+pub type Array = Box<dyn DeviceArray>;
+
+/// Returns the array that a backend made, with its own type.
+fn typed<T: 'static>(array: &Array) -> &T {
+    array.as_any().downcast_ref().expect("an array of this backend and kind")
+}
+
+fn typed_mut<T: 'static>(array: &mut Array) -> &mut T {
+    array.as_any_mut().downcast_mut().expect("an array of this backend and kind")
+}
+
+/// Returns the dictionary that a backend made, with its own type.
+fn dictionary<K: Number, V: Number>(any: &dyn AnyDictionary) -> &Dictionary<K, V> {
+    any.as_any().downcast_ref().expect("a dictionary of this backend")
+}
+
+fn dictionary_mut<K: Number, V: Number>(any: &mut dyn AnyDictionary) -> &mut Dictionary<K, V> {
+    any.as_any_mut().downcast_mut().expect("a dictionary of this backend")
+}
+
+/// How a dictionary maintains itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upkeep {
+    /// The library's defaults.
+    Automatic,
+    /// No cleanup but on request.
+    Manual,
+    /// The same, and every merge is done with the batch that causes it: the paper's levels after every
+    /// batch.
+    PaperLevels,
+}
+
+fn settings<K: Number, V: Number>(batch_size: usize, upkeep: Upkeep) -> Builder<K, V> {
+    let settings = Dictionary::builder().batch_size(batch_size);
+    match upkeep {
+        Upkeep::Automatic => settings,
+        Upkeep::Manual => settings.cleanup(CleanupPolicy::Manual),
+        Upkeep::PaperLevels => settings.cleanup(CleanupPolicy::Manual).merged_at_once(usize::MAX),
+    }
+}
+
+/// A device with its arrays and its clock.
+pub trait Backend {
+    /// Makes an empty dictionary on the device.
+    fn dictionary(&self, batch_size: usize, upkeep: Upkeep) -> Outcome<Box<dyn AnyDictionary>>;
+
+    /// Makes an array of which element i is `number(i)`.
+    fn array(
+        &self,
+        kind: Kind,
+        len: usize,
+        number: &(dyn Fn(usize) -> u64 + Sync),
+    ) -> Outcome<Array>;
+    fn zeroed(&self, kind: Kind, len: usize) -> Outcome<Array>;
+
+    /// Returns how many pairs one call may list, as a multiple of the pairs that a dictionary holds.
+    fn max_listed_factor(&self) -> u64;
+    /// Returns how many pairs one call may list if there is to be memory left for everything else.
+    fn max_listed(&self) -> u64;
+
+    /// Returns how many seconds the device takes for a job, from when it is idle until it is idle again.
+    fn time(&self, job: &mut dyn FnMut() -> Outcome<()>) -> Outcome<f64>;
+
+    /// Inserts a batch, which the dictionary may buffer.
+    fn insert(
+        &self,
+        dictionary: &mut dyn AnyDictionary,
+        pairs: &Pairs,
+        part: Range<usize>,
+    ) -> Outcome<()>;
+
+    /// Inserts a batch and applies it.
+    fn apply(
+        &self,
+        dictionary: &mut dyn AnyDictionary,
+        pairs: &Pairs,
+        part: Range<usize>,
+    ) -> Outcome<()> {
+        self.insert(dictionary, pairs, part)?;
+        Ok(dictionary.flush()?)
+    }
+
+    /// Inserts and deletes in one batch, which the dictionary may buffer.
+    fn update(
+        &self,
+        dictionary: &mut dyn AnyDictionary,
+        inserts: (&Pairs, Range<usize>),
+        deletes: (&Array, Range<usize>),
+    ) -> Outcome<()>;
+
+    fn lookup(
+        &self,
+        dictionary: &dyn AnyDictionary,
+        keys: &Array,
+        out: &mut LookupOut,
+    ) -> Outcome<()>;
+    fn count(
+        &self,
+        dictionary: &dyn AnyDictionary,
+        ranges: &RangeEnds,
+        counts: &mut Array,
+    ) -> Outcome<()>;
+    fn range(
+        &self,
+        dictionary: &dyn AnyDictionary,
+        ranges: &RangeEnds,
+        out: &mut RangeOut,
+    ) -> Outcome<()>;
+    fn rank(&self, dictionary: &dyn AnyDictionary, keys: &Array, ranks: &mut Array) -> Outcome<()>;
+    fn successor(
+        &self,
+        dictionary: &dyn AnyDictionary,
+        keys: &Array,
+        out: &mut NearestOut,
+    ) -> Outcome<()>;
+    fn select(
+        &self,
+        dictionary: &dyn AnyDictionary,
+        indices: &Array,
+        out: &mut NearestOut,
+    ) -> Outcome<()>;
+
+    /// Prepares a sort of the first `len` pairs.
+    fn sort(&self, pairs: &Pairs, len: usize) -> Outcome<Box<dyn Sort>>;
+    /// Makes an empty sorted array for `capacity` pairs, from batches of at most `batch`.
+    fn sorted_array(&self, capacity: usize, batch: usize) -> Outcome<Box<dyn SortedArray>>;
+    /// Makes a hash table for `capacity` pairs.
+    fn hash_table(&self, capacity: usize) -> Outcome<Box<dyn HashTable>>;
+}
+
+/// Keys and their values.
+pub struct Pairs {
+    pub keys: Array,
+    pub values: Array,
+}
+
+/// The closed ends of ranges.
+pub struct RangeEnds {
+    pub lo: Array,
+    pub hi: Array,
+    pub len: usize,
+}
+
+/// Room for the answers to lookups.
+pub struct LookupOut {
+    pub values: Array,
+    pub found: Array,
+}
+
+/// Room for the pairs of ranges, and for where each range's pairs begin.
+pub struct RangeOut {
+    pub offsets: Array,
+    pub keys: Array,
+    pub values: Array,
+}
+
+/// Room for answers of at most one pair each.
+pub struct NearestOut {
+    pub keys: Array,
+    pub values: Array,
+    pub found: Array,
+}

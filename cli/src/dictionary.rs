@@ -1,0 +1,176 @@
+//! Dictionaries whose types are chosen at run time. Keys are passed as the integers they sort by and
+//! values as bits, so that everything above this file is compiled once, whatever the types.
+
+use std::any::Any;
+
+use gpulsm::{Batch, Builder, Device, Dictionary, Error, OrderedKey, Stats};
+
+use crate::types::{Column, Element, KeyType, Types, ValueType};
+
+/// A pair: the integer that the key sorts by, and the bits of the value.
+pub type Pair = (u128, u128);
+
+/// A [`Dictionary`] of any types. Columns must have the widths of its keys and values.
+pub trait AnyDictionary {
+    fn update(&mut self, inserts: (&Column, &Column), deletes: &Column) -> Result<(), Error>;
+    fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error>;
+    fn cleanup(&mut self) -> Result<(), Error>;
+    fn clear(&mut self);
+    /// Applies the batches that are still buffered.
+    fn flush(&self) -> Result<(), Error>;
+
+    fn len(&self) -> Result<usize, Error>;
+    fn stats(&self) -> Result<Stats, Error>;
+    fn lookup(&self, keys: &Column) -> Result<Vec<Option<u128>>, Error>;
+    fn count(&self, lo: &Column, hi: &Column) -> Result<Vec<u64>, Error>;
+    fn range(&self, lo: u128, hi: u128) -> Result<(Column, Column), Error>;
+    fn successor(&self, key: u128) -> Result<Option<Pair>, Error>;
+    fn predecessor(&self, key: u128) -> Result<Option<Pair>, Error>;
+    fn first(&self) -> Result<Option<Pair>, Error>;
+    fn last(&self) -> Result<Option<Pair>, Error>;
+    fn select(&self, index: u64) -> Result<Option<Pair>, Error>;
+    fn rank(&self, key: u128) -> Result<u64, Error>;
+    /// Returns all keys and all values, in key order.
+    fn columns(&self) -> Result<(Column, Column), Error>;
+
+    /// Returns a dictionary of its own that shares what this one holds.
+    fn fork(&self) -> Box<dyn AnyDictionary>;
+    /// Returns a snapshot, which keeps the present runs alive.
+    fn snapshot(&self) -> Box<dyn Any>;
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+/// Makes an empty dictionary.
+pub fn open(
+    types: Types,
+    device: Device,
+    batch_size: usize,
+) -> Result<Box<dyn AnyDictionary>, Error> {
+    fn with_key<K: OrderedKey + Element>(
+        value: ValueType,
+        device: Device,
+        batch_size: usize,
+    ) -> Result<Box<dyn AnyDictionary>, Error> {
+        let settings = (device, batch_size);
+        match value {
+            ValueType::None => build::<K, ()>(settings),
+            ValueType::U32 | ValueType::I32 | ValueType::F32 => build::<K, u32>(settings),
+            ValueType::U64 | ValueType::I64 | ValueType::F64 => build::<K, u64>(settings),
+            ValueType::U128 => build::<K, u128>(settings),
+        }
+    }
+    match types.key {
+        KeyType::U32 | KeyType::I32 | KeyType::F32 => {
+            with_key::<u32>(types.value, device, batch_size)
+        }
+        KeyType::U64 | KeyType::I64 | KeyType::F64 => {
+            with_key::<u64>(types.value, device, batch_size)
+        }
+    }
+}
+
+fn build<K: OrderedKey + Element, V: Element>(
+    (device, batch_size): (Device, usize),
+) -> Result<Box<dyn AnyDictionary>, Error> {
+    let settings: Builder<K, V> = Dictionary::builder().device(device).batch_size(batch_size);
+    Ok(Box::new(settings.build()?))
+}
+
+fn bits<K: Element, V: Element>((key, value): (K, V)) -> Pair {
+    (key.bits(), value.bits())
+}
+
+impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
+    fn update(
+        &mut self,
+        (keys, values): (&Column, &Column),
+        deletes: &Column,
+    ) -> Result<(), Error> {
+        let batch = Batch::inserting(K::slice(keys), V::slice(values));
+        self.update(batch.deleting(K::slice(deletes)))
+    }
+
+    fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error> {
+        self.delete_range(&[K::from_bits(lo)], &[K::from_bits(hi)])
+    }
+
+    fn cleanup(&mut self) -> Result<(), Error> {
+        self.cleanup()
+    }
+
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        self.settle()
+    }
+
+    fn len(&self) -> Result<usize, Error> {
+        (**self).len()
+    }
+
+    fn stats(&self) -> Result<Stats, Error> {
+        (**self).stats()
+    }
+
+    fn lookup(&self, keys: &Column) -> Result<Vec<Option<u128>>, Error> {
+        let values = (**self).lookup(K::slice(keys))?;
+        Ok(values.into_iter().map(|value| value.map(V::bits)).collect())
+    }
+
+    fn count(&self, lo: &Column, hi: &Column) -> Result<Vec<u64>, Error> {
+        (**self).count(K::slice(lo), K::slice(hi))
+    }
+
+    fn range(&self, lo: u128, hi: u128) -> Result<(Column, Column), Error> {
+        let pairs = (**self).range(&[K::from_bits(lo)], &[K::from_bits(hi)])?;
+        Ok((K::column(pairs.keys), V::column(pairs.values)))
+    }
+
+    fn successor(&self, key: u128) -> Result<Option<Pair>, Error> {
+        Ok((**self).successor(&[K::from_bits(key)])?[0].map(bits))
+    }
+
+    fn predecessor(&self, key: u128) -> Result<Option<Pair>, Error> {
+        Ok((**self).predecessor(&[K::from_bits(key)])?[0].map(bits))
+    }
+
+    fn first(&self) -> Result<Option<Pair>, Error> {
+        Ok((**self).first()?.map(bits))
+    }
+
+    fn last(&self) -> Result<Option<Pair>, Error> {
+        Ok((**self).last()?.map(bits))
+    }
+
+    fn select(&self, index: u64) -> Result<Option<Pair>, Error> {
+        Ok((**self).select(&[index])?[0].map(bits))
+    }
+
+    fn rank(&self, key: u128) -> Result<u64, Error> {
+        Ok((**self).rank(&[K::from_bits(key)])?[0])
+    }
+
+    fn columns(&self) -> Result<(Column, Column), Error> {
+        let (keys, values) = self.to_vecs()?;
+        Ok((K::column(keys), V::column(values)))
+    }
+
+    fn fork(&self) -> Box<dyn AnyDictionary> {
+        Box::new(self.clone())
+    }
+
+    fn snapshot(&self) -> Box<dyn Any> {
+        Box::new(self.snapshot())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

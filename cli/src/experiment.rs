@@ -1,0 +1,82 @@
+//! The experiments: declared once, measured by `bench`, told by `report`.
+
+use clap::ValueEnum;
+
+/// What can be measured, in the order of the paper's evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Experiment {
+    /// Table II: the rate of every batch on the way to n, all batch sizes; a sorted array beside it
+    Insert,
+    /// Fig. 4a: the time of every batch
+    InsertTime,
+    /// Streams of calls without waiting in between: inserts, deletes, with counts between, one long call
+    Stream,
+    /// Fig. 4b: the effective rate against n
+    Effective,
+    /// Section IV-A: batches that are not full
+    Partial,
+    /// Building from pairs in any order; a sort and a hash table beside it
+    Build,
+    /// Table III: lookups of keys that all exist, or none; a sorted array and a hash table beside it
+    Lookup,
+    /// Table IV: counts of ranges of 8 and of 1,024
+    Count,
+    /// Table IV: the pairs of such ranges
+    Range,
+    /// Successors, ranks, selections
+    Order,
+    /// Section V-B: deletes, and mixed batches
+    Delete,
+    /// Ranges, scans and successors across areas of deleted keys, beside areas without deletions
+    Dead,
+    /// Section V-D: cleanup, against rebuilding, and lookups before and after
+    Cleanup,
+    /// A steady state of updates and queries, with memory, over time
+    Mixed,
+    /// Sorted, reversed, dense, narrow-band, Zipf and equal keys beside random ones
+    Skew,
+    /// Bytes per live pair after different histories
+    Memory,
+}
+
+impl Experiment {
+    /// Returns all experiments, in order.
+    pub fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
+    /// Returns the name on the command line, in rows and in gates.
+    pub fn name(self) -> &'static str {
+        match self {
+            Experiment::Insert => "insert",
+            Experiment::InsertTime => "insert-time",
+            Experiment::Stream => "stream",
+            Experiment::Effective => "effective",
+            Experiment::Partial => "partial",
+            Experiment::Build => "build",
+            Experiment::Lookup => "lookup",
+            Experiment::Count => "count",
+            Experiment::Range => "range",
+            Experiment::Order => "order",
+            Experiment::Delete => "delete",
+            Experiment::Dead => "dead",
+            Experiment::Cleanup => "cleanup",
+            Experiment::Mixed => "mixed",
+            Experiment::Skew => "skew",
+            Experiment::Memory => "memory",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_has_the_same_names() {
+        for experiment in Experiment::all() {
+            let value = experiment.to_possible_value().expect("none is hidden");
+            assert_eq!(value.get_name(), experiment.name());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Columns of keys and values as a dictionary stores them: plain integers of one width.
+
+use gpulsm::Value;
+
+use super::Type;
+
+/// Integers of one width: what keys sort by, or the bits of values.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// The values of a set: only their number is known.
+    Empty(Vec<()>),
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+    U128(Vec<u128>),
+}
+
+impl Column {
+    /// Makes an empty column that is as wide as a type.
+    pub fn new(of: Type) -> Self {
+        match of {
+            Type::None => Column::Empty(Vec::new()),
+            Type::U32 | Type::I32 | Type::F32 => Column::U32(Vec::new()),
+            Type::U64 | Type::I64 | Type::F64 => Column::U64(Vec::new()),
+            Type::U128 => Column::U128(Vec::new()),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Column::Empty(units) => units.len(),
+            Column::U32(numbers) => numbers.len(),
+            Column::U64(numbers) => numbers.len(),
+            Column::U128(numbers) => numbers.len(),
+        }
+    }
+
+    /// Appends a number, of which as many low bits are kept as the column is wide.
+    pub fn push(&mut self, bits: u128) {
+        match self {
+            Column::Empty(units) => units.push(()),
+            Column::U32(numbers) => numbers.push(bits as u32),
+            Column::U64(numbers) => numbers.push(bits as u64),
+            Column::U128(numbers) => numbers.push(bits),
+        }
+    }
+
+    pub fn get(&self, index: usize) -> u128 {
+        match self {
+            Column::Empty(_) => 0,
+            Column::U32(numbers) => numbers[index].into(),
+            Column::U64(numbers) => numbers[index].into(),
+            Column::U128(numbers) => numbers[index],
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = u128> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+}
+
+/// A number of a column.
+pub trait Element: Value {
+    /// Returns the numbers of a column that is as wide as this type.
+    fn slice(column: &Column) -> &[Self];
+
+    fn column(numbers: Vec<Self>) -> Column;
+
+    fn from_bits(bits: u128) -> Self;
+
+    fn bits(self) -> u128;
+}
+
+macro_rules! element {
+    ($type:ty, $variant:ident, $from_bits:expr, $bits:expr) => {
+        impl Element for $type {
+            fn slice(column: &Column) -> &[Self] {
+                match column {
+                    Column::$variant(numbers) => numbers,
+                    _ => unreachable!("a dictionary and its columns have the same types"),
+                }
+            }
+
+            fn column(numbers: Vec<Self>) -> Column {
+                Column::$variant(numbers)
+            }
+
+            fn from_bits(bits: u128) -> Self {
+                $from_bits(bits)
+            }
+
+            fn bits(self) -> u128 {
+                $bits(self)
+            }
+        }
+    };
+}
+
+element!((), Empty, |_| (), |()| 0);
+element!(u32, U32, |bits| bits as u32, u128::from);
+element!(u64, U64, |bits| bits as u64, u128::from);
+element!(u128, U128, |bits| bits, |number| number);
