@@ -7,56 +7,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use gpulsm::testing::check::check;
-use gpulsm::testing::script::Draw;
+use gpulsm::testing::check::{Mismatch, check};
+use gpulsm::testing::script::{Draw, Operation};
 use gpulsm::{Device, Key, Value};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::batch_size;
 use crate::types::{KeyType, ValueType};
-
-/// Evaluates an expression with the types that a [`KeyType`] and a [`ValueType`] name. Of a value only the
-/// width matters to a dictionary, so that there is one type for each width.
-macro_rules! with_types {
-    ($key:expr, $value:expr, $K:ident, $V:ident => $body:expr) => {{
-        macro_rules! with_value {
-            () => {
-                match $value {
-                    ValueType::None => {
-                        type $V = ();
-                        $body
-                    }
-                    ValueType::U32 | ValueType::I32 | ValueType::F32 => {
-                        type $V = u32;
-                        $body
-                    }
-                    ValueType::U64 | ValueType::I64 | ValueType::F64 => {
-                        type $V = u64;
-                        $body
-                    }
-                    ValueType::U128 => {
-                        type $V = u128;
-                        $body
-                    }
-                }
-            };
-        }
-        macro_rules! with_key {
-            ($type:ty) => {{
-                type $K = $type;
-                with_value!()
-            }};
-        }
-        match $key {
-            KeyType::U32 => with_key!(u32),
-            KeyType::U64 => with_key!(u64),
-            KeyType::I32 => with_key!(i32),
-            KeyType::I64 => with_key!(i64),
-            KeyType::F32 => with_key!(f32),
-            KeyType::F64 => with_key!(f64),
-        }
-    }};
-}
 
 /// Operations in one list, each of which starts from an empty dictionary.
 const LIST: u64 = 100;
@@ -106,41 +63,25 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// Says which lists fail and, last, how many operations passed and failed. What follows a failed
-    /// operation of a list is not done, and counts as neither.
+    /// Prints which lists fail and, last, how many operations passed and failed. The operations of a list
+    /// after a failed one are not executed, and count as neither.
     pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
-        with_types!(self.key, self.value, K, V => self.check::<K, V>())
-    }
-
-    fn check<K: Key, V: Value + Debug>(&self) -> Result<ExitCode, Box<dyn Error>> {
         let mut out = io::stdout();
-        let (ops, much) = match self.seconds {
+        let (ops, amount) = match self.seconds {
             None => (self.ops, format!("{} operations", self.ops)),
             Some(seconds) => (u64::MAX, format!("{seconds} seconds of operations")),
         };
-        writeln!(out, "{much} in lists of {LIST} on {}, seed {}", self.device, self.seed)?;
-        let (progress, style) = match self.seconds {
-            None => {
-                (ProgressBar::new(ops.div_ceil(LIST)), "{bar:40} {pos} of {len} lists, {eta} to go")
-            }
-            Some(_) => (ProgressBar::no_length(), "{spinner} {pos} lists, {elapsed}"),
-        };
-        let progress = progress.with_style(ProgressStyle::with_template(style)?);
+        writeln!(out, "{amount} in lists of {LIST} on {}, seed {}", self.device, self.seed)?;
+        let progress = self.progress(ops)?;
         let end = self.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let check = self.checker();
         let (mut passed, mut failed) = (0, 0);
         for (list, start) in (0..ops).step_by(LIST as usize).enumerate() {
             if end.is_some_and(|end| Instant::now() >= end) {
                 break;
             }
-            let seed = self.seed.wrapping_add((list as u64) << 32);
-            let mut draw = Draw::random(seed).scaled(self.scale as usize);
-            let mut settings = draw.settings::<K, V>().device(self.device);
-            if let Some(size) = self.batch_size {
-                settings = settings.batch_size(size as usize);
-            }
-            let dictionary = settings.build()?;
             let len = LIST.min(ops - start);
-            match check(dictionary, (0..len).map(|_| draw.operation())) {
+            match check(self, list as u64, len)? {
                 Ok(()) => passed += len,
                 Err(mismatch) => {
                     passed += mismatch.index as u64;
@@ -153,5 +94,147 @@ impl Verify {
         progress.finish_and_clear();
         writeln!(out, "{passed} passed, {failed} failed")?;
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn progress(&self, ops: u64) -> Result<ProgressBar, Box<dyn Error>> {
+        let (progress, style) = match self.seconds {
+            None => {
+                (ProgressBar::new(ops.div_ceil(LIST)), "{bar:40} {pos} of {len} lists, {eta} to go")
+            }
+            Some(_) => (ProgressBar::no_length(), "{spinner} {pos} lists, {elapsed}"),
+        };
+        Ok(progress.with_style(ProgressStyle::with_template(style)?))
+    }
+
+    /// Returns the check for the types that the command line names. There is one for each kind of key and
+    /// each width of values: of a value, a dictionary knows only the width.
+    fn checker(&self) -> Check {
+        match self.key {
+            KeyType::U32 => self.checker_of::<u32>(),
+            KeyType::U64 => self.checker_of::<u64>(),
+            KeyType::I32 => self.checker_of::<i32>(),
+            KeyType::I64 => self.checker_of::<i64>(),
+            KeyType::F32 => self.checker_of::<f32>(),
+            KeyType::F64 => self.checker_of::<f64>(),
+        }
+    }
+
+    fn checker_of<K: Key>(&self) -> Check {
+        match self.value {
+            ValueType::None => Self::check_list::<K, ()>,
+            ValueType::U32 | ValueType::I32 | ValueType::F32 => Self::check_list::<K, u32>,
+            ValueType::U64 | ValueType::I64 | ValueType::F64 => Self::check_list::<K, u64>,
+            ValueType::U128 => Self::check_list::<K, u128>,
+        }
+    }
+
+    /// Draws a list of operations and checks it. Keys are checked to keep their order as integers, and the
+    /// list is executed with these integers: a dictionary maps its keys to them, so that few types of
+    /// dictionaries, which take long to compile, check all types of keys.
+    fn check_list<K: Key, V: Value + Debug>(&self, list: u64, len: u64) -> Checked {
+        let seed = self.seed.wrapping_add(list << 32);
+        let mut draw = Draw::random(seed).scaled(self.scale as usize);
+        let mut settings = draw.settings::<K::Ordered, V>().device(self.device);
+        if let Some(size) = self.batch_size {
+            settings = settings.batch_size(size as usize);
+        }
+        let mut operations = Vec::new();
+        for index in 0..len as usize {
+            let operation = draw.operation::<K, V>();
+            if let Err(what) = check_keys(&keys_of(&operation)) {
+                let operation = format!("{operation:?}");
+                return Ok(Err(Mismatch { index, operation, what }));
+            }
+            operations.push(ordered(operation));
+        }
+        Ok(check(settings.build()?, operations))
+    }
+}
+
+/// Checks a list of operations, given its number and length.
+type Check = fn(&Verify, u64, u64) -> Checked;
+type Checked = Result<Result<(), Mismatch>, Box<dyn Error>>;
+
+/// Checks that keys map to integers and back, and that the integers have the order of the keys.
+fn check_keys<K: Key>(keys: &[K]) -> Result<(), String> {
+    for key in keys {
+        let ordered = key.to_ordered();
+        if K::from_ordered(ordered).to_ordered() != ordered {
+            return Err(format!("key {key:?} does not come back from {ordered:?}"));
+        }
+    }
+    let is_same_order = |pair: &[K]| match pair[0].partial_cmp(&pair[1]) {
+        Some(order) => order == pair[0].to_ordered().cmp(&pair[1].to_ordered()),
+        None => true, // One is NaN.
+    };
+    match keys.windows(2).find(|pair| !is_same_order(pair)) {
+        Some(pair) => Err(format!("keys {pair:?} are ordered otherwise as integers")),
+        None => Ok(()),
+    }
+}
+
+/// Returns all keys of an operation, in the order in which they were drawn.
+fn keys_of<K: Key, V: Value>(operation: &Operation<K, V>) -> Vec<K> {
+    let firsts = |pairs: &[(K, V)]| pairs.iter().map(|&(key, _)| key).collect::<Vec<K>>();
+    match operation {
+        Operation::Insert(pairs) | Operation::MergeFrom(pairs) => firsts(pairs),
+        Operation::Update(pairs, deletes) => [&firsts(pairs)[..], deletes].concat(),
+        Operation::DeleteRange(ranges) | Operation::Count(ranges) | Operation::Range(ranges) => {
+            ranges.iter().flat_map(|&(lo, hi)| [lo, hi]).collect()
+        }
+        Operation::Delete(keys)
+        | Operation::Lookup(keys)
+        | Operation::Nearest(keys)
+        | Operation::Rank(keys) => keys.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// Maps the keys of an operation to the integers they sort by.
+fn ordered<K: Key, V: Value>(operation: Operation<K, V>) -> Operation<K::Ordered, V> {
+    let keys = |keys: Vec<K>| keys.into_iter().map(K::to_ordered).collect();
+    let pairs = |pairs: Vec<(K, V)>| {
+        pairs.into_iter().map(|(key, value)| (key.to_ordered(), value)).collect()
+    };
+    let ranges = |ranges: Vec<(K, K)>| {
+        ranges.into_iter().map(|(lo, hi)| (lo.to_ordered(), hi.to_ordered())).collect()
+    };
+    match operation {
+        Operation::Insert(inserts) => Operation::Insert(pairs(inserts)),
+        Operation::Delete(deletes) => Operation::Delete(keys(deletes)),
+        Operation::Update(inserts, deletes) => Operation::Update(pairs(inserts), keys(deletes)),
+        Operation::DeleteRange(deletes) => Operation::DeleteRange(ranges(deletes)),
+        Operation::MergeFrom(inserts) => Operation::MergeFrom(pairs(inserts)),
+        Operation::Lookup(queries) => Operation::Lookup(keys(queries)),
+        Operation::Count(queries) => Operation::Count(ranges(queries)),
+        Operation::Range(queries) => Operation::Range(ranges(queries)),
+        Operation::Nearest(queries) => Operation::Nearest(keys(queries)),
+        Operation::Rank(queries) => Operation::Rank(keys(queries)),
+        Operation::Select(indices) => Operation::Select(indices),
+        Operation::Rebuild => Operation::Rebuild,
+        Operation::Cleanup => Operation::Cleanup,
+        Operation::Clear => Operation::Clear,
+        Operation::Scan => Operation::Scan,
+        Operation::Snapshot => Operation::Snapshot,
+        Operation::Clone => Operation::Clone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_keep_their_order_as_integers() {
+        assert_eq!(check_keys(&[-1.0f32, -0.0, 0.0, f32::NAN, 7.0]), Ok(()));
+        assert_eq!(check_keys(&[i64::MIN, 3, -3, i64::MAX]), Ok(()));
+    }
+
+    #[test]
+    fn operations_keep_their_keys() {
+        let update = Operation::Update(vec![(-1i32, 10u32), (1, 20)], vec![5]);
+        assert_eq!(keys_of(&update), [-1, 1, 5]);
+        let ordered = keys_of(&ordered(update));
+        assert_eq!(ordered, [-1i32, 1, 5].map(Key::to_ordered));
     }
 }

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use super::bars::{Bar, Bars, Group};
-use super::document::{Figure, Part, Section, Table};
+use super::chart::{Bar, Bars, Group, Slot};
 use super::named::figure;
 use super::numbers::{percent, times};
-use super::plot::Slot;
 use super::rates::Labelled;
+use super::render::{Figure, Part, Section, Table};
 use crate::results::{Point, Row, Unit};
 
 /// A change of less than this is never called one.

@@ -1,8 +1,8 @@
 //! What stands at the top: where and how it was measured, the main figures, and what is missing.
 
-use super::document::{Part, Section, Table};
 use super::numbers::{date, printed, rate, times};
 use super::rates::{Headline, Labelled};
+use super::render::{Part, Section, Table};
 use crate::results::Run;
 
 pub fn title(runs: &[Labelled]) -> String {

@@ -1,22 +1,17 @@
 //! `gpulsm report`: a page and tables of what `gpulsm bench` measured.
 
-mod axis;
-mod bars;
+mod chart;
 mod compare;
-mod document;
 mod experiments;
 mod fit;
-mod html;
 mod lead;
-mod markdown;
 mod named;
 mod numbers;
 mod paper;
-mod plot;
 mod rates;
+mod render;
 #[cfg(test)]
 mod sample;
-mod svg;
 #[cfg(test)]
 mod tests;
 
@@ -29,8 +24,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use self::compare::Comparison;
-use self::document::Document;
 use self::rates::Labelled;
+use self::render::{Document, html, markdown};
 use crate::results::Results;
 
 const EXAMPLES: &str = "\

@@ -1,10 +1,9 @@
 //! Tables with a line for every setting that was measured, run beside run.
 
-use super::bars::{Bar, Bars, Group};
-use super::document::Table;
+use super::chart::{Bar, Bars, Group, Slot};
 use super::numbers::{number, rate, times};
-use super::plot::Slot;
 use super::rates::Labelled;
+use super::render::Table;
 use crate::results::{Results, Row, Unit};
 
 /// Which rows, and what tells them apart.

@@ -3,11 +3,10 @@
 
 use std::cmp::Reverse;
 
-use super::axis::Scale;
-use super::document::{Figure, Table};
+use super::chart::{Line, MOST_LINES, Plot, Scale, Slot};
 use super::numbers::{printed, rate, times};
 use super::paper;
-use super::plot::{Line, MOST_LINES, Plot, Slot};
+use super::render::{Figure, Table};
 use crate::results::{Results, Row};
 
 /// A run, and what the report calls it.

@@ -1,16 +1,15 @@
-//! Cleanups: how fast they are, and when they pay.
+//! Section V-D of the paper: how fast cleanups are, and when they pay.
 
-use crate::report::bars::{Bar, Bars, Group};
-use crate::report::document::{Figure, Section, Table};
+use crate::report::chart::{Bar, Bars, Group, Slot};
 use crate::report::named::{Named, Setting, worded};
 use crate::report::numbers::{millis, printed, rate, times};
 use crate::report::paper;
-use crate::report::plot::Slot;
 use crate::report::rates::Labelled;
+use crate::report::render::{Figure, Section, Table};
 use crate::results::{Results, Row};
 
 /// Paper: V-D.
-pub fn cleanup(runs: &[Labelled]) -> Section {
+pub fn section(runs: &[Labelled]) -> Section {
     let mut section = Section::new(
         "cleanup",
         "Cleanup",

@@ -1,16 +1,15 @@
 //! Queries across deleted neighbours.
 
 use super::of_run;
-use crate::report::axis::Scale;
-use crate::report::document::{Figure, Section, Table};
+use crate::report::chart::{Line, MOST_LINES, Plot, Scale, Slot};
 use crate::report::named::{Named, Setting, worded};
 use crate::report::numbers::{rate, times};
-use crate::report::plot::{Line, MOST_LINES, Plot, Slot};
 use crate::report::rates::Labelled;
+use crate::report::render::{Figure, Section, Table};
 use crate::results::{Results, Row};
 
 /// Not in the paper.
-pub fn dead(runs: &[Labelled]) -> Section {
+pub fn section(runs: &[Labelled]) -> Section {
     let mut section = Section::new(
         "dead",
         "Deleted neighbours",

@@ -1,56 +1,73 @@
-//! What the report says of each experiment, in the order of the paper's evaluation.
+//! What the report says of each experiment: a file for each, named as in `bench`.
 
+mod build;
 mod cleanup;
+mod count;
 mod dead;
-mod growth;
+mod delete;
+mod effective;
 mod insert;
-mod queries;
-mod upkeep;
+mod insert_time;
+mod lookup;
+mod memory;
+mod mixed;
+mod order;
+mod partial;
+mod range;
+mod skew;
+mod stream;
 
-use super::document::{Section, Table};
-use super::named::figure;
-use super::rates::Labelled;
-use crate::results::Row;
+use super::chart::Bars;
+use super::named::{Named, Setting, figure, worded};
+use super::numbers::{rate, times};
+use super::rates::{ByBatch, Labelled, Pick};
+use super::render::{Part, Section, Table};
+use crate::experiment::Experiment;
+use crate::results::{Results, Row};
 
-type Experiment = fn(&[Labelled]) -> Section;
+/// The unit of rates of queries.
+const QUERIES: &str = "M queries/s";
 
-/// What `bench` calls an experiment, and how it is told.
-const ALL: [(&str, Experiment); 16] = [
-    ("insert", insert::insert),
-    ("insert-time", insert::insert_time),
-    ("stream", insert::stream),
-    ("effective", growth::effective),
-    ("partial", growth::partial),
-    ("build", growth::build),
-    ("lookup", queries::lookup),
-    ("count", queries::count),
-    ("range", queries::range),
-    ("order", queries::order),
-    ("delete", upkeep::delete),
-    ("dead", dead::dead),
-    ("cleanup", cleanup::cleanup),
-    ("mixed", upkeep::mixed),
-    ("skew", upkeep::skew),
-    ("memory", upkeep::memory),
-];
+/// Makes the section of an experiment.
+fn section(experiment: Experiment, runs: &[Labelled]) -> Section {
+    match experiment {
+        Experiment::Insert => insert::section(runs),
+        Experiment::InsertTime => insert_time::section(runs),
+        Experiment::Stream => stream::section(runs),
+        Experiment::Effective => effective::section(runs),
+        Experiment::Partial => partial::section(runs),
+        Experiment::Build => build::section(runs),
+        Experiment::Lookup => lookup::section(runs),
+        Experiment::Count => count::section(runs),
+        Experiment::Range => range::section(runs),
+        Experiment::Order => order::section(runs),
+        Experiment::Delete => delete::section(runs),
+        Experiment::Dead => dead::section(runs),
+        Experiment::Cleanup => cleanup::section(runs),
+        Experiment::Mixed => mixed::section(runs),
+        Experiment::Skew => skew::section(runs),
+        Experiment::Memory => memory::section(runs),
+    }
+}
 
-/// The sections of all experiments that some run has, and the names of those that none has.
+/// Returns the sections of all experiments that some run has, and the names of those that none has.
 pub fn sections(runs: &[Labelled]) -> (Vec<Section>, Vec<&'static str>) {
     let (mut sections, mut missing) = (Vec::new(), Vec::new());
-    for (name, experiment) in ALL {
-        let section = experiment(runs);
-        if section.is_bare() { missing.push(name) } else { sections.push(section) }
+    for &experiment in Experiment::all() {
+        let section = section(experiment, runs);
+        if section.is_bare() { missing.push(experiment.name()) } else { sections.push(section) }
     }
     let others = others(runs);
     sections.extend((!others.is_bare()).then_some(others));
     (sections, missing)
 }
 
-/// Rows that no experiment above knows: nothing measured is left out.
+/// Lists the rows of unknown experiments, so that nothing measured is left out.
 fn others(runs: &[Labelled]) -> Section {
     let mut section = Section::new("others", "Other rows", "What else the runs hold.");
     for run in runs {
-        let unknown = |row: &&Row| ALL.iter().all(|(name, _)| row.experiment != *name);
+        let unknown =
+            |row: &&Row| Experiment::all().iter().all(|known| row.experiment != known.name());
         let caption = format!("{}: M/s, or bytes for each pair", run.label);
         let mut table = Table::new(caption).words(["row"]).group("", ["min", "max", "mean"]);
         for row in run.results.rows.iter().filter(unknown) {
@@ -63,7 +80,62 @@ fn others(runs: &[Labelled]) -> Section {
     section
 }
 
-/// Before a run's name where there are several.
+/// Prefixes a text with the run's name where there are several.
 fn of_run(runs: &[Labelled], run: &Labelled, text: &str) -> String {
     if runs.len() > 1 { format!("{}: {text}", run.label) } else { text.into() }
+}
+
+/// Returns the rows of a series, large batches first.
+fn series<'a>(results: &'a Results, experiment: &'a str, series: &'a str) -> Vec<&'a Row> {
+    let mut rows: Vec<_> = results.of(experiment).filter(|row| row.series == series).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.param("b").parse::<u32>().unwrap_or(0)));
+    rows
+}
+
+/// Formats two rates and their ratio.
+fn beside(ours: Option<f64>, theirs: Option<f64>) -> [String; 3] {
+    let ratio = ours.zip(theirs).map_or("–".into(), |(ours, theirs)| times(ours / theirs));
+    [ours.map_or("–".into(), rate), theirs.map_or("–".into(), rate), ratio]
+}
+
+/// Adds plots side by side, then tables, then why sizes differ.
+fn add_by_batch(section: &mut Section, all: &[ByBatch], headlines: &[&str]) {
+    let filled: Vec<_> = all
+        .iter()
+        .zip(headlines)
+        .map(|(one, what)| (one, one.table(), what))
+        .filter(|(_, table, _)| !table.rows.is_empty())
+        .collect();
+    section.figures(filled.iter().map(|(one, ..)| one.figure()));
+    for (one, table, what) in &filled {
+        section.table(table.clone());
+        section.headlines.push(one.headline(**what));
+    }
+    section.parts.extend(filled.iter().find_map(|(one, ..)| one.note()).map(Part::Text));
+}
+
+/// Picks the rows of the dictionary and of the sorted array, for ranges of a width.
+const fn ranged(
+    experiment: &'static str,
+    params: &'static [(&'static str, &'static str)],
+) -> [Pick; 2] {
+    [
+        Pick { label: "gpulsm", experiment, series: "gpulsm", params, whole: true },
+        Pick { label: "sorted array", experiment, series: "sa", params, whole: false },
+    ]
+}
+
+/// Describes a setting, without one parameter.
+fn words(named: &Named, setting: &Setting, without: &str) -> String {
+    let all = named.params.iter().zip(setting).filter(|((param, _), _)| *param != without);
+    all.map(|((param, _), value)| worded(param, value)).collect::<Vec<_>>().join(", ")
+}
+
+/// Draws bars of the ratios to the base.
+fn ratios(named: &Named, title: &str, label: impl Fn(&Setting) -> Option<String>) -> Bars {
+    let bars = named.bars(title, "ratio", label, |results, setting| {
+        let ratio = named.ratio(results, setting)?;
+        Some((ratio, times(ratio)))
+    });
+    Bars { mark: Some((1.0, "as fast".into())), ..bars }
 }

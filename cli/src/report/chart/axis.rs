@@ -1,6 +1,6 @@
 //! Axes: where a value lies, which ticks there are, and what they are called.
 
-use super::numbers;
+use crate::report::numbers;
 
 /// How values lie along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! The report as one page: everything inside, nothing to fetch and nothing to run.
 
 use super::document::{Column, Document, Figure, Part, Section, Table, powers};
-use super::svg::escape;
+use crate::report::chart::escape;
 
 /// The page.
 pub fn page(document: &Document) -> String {

@@ -1,8 +1,8 @@
 //! Lines and dots over two axes.
 
 use super::axis::{Axis, Scale};
-use super::numbers;
 use super::svg::{Anchor, Svg, text_width};
+use crate::report::numbers;
 
 /// A plot: what it shows, and over which axes.
 pub struct Plot {

@@ -1,7 +1,7 @@
 //! Drawing: an SVG element written from the top down, with titles for whoever can't see it. All
 //! colours and fonts are the page's, by class.
 
-use super::document::powers;
+use crate::report::render::powers;
 
 /// A drawing of a width and a height.
 pub struct Svg {

@@ -1,9 +1,8 @@
 //! What a report says, before it is a page or a Markdown file. In all texts `2^20` stands for a
 //! power, which the page sets with a superscript.
 
-use super::bars::Bars;
-use super::plot::Plot;
-use super::rates::Headline;
+use crate::report::chart::{Bars, Plot};
+use crate::report::rates::Headline;
 
 /// The whole report.
 #[derive(Default)]
