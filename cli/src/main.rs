@@ -1,10 +1,11 @@
-//! `gpulsm`, the program: parse, run, say how it went.
+//! `gpulsm`, the program: parses its arguments, runs a command, reports errors.
 
 mod bench;
+mod completions;
 mod devices;
 mod dictionary;
 mod experiment;
-mod generate;
+mod man;
 mod report;
 mod results;
 mod shell;
@@ -29,7 +30,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// See what the dictionary does: build, stream batches, ask everything, check every answer
+    /// See what the dictionary does: build, stream batches, query, check every answer
     Tour(tour::Tour),
     /// Talk to a dictionary, a command a line
     Shell(shell::Shell),
@@ -42,9 +43,9 @@ enum Command {
     /// List the devices that a dictionary can live on
     Devices(devices::Devices),
     /// Print a script that makes a shell complete this program's arguments
-    Completions(generate::Completions),
+    Completions(completions::Completions),
     /// Print the manual page
-    Man(generate::Man),
+    Man(man::Man),
 }
 
 const EXAMPLES: &str = "\
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
         Command::Man(man) => man.run(),
     };
     outcome.unwrap_or_else(|error| match error.downcast_ref::<io::Error>() {
-        // Whoever read what we print has had enough.
+        // The reader of our output has stopped reading.
         Some(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         _ => {
             eprintln!("gpulsm: {error}");
@@ -78,7 +79,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Which batch sizes the command line takes.
+/// Returns the parser of batch sizes.
 fn batch_size() -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(1..=Builder::<u32, ()>::MAX_BATCH_SIZE as u64)
 }

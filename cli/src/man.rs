@@ -1,4 +1,4 @@
-//! What can be made from the arguments' description: completion scripts and manual pages.
+//! `gpulsm man`: manual pages.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -6,27 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory};
-use clap_complete::Shell;
 use clap_mangen::Man as Page;
 
 use crate::Arguments;
-
-/// Prints a script that makes a shell complete this program's arguments.
-#[derive(Args)]
-pub struct Completions {
-    /// The shell to write it for
-    #[arg(value_enum)]
-    shell: Shell,
-}
-
-impl Completions {
-    pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Arguments::command(), "gpulsm", &mut script);
-        io::stdout().write_all(&script)?;
-        Ok(ExitCode::SUCCESS)
-    }
-}
 
 /// Prints the manual page.
 #[derive(Args)]
