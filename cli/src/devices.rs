@@ -1,4 +1,4 @@
-//! `gpulsm devices`: where a dictionary can live on this machine.
+//! `gpulsm devices`: the devices of this machine.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ impl Devices {
             let name = format!("cuda:{index}");
             match Device::cuda(index) {
                 Ok(device) => line(&name, &bench::describe(device)?, device == best)?,
-                // Past the last one, unless there is none at all.
+                // Past the last GPU, unless there is none.
                 Err(error) if index == 0 => line("cuda", &format!("not usable: {error}"), false)?,
                 Err(_) => break,
             }

@@ -1,5 +1,5 @@
-//! What `gpulsm bench` measured, as it lies in a folder: `run.json` says where and how, `rows.jsonl` has
-//! a row a line with every raw sample, `samples.csv` the same for a spreadsheet.
+//! Results of `gpulsm bench` in a folder: `run.json` describes where and how, `rows.jsonl` has a row a line
+//! with every raw sample, `samples.csv` the same for a spreadsheet.
 
 use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Where and how a run was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What a person would type to make the same run.
+    /// The command line.
     pub command: String,
     pub settings: Settings,
     pub machine: Machine,
@@ -37,7 +37,7 @@ pub struct Settings {
 pub struct Machine {
     /// The device in words: the GPU's name, or the CPU's.
     pub device: String,
-    /// What else there is to say of the device: driver, clocks, memory; in the order to show.
+    /// Other properties of the device, in the order to show: driver, clocks, memory.
     pub details: Vec<(String, String)>,
     pub cpu: String,
     pub threads: usize,
@@ -45,7 +45,7 @@ pub struct Machine {
     pub version: String,
     /// The commit the program was built from, if that is known.
     pub commit: Option<String>,
-    /// A number that another build of the program would not have.
+    /// A hash of the program's file: other builds have another.
     #[serde(default)]
     pub build: String,
 }
@@ -55,9 +55,9 @@ pub struct Machine {
 pub struct Row {
     /// `insert`, `lookup`, …
     pub experiment: String,
-    /// What was measured: `gpulsm` itself, or what stands beside it: `sa`, `hash`, `sort`, `rebuild`, …
+    /// What was measured: `gpulsm` itself, or a baseline: `sa`, `hash`, `sort`, `rebuild`, …
     pub series: String,
-    /// What else tells this row from others of the experiment: `b` = "16", `L` = "8", `existing` = "all".
+    /// What else distinguishes this row from others of the experiment: `b` = "16", `L` = "8", `existing` = "all".
     /// Sizes are powers of two, and only the power is here.
     pub params: BTreeMap<String, String>,
     /// What varies from point to point: `r` (batches), `n` (log₂ of entries), `share`, `round`; none if
@@ -77,10 +77,10 @@ pub enum Unit {
     Bytes,
 }
 
-/// Something measured a few times.
+/// One measurement, repeated a few times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// The place on the axis that the row's `over` names; 0 without one.
+    /// The position on the axis that the row's `over` names; 0 without one.
     pub at: f64,
     pub items: u64,
     /// Raw: a repeat each, in the order they were made.
@@ -88,17 +88,17 @@ pub struct Point {
 }
 
 impl Point {
-    /// The one point of a row.
+    /// Makes the only point of a row.
     pub fn alone(items: usize, samples: Vec<f64>) -> Vec<Self> {
         vec![Point { at: 0.0, items: items as u64, samples }]
     }
 
-    /// The middle sample.
+    /// Returns the median sample.
     pub fn median(&self) -> f64 {
         quantile(&self.samples, 0.5)
     }
 
-    /// Items a second (or, of bytes, bytes an item), by the middle sample.
+    /// Returns items per second, or bytes per item, by the median sample.
     pub fn figure(&self, unit: Unit) -> f64 {
         match unit {
             Unit::Seconds => self.items as f64 / self.median(),
@@ -106,7 +106,7 @@ impl Point {
         }
     }
 
-    /// How far apart the middle half of the samples is, as a share of the median; 0 of fewer than 3.
+    /// Returns the interquartile range as a share of the median; 0 for fewer than 3 samples.
     pub fn spread(&self) -> f64 {
         if self.samples.len() < 3 {
             return 0.0;
@@ -115,23 +115,23 @@ impl Point {
     }
 }
 
-/// The sample below which a share of all lie, between neighbours where none lies there.
+/// Returns a quantile, interpolated between neighbours.
 fn quantile(samples: &[f64], share: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let place = share * (sorted.len() - 1) as f64;
-    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    low + (high - low) * place.fract()
+    let index = share * (sorted.len() - 1) as f64;
+    let (low, high) = (sorted[index.floor() as usize], sorted[index.ceil() as usize]);
+    low + (high - low) * index.fract()
 }
 
 impl Row {
-    /// The least and the greatest figure of all points.
+    /// Returns the least and the greatest figure of all points.
     pub fn extremes(&self) -> (f64, f64) {
         let figures = self.points.iter().map(|point| point.figure(self.unit));
         figures.fold((f64::INFINITY, 0.0), |(min, max), figure| (min.min(figure), max.max(figure)))
     }
 
-    /// The mean of all points: the harmonic one of rates, as the paper has it.
+    /// Returns the mean of all points; of rates the harmonic mean, as in the paper.
     pub fn mean(&self) -> f64 {
         let figures = self.points.iter().map(|point| point.figure(self.unit));
         match self.unit {
@@ -142,12 +142,12 @@ impl Row {
         }
     }
 
-    /// How much figures of this row vary from repeat to repeat: the median spread of its points.
+    /// Returns how much this row varies from repeat to repeat: the median spread of its points.
     pub fn spread(&self) -> f64 {
         quantile(&self.points.iter().map(Point::spread).collect::<Vec<_>>(), 0.5)
     }
 
-    /// What a gate calls this row: `insert.b16`, `sa.lookup.existing-all.b16`.
+    /// Returns the name of this row, as in gates: `insert.b16`, `sa.lookup.existing-all.b16`.
     pub fn name(&self) -> String {
         let mut name = match self.series.as_str() {
             "gpulsm" => self.experiment.clone(),
@@ -160,7 +160,7 @@ impl Row {
         name
     }
 
-    /// A parameter, or nothing.
+    /// Returns a parameter, or an empty text.
     pub fn param(&self, name: &str) -> &str {
         self.params.get(name).map_or("", String::as_str)
     }
@@ -174,7 +174,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Reads what a folder holds. A last line cut short by a crash is no row.
+    /// Reads a folder. A last line that a crash cut short is ignored.
     pub fn read(folder: &Path) -> Result<Self, Box<dyn Error>> {
         let named = |error: &dyn Error, name: &str| {
             format!(
@@ -199,32 +199,32 @@ impl Results {
         Ok(Results { run, rows })
     }
 
-    /// The rows of an experiment.
+    /// Returns the rows of an experiment.
     pub fn of<'a>(&'a self, experiment: &'a str) -> impl Iterator<Item = &'a Row> {
         self.rows.iter().filter(move |row| row.experiment == experiment)
     }
 }
 
-/// What becomes of a run that is there before.
+/// What happens to a run that the folder already has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// If it is the same run, its rows stay, and others join them; if not, that is an error.
+    /// Rows of the same run are kept, and others added; another run is an error.
     Continue,
-    /// The same, but for the rows of these names: they are measured anew.
+    /// The same, but rows of these names are measured again.
     Repeat(HashSet<String>),
-    /// Whatever it is, it goes.
+    /// It is replaced.
     Replace,
 }
 
-/// A folder that rows are added to as they are measured.
+/// A folder to which rows are added as they are measured.
 pub struct Folder {
     path: PathBuf,
     rows: File,
 }
 
 impl Folder {
-    /// A new folder, or one with a run of the same program and settings, to go on with; the rows it
-    /// has.
+    /// Opens a folder, new or with a run of the same program and settings to be continued. Returns the
+    /// rows that it has.
     pub fn open(
         path: &Path,
         run: &Run,
@@ -234,11 +234,11 @@ impl Folder {
         fs::create_dir_all(path).map_err(named)?;
         let (mut run, mut rows) = (run.clone(), Vec::new());
         if path.join("run.json").exists() && before != Before::Replace {
-            let there = Results::read(path)?;
-            let old = &there.run;
+            let existing = Results::read(path)?;
+            let old = &existing.run;
             if old.settings != run.settings || old.machine != run.machine {
                 return Err(format!(
-                    "{} holds a run of something else, or of another build of the program ({}): name \
+                    "{} holds a run with other settings, or of another build of the program ({}): name \
                      another folder with --out, or --restart",
                     path.display(),
                     old.command
@@ -252,14 +252,14 @@ impl Folder {
             } else {
                 format!("{}; {}", old.command, run.command)
             };
-            rows = there.rows;
+            rows = existing.rows;
             if let Before::Repeat(names) = before {
                 rows.retain(|row| !names.contains(&row.name()));
             }
         }
         let description = serde_json::to_string_pretty(&run)? + "\n";
         fs::write(path.join("run.json"), description).map_err(named)?;
-        // Written anew, without a line that a crash cut short, and only then put in place of the old.
+        // Rewritten without a line that a crash cut short, then renamed.
         let new = path.join("rows.jsonl.new");
         let mut folder = Folder { path: path.into(), rows: File::create(&new).map_err(named)? };
         for row in &rows {
@@ -269,7 +269,7 @@ impl Folder {
         Ok((folder, rows))
     }
 
-    /// Adds a row: all of it, or after a crash nothing.
+    /// Appends a row: after a crash, either all of it is there or none.
     pub fn add(&mut self, row: &Row) -> Result<(), Box<dyn Error>> {
         let mut line = serde_json::to_vec(row)?;
         line.push(b'\n');

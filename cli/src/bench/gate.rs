@@ -1,4 +1,4 @@
-//! Bars that a run must reach, as ratios within the run: `insert.b16 >= 1.5 * sa.insert.b16`.
+//! Gates: bars that a run must reach, as ratios within the run: `insert.b16 >= 1.5 * sa.insert.b16`.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -14,14 +14,14 @@ pub struct Bar {
     right: Term,
 }
 
-/// A factor and what it multiplies, if anything.
+/// A factor and the row it multiplies, if any.
 #[derive(Clone, Debug, PartialEq)]
 struct Term {
     factor: f64,
     name: Option<String>,
 }
 
-/// How a bar was met.
+/// The outcome of a bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     pub holds: bool,
@@ -33,12 +33,12 @@ pub struct Verdict {
 impl Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let word = if self.holds { "holds" } else { "FAILS" };
-        let asked = if self.bar.at_least { "asked" } else { "allowed" };
-        write!(f, "{word}  {}  ({:.2} of what is {asked})", self.bar.line, self.ratio)
+        let limit = if self.bar.at_least { "required" } else { "allowed" };
+        write!(f, "{word}  {}  ({:.2} of what is {limit})", self.bar.line, self.ratio)
     }
 }
 
-/// Reads a gate: a bar a line; a # begins a comment.
+/// Parses a gate: a bar a line; a # begins a comment.
 pub fn parse(text: &str) -> Result<Vec<Bar>, String> {
     let mut bars = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<Vec<Bar>, String> {
             bars.push(parse_bar(line).map_err(|error| format!("line {number}: {error}"))?);
         }
     }
-    if bars.is_empty() { Err("there is no bar in it".into()) } else { Ok(bars) }
+    if bars.is_empty() { Err("it contains no bar".into()) } else { Ok(bars) }
 }
 
 fn parse_bar(line: &str) -> Result<Bar, String> {
@@ -75,10 +75,10 @@ fn parse_term(text: &str) -> Result<Term, String> {
     Ok(term)
 }
 
-/// What a name asks of a row.
+/// The figure of a row that a name means.
 type Figure = fn(&Row) -> f64;
 
-/// The row that a name means, and what of it: its mean, or with `.min` or `.max` an extreme.
+/// Finds the row that a name means, and its figure: the mean, or with `.min` or `.max` an extreme.
 fn find<'a>(rows: &'a [Row], name: &str) -> Result<(&'a Row, Figure), String> {
     let (of, figure): (&str, Figure) = match name.rsplit_once('.') {
         Some((row, "min")) => (row, least),
@@ -87,7 +87,7 @@ fn find<'a>(rows: &'a [Row], name: &str) -> Result<(&'a Row, Figure), String> {
     };
     let meant: Vec<&Row> = rows.iter().filter(|row| names(row).any(|known| known == of)).collect();
     if let [one, another, ..] = meant[..] {
-        return Err(format!("{of} may be {} or {}: say which", one.name(), another.name()));
+        return Err(format!("{of} is ambiguous: {} or {}", one.name(), another.name()));
     }
     meant.first().map(|row| (*row, figure)).ok_or_else(|| {
         let like = |parts: usize| -> Vec<String> {
@@ -98,8 +98,8 @@ fn find<'a>(rows: &'a [Row], name: &str) -> Result<(&'a Row, Figure), String> {
             [like(2), like(1)].into_iter().find(|some| !some.is_empty()).unwrap_or_default();
         like.truncate(12);
         match like.is_empty() {
-            true => format!("nothing measured is called {name}"),
-            false => format!("nothing measured is called {name}; there are {}", like.join(", ")),
+            true => format!("no measurement is named {name}"),
+            false => format!("no measurement is named {name}; there are {}", like.join(", ")),
         }
     })
 }
@@ -112,7 +112,7 @@ fn most(row: &Row) -> f64 {
     row.extremes().1
 }
 
-/// An error that says which names mean none of the rows that will be measured.
+/// Returns an error if a name means none of the rows that will be measured.
 pub fn check_names(bars: &[Bar], rows: &[Row]) -> Result<(), String> {
     let terms = bars.iter().flat_map(|bar| [&bar.left, &bar.right]);
     let names = terms.filter_map(|term| term.name.as_deref());
@@ -120,7 +120,7 @@ pub fn check_names(bars: &[Bar], rows: &[Row]) -> Result<(), String> {
     if unknown.is_empty() { Ok(()) } else { Err(unknown.join("\n")) }
 }
 
-/// The full name of a row, and the one without n, which is the same for all rows of an experiment.
+/// Returns the full name of a row, and the one without n.
 fn names(row: &Row) -> impl Iterator<Item = String> {
     let mut short = row.clone();
     short.params.remove("n");
@@ -128,13 +128,15 @@ fn names(row: &Row) -> impl Iterator<Item = String> {
 }
 
 impl Bar {
-    /// The experiments that it needs.
+    /// Returns the experiments that it needs.
     pub fn experiments(&self, all: &[&str]) -> Result<Vec<String>, String> {
         let names = [&self.left, &self.right].into_iter().filter_map(|term| term.name.as_deref());
         let of = |name: &str| {
             let mut parts = name.split('.').take(2);
             let named = parts.find(|part| all.contains(part)).map(String::from);
-            named.ok_or_else(|| format!("{name} is of no experiment; there are {}", all.join(", ")))
+            named.ok_or_else(|| {
+                format!("{name} belongs to no experiment; there are {}", all.join(", "))
+            })
         };
         names.map(of).collect()
     }
@@ -193,7 +195,7 @@ mod tests {
         let of = |name: &str| find(&rows, name).map(|(row, _)| row.name());
         assert_eq!(
             of("insert.b16").unwrap_err(),
-            "insert.b16 may be insert.b16.n24 or insert.b16.n27: say which"
+            "insert.b16 is ambiguous: insert.b16.n24 or insert.b16.n27"
         );
         assert_eq!(of("insert.b16.n27.max").unwrap(), "insert.b16.n27");
         let bar = &parse("count.L8.b16 >= 0.5 * sa.count.L8.b16").unwrap()[0];

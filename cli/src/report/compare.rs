@@ -9,13 +9,13 @@ use super::rates::Labelled;
 use super::render::{Figure, Part, Section, Table};
 use crate::results::{Point, Row, Unit};
 
-/// A change of less than this is never called one.
+/// Smaller changes are noise.
 const LEAST: f64 = 0.03;
 
-/// How many times the spread of both rows a change must be.
+/// A change must exceed this multiple of both rows' spreads.
 const SPREADS: f64 = 1.5;
 
-/// How many repeats have a spread, and how many points do.
+/// How many repeats, or points, are needed to know the spread.
 const LEAST_SAMPLES: usize = 3;
 const LEAST_POINTS: usize = 8;
 
@@ -26,11 +26,11 @@ pub struct Change {
     pub unit: Unit,
     pub old: f64,
     pub new: f64,
-    /// How far the ratio may be from 1 by chance; none where nothing says.
+    /// How far the ratio may be from 1 by chance; `None` where that is unknown.
     pub noise: Option<f64>,
 }
 
-/// A row with only those of its points that another has too.
+/// Returns a row with only the points that another row has too.
 fn shared(row: &Row, other: &Row) -> Row {
     let mut row = row.clone();
     row.points.retain(|point| other.points.iter().any(|same| same.at == point.at));
@@ -42,20 +42,20 @@ pub enum Verdict {
     Better,
     Worse,
     Same,
-    /// Measured too seldom to say.
+    /// Measured too few times.
     Unknown,
 }
 
-/// The middle ratio of what stands beside the dictionary; 1 where nothing does.
+/// Returns the median ratio of the baselines; 1 where there are none.
 fn drift(changes: &[Change]) -> f64 {
     let beside =
-        |change: &&Change| BESIDE.contains(&change.name.split('.').next().unwrap_or_default());
+        |change: &&Change| BASELINES.contains(&change.name.split('.').next().unwrap_or_default());
     let samples: Vec<f64> = changes.iter().filter(beside).map(Change::ratio).collect();
     if samples.is_empty() { 1.0 } else { Point { at: 0.0, items: 1, samples }.median() }
 }
 
-/// How far the ratio of two rows with the same points may be from 1 by chance: by the spread of repeats
-/// or, where there are none, by how much the ratio differs from point to point.
+/// Returns how far the ratio of two rows with the same points may be from 1 by chance: by the spread of
+/// repeats or, where there are none, by how much the ratio differs from point to point.
 fn noise(old: &Row, new: &Row) -> Option<f64> {
     if new.unit == Unit::Bytes {
         return Some(LEAST); // Bytes are counted, not timed.
@@ -74,7 +74,7 @@ fn noise(old: &Row, new: &Row) -> Option<f64> {
 }
 
 impl Change {
-    /// By the points that both rows have; none if they share no point.
+    /// Compares the points that both rows have; `None` if they share no point.
     fn of(old: &Row, new: &Row) -> Option<Self> {
         let (old, new) = (shared(old, new), shared(new, old));
         if old.points.is_empty() || old.unit != new.unit {
@@ -103,7 +103,7 @@ impl Change {
         }
     }
 
-    /// Whether it is more than noise.
+    /// Returns whether it is more than noise.
     fn counts(&self) -> bool {
         matches!(self.verdict(), Verdict::Better | Verdict::Worse)
     }
@@ -111,7 +111,7 @@ impl Change {
     fn word(&self) -> &'static str {
         match (self.verdict(), self.unit) {
             (Verdict::Same, _) => "within noise",
-            (Verdict::Unknown, _) => "measured too seldom",
+            (Verdict::Unknown, _) => "measured too few times",
             (Verdict::Better, Unit::Seconds) => "faster",
             (Verdict::Worse, Unit::Seconds) => "slower",
             (Verdict::Better, Unit::Bytes) => "smaller",
@@ -137,13 +137,12 @@ pub struct Comparison<'a> {
     pub new: &'a Labelled,
     /// What changed most comes first.
     pub changes: Vec<Change>,
-    /// By how much the machine itself differs: the middle ratio of what stands beside the dictionary,
-    /// which is no part of it.
+    /// By how much the machine itself differs: the median ratio of the baselines.
     pub drift: f64,
 }
 
-/// Series that are measured beside the dictionary.
-const BESIDE: [&str; 3] = ["sa", "hash", "sort"];
+/// The series of baselines.
+const BASELINES: [&str; 3] = ["sa", "hash", "sort"];
 
 impl<'a> Comparison<'a> {
     pub fn of(old: &'a Labelled, new: &'a Labelled) -> Self {
@@ -168,7 +167,7 @@ impl<'a> Comparison<'a> {
         self.changes.iter().filter(|change| change.verdict() == verdict).count()
     }
 
-    /// The tables of a pair of runs: what changed, and what did not.
+    /// Makes the tables of a pair of runs: what changed, and what did not.
     fn tables(&self) -> [Table; 2] {
         let (old, new) = (&self.old.label, &self.new.label);
         let caption =
@@ -179,7 +178,7 @@ impl<'a> Comparison<'a> {
                 .group("", [old.as_str(), new.as_str(), "ratio", "noise"])
                 .words(["verdict"])
         };
-        let (mut beyond, mut within) = (table("beyond noise"), table("within noise, or not known"));
+        let (mut beyond, mut within) = (table("beyond noise"), table("within noise, or unknown"));
         for change in &self.changes {
             let table = if change.counts() { &mut beyond } else { &mut within };
             table.row(change.cells());
@@ -187,7 +186,7 @@ impl<'a> Comparison<'a> {
         [beyond, within]
     }
 
-    /// The greatest changes, as bars of their ratios.
+    /// Draws the greatest changes as bars of their ratios.
     fn bars(&self) -> Bars {
         let changed = self.changes.iter().filter(|change| change.counts());
         let group = |change: &Change| {
@@ -210,7 +209,7 @@ impl<'a> Comparison<'a> {
         let Labelled { label: new, .. } = self.new;
         format!(
             "{old} → {new}: of {} rows in both, {} better, {} worse, {} within noise, {} measured too \
-             seldom to say; what stands beside the dictionary changed by {}",
+             few times; the baselines changed by {}",
             self.changes.len(),
             self.count(Verdict::Better),
             self.count(Verdict::Worse),
@@ -220,7 +219,7 @@ impl<'a> Comparison<'a> {
         )
     }
 
-    /// What makes the runs hard to compare, if anything.
+    /// Returns what makes the runs hard to compare, if anything.
     fn caution(&self) -> Option<String> {
         let (old, new) = (&self.old.results.run, &self.new.results.run);
         let differ: Vec<&str> = [
@@ -232,9 +231,8 @@ impl<'a> Comparison<'a> {
         .into_iter()
         .filter_map(|(what, differs)| differs.then_some(what))
         .collect();
-        (!differ.is_empty()).then(|| {
-            format!("Mind that the runs differ in {}: that too changes rates.", differ.join(", "))
-        })
+        (!differ.is_empty())
+            .then(|| format!("The runs differ in {}, which changes rates too.", differ.join(", ")))
     }
 }
 
@@ -267,7 +265,7 @@ impl fmt::Display for Comparison<'_> {
     }
 }
 
-/// The section with all comparisons: of every later run with the first.
+/// Makes the section of all comparisons: of every later run with the first.
 pub fn section(comparisons: &[Comparison]) -> Section {
     let mut section = Section::new(
         "comparison",
@@ -278,10 +276,9 @@ pub fn section(comparisons: &[Comparison]) -> Section {
              from 1 than {} or {SPREADS} times the spreads of both rows together (a spread is the \
              distance between the quartiles of repeats, as a share of the median), whichever is \
              more. Where a row was measured only once or twice at a point, the spread is that of \
-             the ratios at its points; of fewer than {LEAST_POINTS} points nothing is said. What \
-             stands beside the dictionary (sorted array, sort, hash table) is no part of it: the \
-             middle ratio of such rows is the machine's own change, and a change must be \
-             greater.",
+             the ratios at its points; of fewer than {LEAST_POINTS} points nothing is said. Baselines \
+             (sorted array, sort, hash table) are no part of the dictionary: the median ratio of \
+             their rows is the machine's own change, and a change must be greater.",
             percent(LEAST)
         ),
     );
@@ -348,7 +345,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                ("once", "measured too seldom"),
+                ("once", "measured too few times"),
                 ("slow", "slower"),
                 ("bytes", "larger"),
                 ("noisy", "within noise"),
@@ -356,7 +353,7 @@ mod tests {
             ]
         );
         let printed = comparison.to_string();
-        assert!(printed.contains("dictionary changed by 1.00 ×"), "{printed}");
+        assert!(printed.contains("baselines changed by 1.00 ×"), "{printed}");
         assert!(
             printed
                 .starts_with("old → new: of 5 rows in both, 0 better, 2 worse, 2 within noise, 1 "),

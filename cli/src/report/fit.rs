@@ -1,12 +1,12 @@
 //! The paper's formula for the time of an insertion, fitted to what was measured:
 //! T(r) = T_sort + (2^ffz(r) − 1) · T_merge.
 
-/// The place of the lowest bit of r that is zero: the first level that is free.
+/// Returns the position of the lowest zero bit of r: the first free level.
 pub fn ffz(r: u64) -> u32 {
     r.trailing_ones()
 }
 
-/// How many merges of two batches the formula counts for batch number `r`, the first being 1.
+/// Returns how many merges of two batches the formula counts for batch number `r`, the first being 1.
 pub fn merges(r: u64) -> f64 {
     (1u64 << ffz(r.saturating_sub(1))) as f64 - 1.0
 }
@@ -19,8 +19,8 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// By least squares of relative deviations, so that the many cheap insertions count as much as
-    /// the few dear ones; of pairs (batch number, seconds). None if all need as many merges.
+    /// Fits pairs (batch number, seconds) by least squares of relative deviations, so that the many cheap
+    /// insertions count as much as the few expensive ones. `None` if all need equally many merges.
     pub fn of(points: &[(u64, f64)]) -> Option<Self> {
         // The normal equations of seconds ≈ sort + merges · merge, each divided by its seconds.
         let (mut one, mut cross, mut square, mut right, mut right_merges) =
@@ -40,12 +40,12 @@ impl Fit {
         })
     }
 
-    /// What the formula says of batch number `r`, in seconds.
+    /// Returns the formula's seconds for batch number `r`.
     pub fn time(&self, r: u64) -> f64 {
         self.sort + merges(r) * self.merge
     }
 
-    /// The median of how far points are from the formula, as a share of what was measured.
+    /// Returns the median distance of the points from the formula, as a share of what was measured.
     pub fn deviation(&self, points: &[(u64, f64)]) -> f64 {
         let mut all: Vec<f64> =
             points.iter().map(|&(r, seconds)| (self.time(r) / seconds - 1.0).abs()).collect();

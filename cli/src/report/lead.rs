@@ -1,4 +1,4 @@
-//! What stands at the top: where and how it was measured, the main figures, and what is missing.
+//! The top of the report: where and how it was measured, the main figures, and what is missing.
 
 use super::numbers::{date, printed, rate, times};
 use super::rates::{Headline, Labelled};
@@ -39,7 +39,7 @@ pub fn parts(runs: &[Labelled], sections: &[Section], missing: &[&str]) -> Vec<P
     parts
 }
 
-/// The properties of each run, a column a run.
+/// Tabulates the properties of each run, a column a run.
 fn about(runs: &[Labelled]) -> Table {
     let names: Vec<&str> = match runs {
         [_] => vec!["value"],

@@ -1,4 +1,4 @@
-//! `gpulsm report`: a page and tables of what `gpulsm bench` measured.
+//! `gpulsm report`: a page and tables of the results of `gpulsm bench`.
 
 mod chart;
 mod compare;
@@ -60,9 +60,9 @@ impl Report {
         let out = out.expect("there is a folder");
         let name = if self.folders.len() == 1 { "report" } else { "comparison" };
         fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
-        let mut said = String::new();
+        let mut printed = String::new();
         for comparison in &comparisons {
-            said += &format!("{comparison}\n");
+            printed += &format!("{comparison}\n");
         }
         let page = format!("{name}.html");
         for (name, text) in [
@@ -71,21 +71,21 @@ impl Report {
         ] {
             let path = out.join(name);
             fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-            said += &format!("wrote {}\n", path.display());
+            printed += &format!("wrote {}\n", path.display());
         }
-        // Last of all: whoever reads this may stop early, but the files are there.
-        io::stdout().write_all(said.as_bytes())?;
+        // Printed last: the reader may stop early, but the files are written.
+        io::stdout().write_all(printed.as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Reads all folders, and finds a name for each.
+/// Reads all folders, and labels each.
 fn read(folders: &[PathBuf]) -> Result<Vec<Labelled>, Box<dyn Error>> {
     let labels = labels(folders);
     let mut runs = Vec::new();
     for (folder, label) in folders.iter().zip(labels) {
         let mut results = Results::read(folder)?;
-        // A row without a sample says nothing, and has no mean.
+        // A row without samples has no mean.
         for row in &mut results.rows {
             row.points.retain(|point| !point.samples.is_empty() && point.items > 0);
         }
@@ -95,7 +95,7 @@ fn read(folders: &[PathBuf]) -> Result<Vec<Labelled>, Box<dyn Error>> {
     Ok(runs)
 }
 
-/// The last part of each folder's path; all of it where that is not enough.
+/// Returns the last part of each folder's path; the whole path where that is ambiguous.
 fn labels(folders: &[PathBuf]) -> Vec<String> {
     let short = |folder: &Path| folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let short: Vec<_> = folders.iter().map(|folder| short(folder)).collect();
@@ -109,7 +109,7 @@ fn labels(folders: &[PathBuf]) -> Vec<String> {
     labels
 }
 
-/// What is said of these runs.
+/// Composes the report of these runs.
 fn document(runs: &[Labelled], comparisons: &[Comparison]) -> Document {
     let (mut sections, missing) = experiments::sections(runs);
     if !comparisons.is_empty() {

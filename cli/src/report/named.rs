@@ -6,7 +6,7 @@ use super::rates::Labelled;
 use super::render::Table;
 use crate::results::{Results, Row, Unit};
 
-/// Which rows, and what tells them apart.
+/// Which rows, and the parameters that distinguish them.
 pub struct Named<'a> {
     pub runs: &'a [Labelled],
     pub caption: &'static str,
@@ -21,7 +21,7 @@ pub struct Named<'a> {
     pub whole: bool,
 }
 
-/// What tells a line from others: the values of the parameters.
+/// The values of the parameters.
 pub type Setting = Vec<String>;
 
 impl Named<'_> {
@@ -33,7 +33,7 @@ impl Named<'_> {
         self.params.iter().map(|(param, _)| row.param(param).to_string()).collect()
     }
 
-    /// All settings that some run has, in the order they were measured.
+    /// Returns all settings that some run has, in the order of measurement.
     pub fn settings(&self) -> Vec<Setting> {
         let mut all = Vec::new();
         for row in self.runs.iter().flat_map(|run| self.rows(&run.results)) {
@@ -49,12 +49,12 @@ impl Named<'_> {
         self.rows(results).find(|row| self.setting(row) == *setting)
     }
 
-    /// The row's figure, divided by that of the base.
+    /// Returns the row's figure divided by that of the base.
     pub fn ratio(&self, results: &Results, setting: &Setting) -> Option<f64> {
         let (param, base, _) = self.base?;
-        let place = self.params.iter().position(|(name, _)| *name == param)?;
+        let index = self.params.iter().position(|(name, _)| *name == param)?;
         let mut other = setting.clone();
-        other[place] = base.into();
+        other[index] = base.into();
         Some(self.find(results, setting)?.mean() / self.find(results, &other)?.mean())
     }
 
@@ -100,7 +100,7 @@ impl Named<'_> {
     }
 }
 
-/// A rate in millions a second, or bytes as they are.
+/// Formats a rate in millions a second, or bytes as they are.
 pub fn figure(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => rate(value),
@@ -108,7 +108,7 @@ pub fn figure(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A parameter's value as one would say it.
+/// Formats the value of a parameter for readers.
 pub fn worded(param: &str, value: &str) -> String {
     match param {
         _ if value.is_empty() => "–".into(),
@@ -120,7 +120,7 @@ pub fn worded(param: &str, value: &str) -> String {
 }
 
 impl Named<'_> {
-    /// Bars of a value for each setting that has a label, run beside run.
+    /// Makes bars of a value for each setting that has a label, run beside run.
     pub fn bars(
         &self,
         title: &str,

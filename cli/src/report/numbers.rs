@@ -1,11 +1,11 @@
-//! How numbers are written: all rates in millions a second, with three or four digits that count.
+//! Number formats: rates in millions a second, with three or four significant digits.
 
-/// A rate, given in items a second, in millions a second.
+/// Formats a rate, given in items a second, in millions a second.
 pub fn rate(per_second: f64) -> String {
     number(per_second / 1e6)
 }
 
-/// Three or four digits that count, thousands apart.
+/// Formats a number with three or four significant digits and thousands separators.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -22,7 +22,7 @@ pub fn number(value: f64) -> String {
     grouped(&format!("{value:.decimals$}"))
 }
 
-/// No more digits than it takes: for ticks.
+/// Formats a number with as few digits as possible: for ticks.
 pub fn number_short(value: f64) -> String {
     let decimals = (0..6).find(|&decimals| {
         let written = format!("{value:.decimals$}");
@@ -45,7 +45,7 @@ fn grouped(written: &str) -> String {
     out + rest
 }
 
-/// How many times as much: `13.5 ×`.
+/// Formats a ratio: `13.5 ×`.
 pub fn times(ratio: f64) -> String {
     if !ratio.is_finite() {
         return "–".into();
@@ -60,7 +60,7 @@ pub fn times(ratio: f64) -> String {
     grouped(&format!("{ratio:.decimals$}")) + " ×"
 }
 
-/// A share, in percent.
+/// Formats a share in percent.
 pub fn percent(share: f64) -> String {
     if !share.is_finite() {
         return "–".into();
@@ -70,17 +70,17 @@ pub fn percent(share: f64) -> String {
     format!("{percent:.decimals$} %")
 }
 
-/// A time, in milliseconds.
+/// Formats a time in milliseconds.
 pub fn millis(seconds: f64) -> String {
     number(seconds * 1e3)
 }
 
-/// One of the paper's own figures, with the digits it prints.
+/// Formats one of the paper's figures, with the digits it prints.
 pub fn printed(figure: f64, decimals: usize) -> String {
     grouped(&format!("{figure:.decimals$}"))
 }
 
-/// A day and a time of day, from seconds since 1970, in UTC.
+/// Formats a date and time in UTC, from seconds since 1970.
 pub fn date(seconds: u64) -> String {
     let (days, rest) = ((seconds / 86_400) as i64, seconds % 86_400);
     // The calendar in eras of 400 years that begin on 1 March, so that leap days come last.

@@ -1,4 +1,4 @@
-//! What the paper measured on a Tesla K40c: every number as printed there, in millions a second.
+//! The paper's measurements on a Tesla K40c: every number as printed there, in millions a second.
 
 use super::rates::{Sizes, harmonic};
 
@@ -37,13 +37,13 @@ pub struct Table {
 }
 
 impl Table {
-    /// The line with as many batches, which means as many levels: the same one if n is the paper's.
+    /// Returns the line with as many batches, and so as many levels: the same one if n is the paper's.
     pub fn line(&self, sizes: Sizes) -> Option<&'static Line> {
         let batches = sizes.n.checked_sub(sizes.b)?;
         self.lines.iter().find(|line| self.n - line.b == batches)
     }
 
-    /// The harmonic means over these lines: the printed ones over all of them, if there are.
+    /// Returns the harmonic means over these lines: the printed ones if these are all lines.
     pub fn means(&self, lines: &[&Line]) -> Option<(f64, f64)> {
         let found = || {
             let lsm = harmonic(lines.iter().map(|line| line.lsm.mean))?;

@@ -9,7 +9,7 @@ use super::paper;
 use super::render::{Figure, Table};
 use crate::results::{Results, Row};
 
-/// A run, and what the report calls it.
+/// A run and its label in the report.
 pub struct Labelled {
     pub label: String,
     pub results: Results,
@@ -48,14 +48,14 @@ impl Pick {
         })
     }
 
-    /// The row of these sizes; one that has no batch size stands for all.
+    /// Returns the row of these sizes; a row without a batch size stands for all.
     fn at(self, results: &Results, sizes: Sizes) -> Option<&Row> {
         let fits = |param: &str, size: u32| param.is_empty() || param.parse() == Ok(size);
         self.rows(results)
             .find(|row| fits(row.param("b"), sizes.b) && fits(row.param("n"), sizes.n))
     }
 
-    /// Whether there is a row of just these sizes.
+    /// Returns whether there is a row of exactly these sizes.
     fn has(self, results: &Results, sizes: Sizes) -> bool {
         self.rows(results).any(|row| Sizes::of(row) == Some(sizes))
     }
@@ -95,7 +95,7 @@ pub struct ByBatch<'a> {
 }
 
 impl ByBatch<'_> {
-    /// All sizes that some run has, large batches first.
+    /// Returns all sizes that some run has, large batches first.
     fn sizes(&self) -> Vec<Sizes> {
         let rows = |run| self.picks.iter().flat_map(move |pick| pick.rows(run));
         let mut all: Vec<_> =
@@ -105,7 +105,7 @@ impl ByBatch<'_> {
         all
     }
 
-    /// The picks that some run has rows of.
+    /// Returns the picks that some run has rows of.
     fn present(&self) -> Vec<Pick> {
         let there =
             |pick: &&Pick| self.runs.iter().any(|run| pick.rows(&run.results).next().is_some());
@@ -176,7 +176,7 @@ impl ByBatch<'_> {
         cells
     }
 
-    /// The harmonic means over all batch sizes.
+    /// Formats the harmonic means over all batch sizes.
     fn means(&self, sizes: &[Sizes], picks: &[Pick]) -> Vec<String> {
         let mut cells = vec!["mean".to_string(), String::new()];
         for run in self.runs {
@@ -199,7 +199,7 @@ impl ByBatch<'_> {
         cells
     }
 
-    /// The paper's means over the same batch sizes, if it has all of them.
+    /// Returns the paper's means over the same batch sizes, if it has all of them.
     fn paper_means(&self, sizes: &[Sizes]) -> Option<(f64, f64)> {
         let paper = self.paper?;
         let lines: Option<Vec<_>> = sizes.iter().map(|&sizes| paper.line(sizes)).collect();
@@ -230,7 +230,7 @@ impl ByBatch<'_> {
         }
     }
 
-    /// Why figures of other sizes stand beside each other, if they do.
+    /// Explains why figures of different sizes stand side by side, if they do.
     pub fn note(&self) -> Option<String> {
         let paper = self.paper?;
         let sizes = self
@@ -246,7 +246,7 @@ impl ByBatch<'_> {
         ))
     }
 
-    /// Mean rates against batch sizes; of a single run also the area from least to greatest.
+    /// Plots mean rates against batch sizes; of a single run also the area from least to greatest.
     pub fn figure(&self) -> Figure {
         let mut picks = self.present();
         let room = MOST_LINES - if self.paper.is_some() { 2 } else { 0 };
@@ -270,7 +270,7 @@ impl ByBatch<'_> {
         })
     }
 
-    /// A run's sizes with the most entries: one line can show only those.
+    /// Returns a run's sizes with the most entries: one line can show only those.
     fn largest(&self, run: &Labelled) -> Vec<Sizes> {
         let mut sizes = self.sizes();
         sizes.retain(|&sizes| self.picks.iter().any(|pick| pick.has(&run.results, sizes)));
@@ -313,12 +313,12 @@ impl ByBatch<'_> {
     }
 }
 
-/// The harmonic mean over all these sizes that there are rows of.
+/// Returns the harmonic mean over all of these sizes that have rows.
 fn mean_over(pick: Pick, results: &Results, sizes: &[Sizes]) -> Option<f64> {
     harmonic(sizes.iter().filter_map(|&sizes| Some(pick.at(results, sizes)?.mean())))
 }
 
-/// The harmonic mean; none of nothing.
+/// Returns the harmonic mean; `None` of nothing.
 pub fn harmonic(rates: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = rates.fold((0, 0.0), |(count, sum), rate| (count + 1, sum + 1.0 / rate));
     (count > 0).then(|| f64::from(count) / sum)

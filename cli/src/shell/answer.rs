@@ -1,11 +1,12 @@
-//! What the shell answers: as JSON, or for people.
+//! Answers of the shell: as JSON, or for people.
 
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use gpulsm::Stats;
+use gpulsm::{Bytes, LevelStats, Stats};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
 
 use crate::shell::command::{Usage, counted};
 use crate::types::{Scalar, Type};
@@ -14,7 +15,7 @@ use crate::types::{Scalar, Type};
 #[derive(Debug)]
 pub enum Answer {
     Done,
-    /// Done, and nothing more is wanted.
+    /// Done, and the shell ends.
     Quit,
     /// Keys with their values.
     Values(Vec<(Scalar, Option<Scalar>)>),
@@ -32,7 +33,7 @@ pub enum Answer {
         key: Type,
         value: Type,
     },
-    /// These commands.
+    /// Descriptions of commands.
     Help(Vec<&'static Usage>),
 }
 
@@ -57,7 +58,7 @@ impl Form {
     pub fn write_error(self, out: &mut impl Write, error: &str) -> io::Result<()> {
         match self {
             Form::Json => {
-                serde_json::to_writer(&mut *out, &serde_json::json!({ "error": error }))?;
+                serde_json::to_writer(&mut *out, &json!({ "error": error }))?;
                 writeln!(out)
             }
             Form::People { colour } => {
@@ -93,19 +94,7 @@ impl Serialize for Answer {
                 map.serialize_entry("ok", &true)?;
                 map.serialize_entry("rows", rows)?;
             }
-            Answer::Levels(stats) => {
-                let level = |level: &gpulsm::LevelStats| {
-                    serde_json::json!({
-                        "level": level.level,
-                        "capacity": level.capacity,
-                        "entries": level.entries,
-                        "tombstones": level.tombstones,
-                        "bytes": level.bytes.total(),
-                    })
-                };
-                let levels: Vec<_> = stats.levels.iter().map(level).collect();
-                map.serialize_entry("levels", &levels)?;
-            }
+            Answer::Levels(stats) => map.serialize_entry("levels", &levels(stats))?,
             Answer::Stats { stats, key, value } => {
                 map.serialize_entry("device", &stats.device.to_string())?;
                 map.serialize_entry("key", key.name())?;
@@ -115,33 +104,52 @@ impl Serialize for Answer {
                 map.serialize_entry("entries", &stats.entries)?;
                 map.serialize_entry("stale", &stats.stale)?;
                 map.serialize_entry("levels", &stats.levels.len())?;
-                let bytes = &stats.bytes;
-                let bytes = serde_json::json!({
-                    "keys": bytes.keys,
-                    "values": bytes.values,
-                    "marks": bytes.marks,
-                    "fences": bytes.fences,
-                    "filters": bytes.filters,
-                    "total": bytes.total(),
-                });
-                map.serialize_entry("bytes", &bytes)?;
+                map.serialize_entry("bytes", &bytes(&stats.bytes))?;
             }
-            Answer::Help(commands) => {
-                let usage = |command: &Usage| serde_json::json!({ "words": command.words, "meaning": command.meaning });
-                let commands: serde_json::Map<_, _> =
-                    commands.iter().map(|c| (c.name.to_string(), usage(c))).collect();
-                map.serialize_entry("commands", &commands)?;
-            }
+            Answer::Help(commands) => map.serialize_entry("commands", &descriptions(commands))?,
         }
         map.end()
     }
+}
+
+/// Describes every level as JSON.
+fn levels(stats: &Stats) -> Vec<Value> {
+    let level = |level: &LevelStats| {
+        json!({
+            "level": level.level,
+            "capacity": level.capacity,
+            "entries": level.entries,
+            "tombstones": level.tombstones,
+            "bytes": level.bytes.total(),
+        })
+    };
+    stats.levels.iter().map(level).collect()
+}
+
+/// Describes the memory of a dictionary as JSON.
+fn bytes(bytes: &Bytes) -> Value {
+    json!({
+        "keys": bytes.keys,
+        "values": bytes.values,
+        "marks": bytes.marks,
+        "fences": bytes.fences,
+        "filters": bytes.filters,
+        "total": bytes.total(),
+    })
+}
+
+/// Describes commands as JSON.
+fn descriptions(commands: &[&Usage]) -> Map<String, Value> {
+    let usage =
+        |c: &&Usage| (c.name.to_string(), json!({ "words": c.words, "meaning": c.meaning }));
+    commands.iter().map(usage).collect()
 }
 
 const RED: Style = AnsiColor::Red.on_default().bold();
 const KEY: Style = AnsiColor::Cyan.on_default();
 const DIM: Style = Style::new().dimmed();
 
-/// Writes for people: aligned, in colour where that is wanted.
+/// Writes for people: aligned, and in colour on a terminal.
 struct People<'a, W> {
     out: &'a mut W,
     colour: bool,
@@ -158,7 +166,7 @@ impl<W: Write> People<'_, W> {
             Answer::Values(values) => {
                 let value = |value: &Option<Scalar>| match value {
                     Some(value) => value.to_string(),
-                    None => self.paint(DIM, "not there"),
+                    None => self.paint(DIM, "not found"),
                 };
                 let rows = values.iter().map(|(key, v)| (key.to_string(), value(v))).collect();
                 self.table(rows)
@@ -222,12 +230,12 @@ impl<W: Write> People<'_, W> {
         self.line(&text)
     }
 
-    /// Two columns, the first to the right: numbers.
+    /// Writes two columns, the first aligned to the right: numbers.
     fn table(&mut self, rows: Vec<(String, String)>) -> io::Result<()> {
         self.columns(rows, |left, width| format!("{left:>width$}"))
     }
 
-    /// Two columns, the first to the left: text.
+    /// Writes two columns, the first aligned to the left: text.
     fn listing(&mut self, rows: Vec<(String, String)>) -> io::Result<()> {
         self.columns(rows, |left, width| format!("{left:<width$}"))
     }

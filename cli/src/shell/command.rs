@@ -1,6 +1,6 @@
 //! The shell's commands, and the words of a line.
 
-/// What a command is called, takes and does: what `help`, completion and hints show.
+/// A command's name, arguments and meaning, as `help`, completion and hints show them.
 #[derive(Debug)]
 pub struct Usage {
     pub name: &'static str,
@@ -8,7 +8,7 @@ pub struct Usage {
     pub meaning: &'static str,
 }
 
-/// Every command there is.
+/// All commands.
 pub const COMMANDS: &[Usage] = &[
     usage("insert", "K V [K V …]", "insert pairs, replacing what a key had (in a set: K [K …])"),
     usage("delete", "K [K …]", "delete keys"),
@@ -19,13 +19,13 @@ pub const COMMANDS: &[Usage] = &[
     ),
     usage("delete_range", "LO HI", "delete every key from LO to HI"),
     usage("lookup", "K [K …]", "the value of each key"),
-    usage("count", "LO HI [LO HI …]", "how many keys there are from LO to HI, both included"),
+    usage("count", "LO HI [LO HI …]", "how many keys there are from LO to HI, inclusive"),
     usage("range", "LO HI", "the pairs from LO to HI, in key order"),
-    usage("successor", "K", "the first pair from K on, K included"),
-    usage("predecessor", "K", "the last pair up to K, K included"),
+    usage("successor", "K", "the first pair whose key is K or greater"),
+    usage("predecessor", "K", "the last pair whose key is K or less"),
     usage("first", "", "the pair with the least key"),
     usage("last", "", "the pair with the greatest key"),
-    usage("select", "I", "the pair at place I in key order, counted from 0"),
+    usage("select", "I", "the pair at index I in key order, counted from 0"),
     usage("rank", "K", "how many keys are less than K"),
     usage("len", "", "how many keys there are"),
     usage("levels", "", "what every level holds"),
@@ -54,40 +54,40 @@ pub struct Word<'a> {
 }
 
 impl Word<'_> {
-    /// An error that says which word is wrong, and how.
+    /// Makes an error message that names the word.
     pub fn wrong(&self, what: impl std::fmt::Display) -> String {
         format!("word {}, `{}`: {what}", self.number, shown(self.text))
     }
 }
 
-/// The words of a line.
+/// Splits a line into words.
 pub fn words(line: &str) -> Vec<Word<'_>> {
     let texts = line.split_whitespace().enumerate();
     texts.map(|(index, text)| Word { text, number: index + 1 }).collect()
 }
 
-/// A text as it can be put into a message: not too long, nothing unprintable.
+/// Returns a text that is safe to print in a message: short, with control characters escaped.
 pub fn shown(text: &str) -> String {
-    const MOST: usize = 40;
+    const MAX_LEN: usize = 40;
     let mut shown = String::new();
-    for letter in text.chars().take(MOST) {
+    for letter in text.chars().take(MAX_LEN) {
         match letter.is_control() {
             true => shown.extend(letter.escape_default()),
             false => shown.push(letter),
         }
     }
-    if text.chars().nth(MOST).is_some() {
+    if text.chars().nth(MAX_LEN).is_some() {
         shown.push('…');
     }
     shown
 }
 
-/// So many things, in words.
+/// Formats a number of things, with a plural where needed.
 pub fn counted(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// The command that was most likely meant: one that begins alike or differs by a letter or two.
+/// Returns the command that was most likely meant: one with this prefix, or within two edits.
 pub fn nearest(name: &str) -> Option<&'static str> {
     if name.len() > 20 {
         return None;
@@ -98,7 +98,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     by_prefix.or_else(|| distances.min().filter(|&(distance, _)| distance <= 2).map(|(_, n)| n))
 }
 
-/// How many letters must be changed, added or left out to get from one to the other.
+/// Returns the edit distance of two words.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

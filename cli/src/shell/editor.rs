@@ -1,4 +1,4 @@
-//! Typing commands: line editing, history, completion, and what a command takes as a hint.
+//! The prompt: line editing, history, completion, and hints.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
 use crate::shell::command::COMMANDS;
 
-/// A prompt that remembers.
+/// A prompt with a history.
 pub struct Prompt {
     editor: Editor<Assistant, DefaultHistory>,
     history: Option<PathBuf>,
@@ -35,7 +35,7 @@ impl Prompt {
         Ok(Prompt { editor, history })
     }
 
-    /// The next line; `None` at the end of input. An interrupted line is an empty one.
+    /// Reads the next line; `None` at the end of input. An interrupted line is empty.
     pub fn line(&mut self) -> Result<Option<String>, ReadlineError> {
         match self.editor.readline("gpulsm> ") {
             Ok(line) => Ok(Some(line)),
@@ -49,21 +49,21 @@ impl Prompt {
 impl Drop for Prompt {
     fn drop(&mut self) {
         if let Some(file) = &self.history {
-            // History is a convenience: without a place for it, there is none.
+            // History is a convenience: a failure to save it is no error.
             file.parent().map(std::fs::create_dir_all);
             self.editor.save_history(file).ok();
         }
     }
 }
 
-/// Where history is kept: the folder for such things, as the XDG specification has it.
+/// Returns the file of the history, as the XDG specification has it.
 fn history_file() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))?;
     Some(state.join("gpulsm").join("history"))
 }
 
-/// Completes commands and the names of files, and shows what a command takes.
+/// Completes commands and file names, and shows the arguments of a command.
 struct Assistant {
     files: FilenameCompleter,
 }

@@ -20,7 +20,7 @@ use answer::{Answer, Form};
 use editor::Prompt;
 use interpreter::Interpreter;
 
-/// Lines longer than this many bytes are refused: they would fill the memory.
+/// Lines longer than this many bytes are refused, so that memory stays bounded.
 const LONGEST_LINE: usize = 1 << 28;
 
 const EXAMPLES: &str = "\
@@ -89,14 +89,14 @@ impl Shell {
     }
 }
 
-/// Whether there is more to come.
+/// Whether to read another line.
 #[derive(PartialEq, Eq)]
 enum Next {
     Go,
     Stop,
 }
 
-/// Reads what a person types.
+/// Executes what a person types.
 fn talk(interpreter: &mut Interpreter, form: Form) -> io::Result<()> {
     let mut prompt = Prompt::new().map_err(io::Error::other)?;
     if form != Form::Json {
@@ -110,7 +110,7 @@ fn talk(interpreter: &mut Interpreter, form: Form) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads what a program writes, or what is in a file.
+/// Executes what a program or a file provides.
 fn listen(interpreter: &mut Interpreter, form: Form) -> io::Result<()> {
     let mut input = io::stdin().lock();
     let mut out = BufWriter::new(io::stdout().lock());
@@ -125,7 +125,7 @@ fn listen(interpreter: &mut Interpreter, form: Form) -> io::Result<()> {
             }
         };
         let next = answer(interpreter, form, &mut out, text)?;
-        // Whoever waits for this answer before it asks again must get it.
+        // A client may wait for this answer before it sends the next line.
         out.flush()?;
         if next == Next::Stop {
             break;
@@ -154,12 +154,12 @@ fn answer(
     Ok(Next::Go)
 }
 
-/// Reads a line without its end; says whether it was short enough to be kept whole, and `None` at
-/// the end of input.
+/// Reads a line without its end. Returns whether it was short enough to be kept, and `None` at the end
+/// of input.
 fn read_line(
     input: &mut impl BufRead,
     line: &mut Vec<u8>,
-    most: usize,
+    max_len: usize,
 ) -> io::Result<Option<bool>> {
     line.clear();
     let (mut fits, mut any) = (true, false);
@@ -174,7 +174,7 @@ fn read_line(
         any = true;
         let end = bytes.iter().position(|&byte| byte == b'\n');
         let taken = &bytes[..end.unwrap_or(bytes.len())];
-        fits &= line.len() + taken.len() <= most;
+        fits &= line.len() + taken.len() <= max_len;
         if fits {
             line.extend_from_slice(taken);
         } else {

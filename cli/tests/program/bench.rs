@@ -177,7 +177,7 @@ fn a_gate_decides_the_status() {
     assert!(said.contains("memory.b7") && !said.contains("compared"), "before any work: {said}");
     let (code, said) = status("memroy.history-built-at-once <= 20\n");
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("memroy.history-built-at-once is of no experiment"), "{said}");
+    assert!(said.contains("memroy.history-built-at-once belongs to no experiment"), "{said}");
     let (code, said) = status("memory is small\n");
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("bars.txt: line 1"), "{said}");

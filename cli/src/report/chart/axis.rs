@@ -33,7 +33,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis that shows all of these values. Logarithmic ones ignore what has no logarithm.
+    /// Makes an axis that shows all of these values. Logarithmic ones ignore values without a logarithm.
     pub fn over(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
         let valid = |value: &f64| value.is_finite() && (scale != Scale::Log || *value > 0.0);
         let (low, high) =
@@ -50,15 +50,15 @@ impl Axis {
         Axis { scale, low, high }
     }
 
-    /// Where a value lies, from 0 to 1.
-    pub fn place(&self, value: f64) -> f64 {
+    /// Returns the position of a value, from 0 to 1.
+    pub fn position(&self, value: f64) -> f64 {
         let map = |value: f64| {
             if self.scale == Scale::Log { value.max(f64::MIN_POSITIVE).log10() } else { value }
         };
         (map(value) - map(self.low)) / (map(self.high) - map(self.low))
     }
 
-    /// The ticks, no more than about `most` of them with labels.
+    /// Returns the ticks, about `most` of them with labels.
     pub fn ticks(&self, most: usize) -> Vec<Tick> {
         match self.scale {
             Scale::Linear | Scale::Numbered => self.even(most, numbers::number_short),
@@ -104,13 +104,13 @@ impl Axis {
     }
 }
 
-/// The end of an even axis: the next whole step.
+/// Returns the end of an even axis: the next whole step.
 fn widened(low: f64, high: f64) -> f64 {
     let step = nice((high - low).max(1e-9) / 5.0);
     low + ((high - low) / step - 1e-9).ceil().max(1.0) * step
 }
 
-/// 1, 2 or 5 of a decade, at least this much.
+/// Rounds a step up to 1, 2 or 5 of a decade.
 fn nice(step: f64) -> f64 {
     let decade = 10f64.powf(step.log10().floor());
     [1.0, 2.0, 5.0, 10.0]
@@ -151,8 +151,8 @@ mod tests {
     fn decades_are_labelled_in_ones_twos_and_fives() {
         let axis = Axis::over(Scale::Log, [30.0, 700.0].into_iter());
         assert_eq!(labels(&axis, 8), ["20", "50", "100", "200", "500", "1,000"]);
-        assert_eq!(axis.place(20.0), 0.0);
-        assert_eq!(axis.place(1000.0), 1.0);
+        assert_eq!(axis.position(20.0), 0.0);
+        assert_eq!(axis.position(1000.0), 1.0);
         let wide = Axis::over(Scale::Log, [0.7, 90_000.0].into_iter());
         assert_eq!(labels(&wide, 8), ["1", "10", "100", "1,000", "10,000", "100,000"]);
     }
@@ -175,7 +175,7 @@ mod tests {
             for values in [vec![], vec![0.0], vec![5.0], vec![f64::NAN, f64::INFINITY]] {
                 let axis = Axis::over(scale, values.iter().copied());
                 assert!(
-                    axis.ticks(6).iter().all(|tick| axis.place(tick.at).is_finite()),
+                    axis.ticks(6).iter().all(|tick| axis.position(tick.at).is_finite()),
                     "{scale:?} {values:?}"
                 );
             }

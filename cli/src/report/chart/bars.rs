@@ -9,7 +9,7 @@ pub struct Bars {
     pub title: String,
     pub axis: &'static str,
     pub groups: Vec<Group>,
-    /// A value that bars are to be held against, and what it is.
+    /// A value to compare the bars with, and its label.
     pub mark: Option<(f64, String)>,
 }
 
@@ -33,7 +33,7 @@ const TOP: f64 = 36.0;
 const FONT: f64 = 12.0;
 
 impl Bars {
-    /// The bars as an element of a width.
+    /// Draws the bars with a width.
     pub fn svg(&self, id: &str, width: f64) -> String {
         let left = self.label_width();
         let span = (width - left - self.written_width()).max(60.0);
@@ -43,14 +43,14 @@ impl Bars {
         let mut svg = Svg::new(width, bottom + 44.0);
         svg.text("plot-title", Anchor::Start, (8.0, 18.0), &self.title);
         for tick in axis.ticks((span / 70.0) as usize) {
-            let x = left + axis.place(tick.at) * span;
+            let x = left + axis.position(tick.at) * span;
             svg.line("grid", (x, top), (x, bottom));
             svg.text("tick", Anchor::Middle, (x, bottom + 16.0), &tick.label);
         }
         svg.text("axis-title", Anchor::Middle, (left + span / 2.0, bottom + 36.0), self.axis);
-        self.draw_bars(&mut svg, (left, top), |value| axis.place(value) * span);
+        self.draw_bars(&mut svg, (left, top), |value| axis.position(value) * span);
         if let Some((value, label)) = &self.mark {
-            let x = left + axis.place(*value) * span;
+            let x = left + axis.position(*value) * span;
             svg.line("mark", (x, top - 4.0), (x, bottom));
             svg.text("legend", Anchor::Middle, (x, top - 8.0), label);
         }

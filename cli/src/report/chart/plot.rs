@@ -88,7 +88,7 @@ impl Line {
     }
 }
 
-/// The area that the axes span, and how values become places in it.
+/// The area that the axes span, and the mapping from values to it.
 struct Frame {
     x: Axis,
     y: Axis,
@@ -99,11 +99,11 @@ struct Frame {
 
 impl Frame {
     fn x(&self, value: f64) -> f64 {
-        LEFT + self.x.place(value) * self.width
+        LEFT + self.x.position(value) * self.width
     }
 
     fn y(&self, value: f64) -> f64 {
-        self.top + (1.0 - self.y.place(value)) * self.height
+        self.top + (1.0 - self.y.position(value)) * self.height
     }
 
     fn bottom(&self) -> f64 {
@@ -116,13 +116,13 @@ impl Frame {
 }
 
 impl Plot {
-    /// How many rows the legend needs in a plot of a width.
+    /// Returns how many rows the legend needs in a plot of a width.
     pub fn legend_rows(&self, width: f64) -> usize {
         legend_rows(&self.lines, width).len()
     }
 
-    /// The plot as an element of a width, with room for so many rows of the legend: plots beside
-    /// each other have the same.
+    /// Draws the plot with a width, and with room for this many rows of the legend: plots side by side have
+    /// the same.
     pub fn svg(&self, id: &str, width: f64, rows: usize) -> String {
         let legend = legend_rows(&self.lines, width);
         let top = LEGEND_TOP + rows as f64 * LEGEND_ROW;

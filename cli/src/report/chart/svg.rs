@@ -1,5 +1,5 @@
-//! Drawing: an SVG element written from the top down, with titles for whoever can't see it. All
-//! colours and fonts are the page's, by class.
+//! An SVG element, written from the top down, with titles for screen readers. All colours and fonts are
+//! the page's, by class.
 
 use crate::report::render::powers;
 
@@ -35,7 +35,7 @@ impl Svg {
         ));
     }
 
-    /// Straight lines from point to point, closed to an area or not.
+    /// Draws straight lines from point to point, closed to an area or not.
     pub fn path(&mut self, class: &str, points: &[(f64, f64)], closed: bool) {
         let mut path = String::new();
         for (number, (x, y)) in points.iter().enumerate() {
@@ -46,14 +46,14 @@ impl Svg {
         self.add(&format!(r#"<path class="{class}" d="{path}{end}"/>"#));
     }
 
-    /// Round dots, all in one element.
+    /// Draws round dots, all in one element.
     pub fn dots(&mut self, class: &str, points: &[(f64, f64)]) {
         let dot = |(x, y): &(f64, f64)| format!("M{} {}h0", short(*x), short(*y));
         let path: String = points.iter().map(dot).collect();
         self.add(&format!(r#"<path class="{class}" d="{path}"/>"#));
     }
 
-    /// A small shape that tells series apart without colour.
+    /// Draws a small shape that distinguishes series without colour.
     pub fn marker(&mut self, class: &str, shape: usize, at: (f64, f64), radius: f64) {
         let (x, y) = at;
         if shape.is_multiple_of(6) {
@@ -71,7 +71,7 @@ impl Svg {
         self.put(class, anchor, &place, text);
     }
 
-    /// Text that reads upwards.
+    /// Draws text that reads upwards.
     pub fn upright(&mut self, class: &str, at: (f64, f64), text: &str) {
         let place =
             format!(r#"transform="translate({} {}) rotate(-90)""#, short(at.0), short(at.1));
@@ -95,7 +95,7 @@ impl Svg {
         self.body.push('\n');
     }
 
-    /// The whole element. `id` must be the page's only one of its kind.
+    /// Returns the whole element. `id` must be unique in the page.
     pub fn finish(self, id: &str, title: &str, describe: &str) -> String {
         let Svg { body, width, height } = self;
         let (title, describe) = (escape(title), escape(describe));
@@ -107,7 +107,7 @@ impl Svg {
     }
 }
 
-/// The corners of a shape about its middle: square, triangle, diamond, triangle on its tip, cross.
+/// Returns the corners of a shape about its centre: square, triangle, diamond, triangle on its tip, cross.
 fn corners(shape: usize) -> &'static [(f64, f64)] {
     match shape % 6 {
         1 => &[(-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)],
@@ -133,7 +133,7 @@ const CROSS: [(f64, f64); 12] = [
     (-0.4, -0.4),
 ];
 
-/// Text with its powers raised.
+/// Formats text with its powers raised.
 fn raised(text: &str) -> String {
     let mut out = String::new();
     let mut lower = "";

@@ -13,8 +13,8 @@ pub fn section(runs: &[Labelled]) -> Section {
     let mut section = Section::new(
         "cleanup",
         "Cleanup",
-        "How fast a cleanup drops what is stale, counted by the entries it starts with, beside \
-         building anew; and how much faster lookups are after one. Paper: section V-D.",
+        "How fast a cleanup drops stale entries, counted by the entries it starts with, beside \
+         a rebuild; and how much faster lookups are after one. Paper: section V-D.",
     );
     let named = Named {
         runs,
@@ -37,7 +37,7 @@ pub fn section(runs: &[Labelled]) -> Section {
     section
 }
 
-/// The row of another series with the same parameters.
+/// Returns the row of another series with the same parameters.
 fn twin<'a>(results: &'a Results, series: &str, setting: &Setting) -> Option<&'a Row> {
     let same = |row: &&Row| {
         ["batches", "b", "stale"]
@@ -48,7 +48,7 @@ fn twin<'a>(results: &'a Results, series: &str, setting: &Setting) -> Option<&'a
     results.rows.iter().filter(|row| row.experiment == "cleanup" && row.series == series).find(same)
 }
 
-/// The paper's rate for as many batches and as much that is stale; its batch size may be another.
+/// Returns the paper's rate for as many batches and the same stale share; its batch size may differ.
 fn paper_rate(setting: &Setting) -> Option<f64> {
     let [batches, _, stale] = setting.as_slice() else { return None };
     let found = paper::CLEANUP
@@ -57,7 +57,7 @@ fn paper_rate(setting: &Setting) -> Option<f64> {
     found.map(|(.., rate)| *rate)
 }
 
-fn said(setting: &Setting) -> String {
+fn described(setting: &Setting) -> String {
     let [batches, b, stale] = setting.as_slice() else { return String::new() };
     format!("{batches} · {}, {}", worded("b", b), worded("stale", stale))
 }
@@ -81,7 +81,7 @@ fn bars(named: &Named) -> Figure {
         if let Some(rate) = paper_rate(&setting) {
             bar("paper".into(), Slot::Paper(0), rate * 1e6);
         }
-        Group { label: said(&setting), bars }
+        Group { label: described(&setting), bars }
     };
     Figure::Bars(Bars {
         title: "Cleanup rate: batches, and how much of them is stale".into(),
@@ -117,7 +117,7 @@ fn rates(named: &Named) -> Table {
     table
 }
 
-/// What cleanup and lookups took, in seconds.
+/// The seconds that a cleanup and lookups took.
 struct Payoff {
     what: String,
     lookups: u64,
@@ -153,7 +153,7 @@ fn payoffs(run: &Labelled) -> Vec<Payoff> {
         let setting = ["batches", "b", "stale"].map(|param| row.param(param).to_string()).to_vec();
         let time = |row: &Row| row.points.first().map(|point| point.median());
         Some(Payoff {
-            what: format!("{}: {}", run.label, said(&setting)),
+            what: format!("{}: {}", run.label, described(&setting)),
             lookups: row.points.first()?.items,
             before: time(row)?,
             cleanup: time(twin(&run.results, "gpulsm", &setting)?)?,

@@ -25,7 +25,7 @@ pub fn section(runs: &[Labelled]) -> Section {
     section
 }
 
-/// Evenly chosen, the first and the last among them.
+/// Chooses evenly, the first and the last included.
 fn chosen<T: Copy>(all: &[T], most: usize) -> Vec<T> {
     if all.len() <= most {
         return all.to_vec();
@@ -50,7 +50,7 @@ fn effective_plot(run: &Labelled, which: &str, title: &str) -> Figure {
     })
 }
 
-/// The rate when all is in.
+/// Returns the rate at the end.
 fn last(row: &Row) -> Option<f64> {
     row.points.last().map(|point| point.figure(row.unit))
 }

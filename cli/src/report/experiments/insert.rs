@@ -16,8 +16,8 @@ pub fn section(runs: &[Labelled]) -> Section {
         "Insertion",
         "How fast a batch of b pairs goes in, for every number of resident batches on the way to \
          n entries: the slowest batch, the fastest and \
-         the harmonic mean. The sorted array (SA) sorts each batch and merges it with everything \
-         there is. Paper: Table II.",
+         the harmonic mean. The sorted array (SA) sorts each batch and merges it with all \
+         others. Paper: Table II.",
     );
     let by_batch = ByBatch {
         runs,

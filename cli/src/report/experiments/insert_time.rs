@@ -17,7 +17,7 @@ pub fn section(runs: &[Labelled]) -> Section {
         "insert-time",
         "Time of each batch",
         "How long the r-th batch takes: the lowest free level decides how much is merged, at once or, if \
-         it is very much, in slices with the batches after it. The line is the paper's formula \
+         it is very much, deferred and spread over the batches after it. The line is the paper's formula \
          T_sort + (2^ffz(r) − 1) · T_merge, where r is the number of \
          batches before and ffz(r) the lowest bit of r that is zero. Paper: Figure 4a.",
     );

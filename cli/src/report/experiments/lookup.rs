@@ -6,8 +6,8 @@ use crate::report::paper;
 use crate::report::rates::{ByBatch, Labelled, Pick};
 use crate::report::render::Section;
 
-/// Picks of lookups: ours when filters are there, and the first ones after a change, which build them;
-/// the sorted array, the hash table.
+/// Picks lookups: ours with filters, and the first ones after a change, which build them; the sorted
+/// array; the hash table.
 macro_rules! lookups {
     ($existing:literal) => {
         [
@@ -45,7 +45,7 @@ pub fn section(runs: &[Labelled]) -> Section {
         "lookup",
         "Lookup",
         "As many lookups as there are entries, for every number of resident batches up to n/b: of \
-         keys that aren't there (every level is searched), and of keys that are. Paper: Table \
+         missing keys (every level is searched), and of existing keys. Paper: Table \
          III.",
     );
     let of =
@@ -56,8 +56,8 @@ pub fn section(runs: &[Labelled]) -> Section {
     if !section.is_bare() {
         let (none, all) = paper::LOOKUP_HASH;
         section.text(format!(
-            "In the paper, the cuckoo hash table (load 80 %) answers {} M lookups/s of keys that \
-             aren't there and {} of keys that are.",
+            "In the paper, the cuckoo hash table (load 80 %) answers {} M lookups/s of missing \
+             keys and {} of existing keys.",
             printed(none, 1),
             printed(all, 1)
         ));

@@ -35,7 +35,7 @@ pub fn section(runs: &[Labelled]) -> Section {
     section
 }
 
-/// How many bytes a key and a value have, if all runs agree on it.
+/// Returns how many bytes a key and a value have, if all runs agree.
 fn pair_bytes(runs: &[Labelled]) -> Option<f64> {
     let of = |run: &Labelled| {
         let settings = &run.results.run.settings;

@@ -12,8 +12,8 @@ pub fn section(runs: &[Labelled]) -> Section {
     let mut section = Section::new(
         "mixed",
         "Everything in turn",
-        "Rounds of updates, every kind of query, and what memory they leave: does anything get \
-         slower, or larger, as time goes by? The paper has no figures of this.",
+        "Rounds of updates, every kind of query, and the memory in use: does anything get \
+         slower, or larger, over time? The paper has no figures of this.",
     );
     for run in runs {
         section.figures([rates_over_rounds(runs, run), memory_over_rounds(runs, run)]);

@@ -11,7 +11,7 @@ pub fn section(runs: &[Labelled]) -> Section {
         "skew",
         "Keys of all kinds",
         "The same operations with keys that are not random: in order, in reverse, without gaps, \
-         in a narrow band, with a few that come up all the time (zipf), or one alone (equal). The paper has random \
+         in a narrow band, with a few that are very frequent (zipf), or all equal (equal). The paper has random \
          keys only.",
     );
     let named = Named {

@@ -5,14 +5,13 @@ use crate::report::numbers::rate;
 use crate::report::rates::Labelled;
 use crate::report::render::{Section, Table};
 
-/// Rates of calls that nobody waits for in between.
 pub fn section(runs: &[Labelled]) -> Section {
     let mut section = Section::new(
         "stream",
         "Streams of calls",
-        "All calls in one clock, the counts too where some are made, and whatever waits in the dictionary at \
-         the end taken in before the clock stops. Batches wait for each other as long as nothing is \
-         asked. Queries among such batches are timed by themselves.",
+        "One clock for all calls, counts included; batches that are still buffered at the end are applied \
+         before the clock stops. The dictionary buffers batches until a query needs them. Queries among \
+         such batches are timed by themselves.",
     );
     for run in runs {
         for (caption, queries) in [
@@ -25,7 +24,7 @@ pub fn section(runs: &[Labelled]) -> Section {
             for row in run.results.of("stream") {
                 let (what, is_query) = match row.series.as_str() {
                     "gpulsm" => ("inserts, to n entries", false),
-                    "alone" => ("… each batch taken in before the next comes", false),
+                    "alone" => ("… each batch applied before the next", false),
                     "counted" => ("… 1,024 ranges counted after every batch", false),
                     "deletes" => ("deletes of half of n entries, which are one run", false),
                     "half-deletes" => ("half deletes, half inserts, likewise", false),

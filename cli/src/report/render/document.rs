@@ -1,4 +1,4 @@
-//! What a report says, before it is a page or a Markdown file. In all texts `2^20` stands for a
+//! The contents of a report, before it becomes a page or a Markdown file. In all texts `2^20` stands for a
 //! power, which the page sets with a superscript.
 
 use crate::report::chart::{Bars, Plot};
@@ -24,7 +24,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// A section that begins with what it measures.
+    /// Makes a section that begins with a description.
     pub fn new(id: &'static str, title: &'static str, about: &str) -> Self {
         Section { id, title, parts: vec![Part::Text(about.into())], headlines: Vec::new() }
     }
@@ -33,7 +33,7 @@ impl Section {
         self.parts.push(Part::Text(text.into()));
     }
 
-    /// Adds plots that belong beside each other; ones without anything to show are left out.
+    /// Adds plots side by side; empty ones are left out.
     pub fn figures(&mut self, figures: impl IntoIterator<Item = Figure>) {
         let figures: Vec<_> = figures.into_iter().filter(|figure| !figure.is_empty()).collect();
         if !figures.is_empty() {
@@ -48,7 +48,7 @@ impl Section {
         }
     }
 
-    /// Whether there is no more than the first sentence.
+    /// Returns whether there is only the description.
     pub fn is_bare(&self) -> bool {
         self.parts.len() < 2
     }
@@ -56,7 +56,7 @@ impl Section {
 
 pub enum Part {
     Text(String),
-    /// What is said of the figures above, where there are figures.
+    /// Text about the figures above, for forms that have figures.
     OfFigures(String),
     Figures(Vec<Figure>),
     Table(Table),
@@ -122,13 +122,13 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Whether some columns stand under a common heading.
+    /// Returns whether some columns have a common heading.
     pub fn is_grouped(&self) -> bool {
         self.columns.iter().any(|column| !column.group.is_empty())
     }
 }
 
-/// Cuts a text at its powers: (plain, exponent) pairs, the last exponent empty.
+/// Splits a text at its powers: (plain, exponent) pairs, the last exponent empty.
 pub fn powers(text: &str) -> Vec<(&str, &str)> {
     let (mut rest, mut parts) = (text, Vec::new());
     while let Some(at) = rest.find('^') {

@@ -1,9 +1,9 @@
-//! The report as one page: everything inside, nothing to fetch and nothing to run.
+//! The report as one self-contained HTML page, without scripts.
 
 use super::document::{Column, Document, Figure, Part, Section, Table, powers};
 use crate::report::chart::escape;
 
-/// The page.
+/// Renders the page.
 pub fn page(document: &Document) -> String {
     let title = escape(&document.title);
     let style = include_str!("page.css");
@@ -58,7 +58,7 @@ fn parts(parts: &[Part], id: &str) -> String {
     out
 }
 
-/// Figures beside each other: the more, the narrower each.
+/// Renders figures side by side: the more, the narrower each.
 fn figures(figures: &[Figure], id: &str) -> String {
     let (class, width) = match figures.len() {
         1 => ("one", 980.0),
@@ -120,7 +120,7 @@ fn head(table: &Table) -> String {
     out + &format!("<tr>{}</tr>\n</thead>\n", names.collect::<String>())
 }
 
-/// Words to the left; a rule where a group begins.
+/// Returns the class of a cell: words to the left; a rule where a group begins.
 fn class(table: &Table, place: usize) -> String {
     let column = &table.columns[place];
     let begins = place > 0 && table.columns[place - 1].group != column.group;
@@ -149,7 +149,7 @@ fn body(table: &Table) -> String {
     out + "</tbody>\n"
 }
 
-/// Text with its powers raised, the formula's names set as in the paper, and `code` as such.
+/// Renders text with its powers raised, the formula's names set as in the paper, and `code` as such.
 fn inline(text: &str) -> String {
     let mut out = String::new();
     for (number, piece) in text.split('`').enumerate() {

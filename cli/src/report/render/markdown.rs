@@ -1,8 +1,8 @@
-//! The report as Markdown: the same words and tables, without the plots.
+//! The report as Markdown: the same text and tables, without the plots.
 
 use super::document::{Document, Part, Section, Table};
 
-/// The text; the page beside it has that name.
+/// Renders the text, which refers to the page `html`.
 pub fn text(document: &Document, html: &str) -> String {
     let mut out = format!("# {}\n\n", escape(&document.title));
     out += &parts(&document.lead);
@@ -41,7 +41,7 @@ fn table(table: &Table) -> String {
     out + "\n"
 }
 
-/// Text that is no HTML; `code` is none anyway.
+/// Escapes HTML outside of `code`.
 fn escape(text: &str) -> String {
     let piece = |(number, piece): (usize, &str)| match number % 2 {
         0 => piece.replace('&', "&amp;").replace('<', "&lt;"),
@@ -50,7 +50,7 @@ fn escape(text: &str) -> String {
     text.split('`').enumerate().map(piece).collect::<Vec<_>>().join("`")
 }
 
-/// A line of cells. A bar inside of one would end it.
+/// Renders a line of cells, with bars inside of them escaped.
 fn line(cells: impl Iterator<Item = String>) -> String {
     let cells: Vec<_> =
         cells.map(|cell| escape(&cell).replace('|', "\\|").replace('\n', " ")).collect();
