@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use gpulsm::testing::check::{Mismatch, check};
-use gpulsm::testing::script::{Draw, Operation};
+use gpulsm::testing::script::{Draw, Operation, Random};
 use gpulsm::{Device, Key, Value};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -53,7 +53,7 @@ pub struct Verify {
     #[arg(long, value_enum, default_value_t = ValueType::U32)]
     value: ValueType,
 
-    /// The batch size b of every dictionary; drawn anew for each list if not given
+    /// The batch size b of every dictionary; drawn for each list if not given
     #[arg(long, value_name = "B", value_parser = batch_size())]
     batch_size: Option<u64>,
 
@@ -132,8 +132,7 @@ impl Verify {
     /// list is executed with these integers: a dictionary maps its keys to them, so that few types of
     /// dictionaries, which take long to compile, check all types of keys.
     fn check_list<K: Key, V: Value + Debug>(&self, list: u64, len: u64) -> Checked {
-        let seed = self.seed.wrapping_add(list << 32);
-        let mut draw = Draw::random(seed).scaled(self.scale as usize);
+        let mut draw = self.draw(list);
         let mut settings = draw.settings::<K::Ordered, V>().device(self.device);
         if let Some(size) = self.batch_size {
             settings = settings.batch_size(size as usize);
@@ -147,7 +146,27 @@ impl Verify {
             }
             operations.push(ordered(operation));
         }
-        Ok(check(settings.build()?, operations))
+        let named = |mismatch: Mismatch| match mismatch.index as u64 {
+            index if index < len => {
+                let operation = format!("{:?}", self.operation::<K, V>(list, index));
+                Mismatch { operation, ..mismatch }
+            }
+            _ => mismatch,
+        };
+        Ok(check(settings.build()?, operations).map_err(named))
+    }
+
+    fn draw(&self, list: u64) -> Draw<Random> {
+        let seed = self.seed.wrapping_add(list << 32);
+        Draw::random(seed).scaled(self.scale as usize)
+    }
+
+    /// Draws an operation of a list again, with keys of its own type.
+    fn operation<K: Key, V: Value>(&self, list: u64, index: u64) -> Operation<K, V> {
+        let mut draw = self.draw(list);
+        let _ = draw.settings::<K, V>();
+        (0..index).for_each(|_| drop(draw.operation::<K, V>()));
+        draw.operation()
     }
 }
 

@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn keys_that_would_pass_the_end_stop_there() {
         assert_eq!(Width::U32.saturating_add(5, 3), 8);
-        assert_eq!(Width::U32.saturating_add(Width::U32.max() - 1, 5), u32::MAX.into());
+        assert_eq!(Width::U32.saturating_add(Width::U32.max() - 1, 5), u64::from(u32::MAX));
         assert_eq!(Width::U64.saturating_add(u64::MAX - 1, 5), u64::MAX);
     }
 }

@@ -11,7 +11,7 @@ use crate::results::Point;
 
 const BATCHES: usize = 63;
 
-/// How much of a batch is there.
+/// Shares of the batch size that a batch has.
 const SHARES: [f64; 6] = [1.0 / 16.0, 1.0 / 8.0, 0.25, 0.5, 0.75, 1.0];
 
 pub fn cases(scale: &Scale) -> Vec<Case> {

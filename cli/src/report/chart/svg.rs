@@ -154,7 +154,7 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// How wide a text of a size is, about: no font is asked, so a little more than most need.
+/// Estimates the width of a text of a size, without a font: a little more than most need.
 pub fn text_width(text: &str, size: f64) -> f64 {
     let of = |text: &str| text.chars().map(char_width).sum::<f64>();
     powers(text).iter().map(|(plain, exponent)| of(plain) + 0.75 * of(exponent)).sum::<f64>() * size

@@ -223,17 +223,20 @@ fn write_column(
     let integer = |scalar| match scalar {
         Scalar::Unsigned(number) => number as i64,
         Scalar::Signed(number) => number,
-        _ => unreachable!("`field` gives floats their own columns"),
+        _ => unreachable!("`field` gives every type its own column"),
     };
-    let float = |scalar| match scalar {
-        Scalar::Single(number) => f64::from(number),
+    let single = |scalar| match scalar {
+        Scalar::Single(number) => number,
+        _ => unreachable!("`field` gives every type its own column"),
+    };
+    let double = |scalar| match scalar {
         Scalar::Double(number) => number,
-        _ => unreachable!("`field` gives integers their own columns"),
+        _ => unreachable!("`field` gives every type its own column"),
     };
     match of {
         Type::U32 | Type::I32 => write::<Int32Type>(column, scalars.map(|s| integer(s) as i32)),
-        Type::F32 => write::<FloatType>(column, scalars.map(|s| float(s) as f32)),
-        Type::F64 => write::<DoubleType>(column, scalars.map(float)),
+        Type::F32 => write::<FloatType>(column, scalars.map(single)),
+        Type::F64 => write::<DoubleType>(column, scalars.map(double)),
         _ => write::<Int64Type>(column, scalars.map(integer)),
     }
 }
