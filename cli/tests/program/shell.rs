@@ -63,7 +63,7 @@ fn help_tells_of_one_command_or_of_all() {
     let all = printed(&["shell"], "help\n");
     assert!(all.contains("insert") && all.contains("cleanup"), "{all}");
     let one = printed(&["shell"], "help count rank\n");
-    assert!(one.contains("both included") && one.contains("rank K"), "{one}");
+    assert!(one.contains("LO to HI, inclusive") && one.contains("rank K"), "{one}");
     assert!(!one.contains("cleanup"), "{one}");
     let output = gpulsm(&["shell"], b"help cuont\n");
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -212,7 +212,7 @@ fn people_get_columns_and_no_colour_in_a_pipe() {
         printed(&["shell"], "insert 1 10 300 7\nlookup 1 300 5\nrange 0 999\nlen\noops\n");
     assert_eq!(
         answers,
-        "ok\n  1  10\n300  7\n  5  not there\n  1  10\n300  7\n2 keys\n\
+        "ok\n  1  10\n300  7\n  5  not found\n  1  10\n300  7\n2 keys\n\
          error: word 1, `oops`: no such command; `help` lists them\n"
     );
 }
