@@ -34,7 +34,7 @@ impl Mark {
 
     #[inline]
     pub fn new(live: bool, shadow: bool) -> Self {
-        Mark(u8::from(live) * Self::LIVE | u8::from(shadow) * Self::SHADOW)
+        Mark((u8::from(live) * Self::LIVE) | (u8::from(shadow) * Self::SHADOW))
     }
 
     #[inline]

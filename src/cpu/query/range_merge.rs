@@ -20,6 +20,12 @@ const MIN_STALE: usize = 1 << 9;
 /// The fewest entries in a block when dead ranges are searched for.
 const MIN_BLOCK: usize = 32;
 
+/// A search for the next live key costs about as much as merging this many entries.
+const ENTRIES_PER_SEARCH: usize = 1 << 9;
+
+/// The most blocks that are merged before the next search, after searches that did not pay.
+const MAX_BLOCKS_BETWEEN_SEARCHES: usize = 64;
+
 /// Writes the answers to range queries, and reuses working memory from one to the next.
 pub(crate) struct RangeMerger<'a, B, V> {
     /// All runs, newest first.
@@ -72,7 +78,8 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
 
     /// Does the same if many entries are stale. Before a block is merged, the running sums tell how
     /// many of its entries are live: if few are, a shorter block is tried; if none is, the dead
-    /// range is skipped. Nothing is read after the last live key.
+    /// range is skipped. Where live keys lie so close to each other that this does not pay, ever more
+    /// blocks are merged as they are in between.
     fn write_between_dead(
         &mut self,
         windows: impl Iterator<Item = Range<usize>> + Clone,
@@ -82,14 +89,27 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
         let pairs = out.keys.len();
         cursor.start(windows);
         let (mut written, mut max_len) = (0, BLOCK);
+        let mut searches = SearchPacing::default();
         while written < pairs {
+            if searches.are_paused() {
+                cursor.find_block(runs, BLOCK.max(runs.len()));
+                written += merger.merge_block(runs, &cursor.block, out.after(written))?;
+                cursor.advance();
+                continue;
+            }
             max_len = max_len.min(MIN_BLOCK + 2 * (pairs - written)).max(runs.len());
             cursor.find_block(runs, max_len);
             let entries: usize = cursor.block.iter().map(|range| range.len()).sum();
             let live = count_live(runs, cursor.block.iter().cloned());
             if live == 0 {
+                let before: usize = cursor.positions.iter().sum();
                 dead.skip(runs, &mut cursor.positions, &cursor.ends);
+                let skipped = cursor.positions.iter().sum::<usize>() - before;
+                searches.record(skipped >= ENTRIES_PER_SEARCH);
             } else if is_dense(live, entries, max_len) || max_len <= MIN_BLOCK.max(runs.len()) {
+                if !is_dense(live, entries, max_len) {
+                    searches.record(false);
+                }
                 written += merger.merge_block(runs, &cursor.block, out.after(written))?;
                 cursor.advance();
                 max_len = (2 * max_len).min(BLOCK);
@@ -101,8 +121,57 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
     }
 }
 
+/// How often dead ranges are searched for: less and less, as long as that does not pay.
+#[derive(Default)]
+struct SearchPacing {
+    /// Blocks that are still merged before the next search…
+    paused: usize,
+    /// …and how many there will be after the next search that does not pay.
+    next_pause: usize,
+}
+
+impl SearchPacing {
+    /// Returns whether the next block is merged as it is, and counts it.
+    fn are_paused(&mut self) -> bool {
+        let is_paused = self.paused > 0;
+        self.paused -= usize::from(is_paused);
+        is_paused
+    }
+
+    /// Notes whether a search has paid.
+    fn record(&mut self, has_paid: bool) {
+        if has_paid {
+            self.next_pause = 0;
+        } else {
+            self.paused = self.next_pause;
+            self.next_pause = (2 * self.next_pause).clamp(1, MAX_BLOCKS_BETWEEN_SEARCHES);
+        }
+    }
+}
+
 /// Returns whether so much of a block of at most `max_len` entries is live that a shorter block would
 /// not pay: four fifths of the longest block, and proportionally less of shorter ones.
 fn is_dense(live: usize, entries: usize, max_len: usize) -> bool {
     5 * live * BLOCK >= 4 * entries * max_len
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_that_do_not_pay_become_rare_until_one_pays() {
+        let mut searches = SearchPacing::default();
+        let mut blocks = 0;
+        for _ in 0..20 {
+            searches.record(false);
+            while searches.are_paused() {
+                blocks += 1;
+            }
+        }
+        assert_eq!(blocks, 1 + 2 + 4 + 8 + 16 + 32 + 13 * 64);
+        searches.record(true);
+        searches.record(false);
+        assert!(!searches.are_paused());
+    }
 }

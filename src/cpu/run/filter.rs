@@ -94,7 +94,7 @@ impl FilterPlace {
     /// same for every caller.
     #[inline]
     pub fn word(self, len: usize) -> usize {
-        (u128::from(self.fraction) * len as u128 >> 32) as usize
+        ((u128::from(self.fraction) * len as u128) >> 32) as usize
     }
 }
 

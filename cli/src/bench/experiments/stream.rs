@@ -85,12 +85,11 @@ fn applied_inserts(harness: &Harness, stream: &Stream) -> Outcome<Vec<f64>> {
     grow(harness, stream, |backend, dictionary, pairs, part| backend.apply(dictionary, pairs, part))
 }
 
+/// Inserts the pairs of one batch.
+type Insert = fn(&dyn Backend, &mut dyn AnyDictionary, &Pairs, Range<usize>) -> Outcome<()>;
+
 /// Inserts batches one by one, until there are 2^n pairs.
-fn grow(
-    harness: &Harness,
-    stream: &Stream,
-    insert: fn(&dyn Backend, &mut dyn AnyDictionary, &Pairs, Range<usize>) -> Outcome<()>,
-) -> Outcome<Vec<f64>> {
+fn grow(harness: &Harness, stream: &Stream, insert: Insert) -> Outcome<Vec<f64>> {
     let (len, backend) = (1 << stream.n, &*harness.backend);
     let pairs = harness.pairs(len)?;
     let (samples, _) = harness.repeat_anew(
