@@ -30,7 +30,7 @@ const KERNELS: [&str; 15] = [
     "query/nearest",
     "query/lookup",
     "query/count",
-    "update/order",
+    "update/dedup",
     "update/sort_tiles",
     "update/shadows",
     "run/marks",

@@ -75,7 +75,7 @@ constexpr gpulsm::AbiEntry ENTRIES[] = {
     GPULSM_ABI_FIELD(RunOutput, outer),
     GPULSM_ABI_FIELD(RunOutput, head),
     GPULSM_ABI_FIELD(RunOutput, sectors),
-    GPULSM_ABI_FIELD(RunOutput, figures),
+    GPULSM_ABI_FIELD(RunOutput, pinned_head),
     GPULSM_ABI_FIELD(RunOutput, filter),
     GPULSM_ABI_FIELD(RunOutput, filter_len),
 

@@ -85,7 +85,7 @@ constexpr int DEAD_STRIDE = 64;
 constexpr int DEAD_BLOCKS = 3;  // per multiprocessor
 
 /// Entries per thread where a batch is ordered: as many as fit in registers.
-constexpr int order_items(int key_width, int value_width) { return key_width + value_width <= 8 ? MOST_ITEMS : ITEMS; }
+constexpr int dedup_items(int key_width, int value_width) { return key_width + value_width <= 8 ? MOST_ITEMS : ITEMS; }
 
 /// Entries per thread of a merge: as many as fit in registers and shared memory.
 constexpr int merge_items(int key_width, int value_width) {

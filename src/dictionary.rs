@@ -72,12 +72,12 @@ impl<K: Key, V: Value> Dictionary<K, V> {
 
     /// Inserts each key with its value, replacing what it had. Of equal keys the last one wins.
     pub fn insert(&mut self, keys: &[K], values: &[V]) -> Result<(), Error> {
-        self.apply(&Batch::inserting(keys, values).check()?)
+        self.now.store_mut().apply(&Batch::inserting(keys, values).check()?)
     }
 
     /// Deletes each key; one that isn't there is no error.
     pub fn delete(&mut self, keys: &[K]) -> Result<(), Error> {
-        self.apply(&Batch::<K, V>::inserting(&[], &[]).deleting(keys).check()?)
+        self.now.store_mut().apply(&Batch::<K, V>::inserting(&[], &[]).deleting(keys).check()?)
     }
 
     /// Deletes every key k with `lo[i]` ≤ k ≤ `hi[i]`, for each i.

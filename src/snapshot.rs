@@ -46,6 +46,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         Snapshot { device, store, values: PhantomData }
     }
 
+    #[cfg(any(feature = "cuda", feature = "testing"))]
     pub(crate) fn store(&self) -> &dyn AnyStore<K::Ordered> {
         &*self.store
     }

@@ -34,7 +34,7 @@ pub struct Verify {
     ops: u64,
 
     /// Begin no list after this many seconds, and until then as many as there is time for
-    #[arg(long, value_name = "T", conflicts_with = "ops")]
+    #[arg(long, value_name = "T", conflicts_with = "ops", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
 
     /// Batches and queries this many times as long, of keys that spread as much
@@ -205,7 +205,13 @@ fn keys_of<K: Key, V: Value>(operation: &Operation<K, V>) -> Vec<K> {
         | Operation::Lookup(keys)
         | Operation::Nearest(keys)
         | Operation::Rank(keys) => keys.clone(),
-        _ => Vec::new(),
+        Operation::Select(_)
+        | Operation::Rebuild
+        | Operation::Cleanup
+        | Operation::Clear
+        | Operation::Scan
+        | Operation::Snapshot
+        | Operation::Clone => Vec::new(),
     }
 }
 

@@ -60,7 +60,7 @@ __device__ __forceinline__ void write_entries(const Key (&keys)[PER_THREAD], con
     }
 }
 
-/// Merges a tile. Without marks there is no older run, so only live entries are kept.
+/// Merges a tile. Without marks (the oldest run, or one whose marks are computed later) only live entries are kept.
 template <bool MARKS, int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, merge_blocks(MARKS, sizeof(Key) + sizeof(Value)))
 merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain chain,

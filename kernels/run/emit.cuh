@@ -15,11 +15,11 @@ struct PinnedHead {
 };
 
 /// Writes a head to the host's memory, unless that is null.
-__device__ __forceinline__ void publish(PinnedHead* figures, const Head& head) {
-    if (figures == nullptr) return;
-    figures->head = head;
+__device__ __forceinline__ void publish(PinnedHead* pinned_head, const Head& head) {
+    if (pinned_head == nullptr) return;
+    pinned_head->head = head;
     __threadfence_system();
-    *static_cast<volatile uint64_t*>(&figures->ready) = 1;
+    *static_cast<volatile uint64_t*>(&pinned_head->ready) = 1;
 }
 
 /// The arrays of a run that a kernel writes.
@@ -27,12 +27,12 @@ template <class Key, class Value>
 struct RunOutput {
     Key* keys;
     Value* values;
-    Sector* marks;  // null where every entry is new
+    Sector* marks;  // null where every entry is new, or marks are computed later
     Key* inner;     // null, like `outer`, where the entries are no run of their own
     Key* outer;
     Head* head;
     uint64_t sectors;  // of marks
-    PinnedHead* figures;  // a copy of `head` for the host; null where it needs none
+    PinnedHead* pinned_head;  // a copy of `head` for the host; null where it needs none
     unsigned long long* filter;  // null where none is built; only a merge with marks builds one
     uint32_t filter_len;         // in words
 };
@@ -90,7 +90,7 @@ __device__ void finish(const Totals& all, const RunOutput<Key, Value>& out) {
     if (threadIdx.x == 0) {
         *out.head = head;
         if (out.marks != nullptr && head.len % SECTOR == 0) out.marks[head.len / SECTOR].sum = head.sum;
-        publish(out.figures, head);
+        publish(out.pinned_head, head);
     }
     if (out.inner == nullptr || head.len == 0) return;
     Key last = static_cast<Key>(all.last);

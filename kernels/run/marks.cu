@@ -6,7 +6,7 @@ namespace gpulsm {
 
 /// Writes the marks of a run, tile by tile, and its head's sum.
 __global__ void __launch_bounds__(THREADS, 3)
-mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, PinnedHead* figures) {
+mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, PinnedHead* pinned_head) {
     __shared__ Tally<ITEMS> tally;
     constexpr uint64_t TILE = THREADS * ITEMS;
     uint64_t first = chain.tile() * TILE, len = head->len;
@@ -35,7 +35,7 @@ mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Pinn
         if (lane == 0) tally.before = before;
         if (lane == 0 && chain.is_last()) {
             head->sum = before.sum + mine.sum;
-            publish(figures, *head);
+            publish(pinned_head, *head);
         }
     }
     __syncthreads();
@@ -66,6 +66,6 @@ extern "C" uint64_t gpulsm_mark_scratch(uint64_t bound) { return Chain::bytes_fo
 GPULSM_EXPORT gpulsm_mark(const uint8_t* shadows, uint64_t bound, void* zeros, const RunOutput<char, char>* out,
                           cudaStream_t stream) {
     unsigned tiles = static_cast<unsigned>(mark_tiles(bound));
-    mark_kernel<<<tiles, THREADS, 0, stream>>>(shadows, Chain(zeros, tiles), out->marks, out->head, out->figures);
+    mark_kernel<<<tiles, THREADS, 0, stream>>>(shadows, Chain(zeros, tiles), out->marks, out->head, out->pinned_head);
     return cudaGetLastError();
 }

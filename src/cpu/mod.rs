@@ -14,3 +14,5 @@ mod workers;
 
 pub(crate) use context::Cpu;
 pub(crate) use engine::CpuEngine;
+#[cfg(all(test, feature = "cuda"))]
+pub(crate) use run::filter::{FilterPlace, filter_place};

@@ -109,7 +109,18 @@ fn rust_entries() -> Entries {
     structure!(entries, Sector { sum, live, shadow });
     structure!(
         entries,
-        RunOutput { keys, values, marks, inner, outer, head, sectors, figures, filter, filter_len }
+        RunOutput {
+            keys,
+            values,
+            marks,
+            inner,
+            outer,
+            head,
+            sectors,
+            pinned_head,
+            filter,
+            filter_len
+        }
     );
     structure!(entries, Source { keys, values, marks, shadows, numbers, len, kind });
     structure!(entries, Sources { at, tile, tiles, count });
@@ -129,6 +140,7 @@ fn rust_entries() -> Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::{FilterPlace, filter_place};
     use crate::cuda::ffi;
 
     #[test]
@@ -162,15 +174,6 @@ mod tests {
         assert!(!message.contains("B is"), "{message}");
     }
 
-    /// The word of a key, as a fraction of all words, and its bits there.
-    fn expected_filter_place(key: u64) -> (u32, u64) {
-        let mut hash = (key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        hash ^= hash >> 32;
-        let bits = [0, 6, 12, 18].iter().fold(0, |bits, shift| bits | 1 << (hash >> shift & 63));
-        ((hash >> 32) as u32, bits)
-    }
-
     #[test]
     fn filters_place_keys_alike_on_both_devices() {
         let spread = (0..10_000_u64).map(|i| i.wrapping_mul(0x2545_f491_4f6c_dd1d));
@@ -178,7 +181,7 @@ mod tests {
             let (mut fraction, mut bits) = (0, 0);
             // SAFETY: it is a function of the key alone, on the host, and writes its two answers.
             unsafe { ffi::gpulsm_filter_place(key, &mut fraction, &mut bits) };
-            assert_eq!((fraction, bits), expected_filter_place(key), "key {key}");
+            assert_eq!(FilterPlace { fraction, bits }, filter_place(key), "key {key}");
         }
     }
 }

@@ -114,7 +114,7 @@ pub(crate) struct RunOutput {
     pub outer: Address,
     pub head: Address,
     pub sectors: u64,
-    pub figures: Address,
+    pub pinned_head: Address,
     pub filter: Address,
     pub filter_len: u32,
 }
@@ -227,8 +227,8 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
-    pub(crate) fn gpulsm_order_scratch(key_width: c_int, value_width: c_int, len: u64) -> u64;
-    pub(crate) fn gpulsm_order(
+    pub(crate) fn gpulsm_dedup_scratch(key_width: c_int, value_width: c_int, len: u64) -> u64;
+    pub(crate) fn gpulsm_dedup(
         key_width: c_int,
         value_width: c_int,
         keys: Address,

@@ -30,8 +30,8 @@ impl<E: Engine> Store<E> {
         Ok(())
     }
 
-    /// Merges the batch with the runs that the counter names, and puts the run that comes of it where it
-    /// belongs. Returns how many entries were merged for that. After an error the levels are as they were.
+    /// Merges the batch with the runs that the counter names, and installs the resulting run. Returns how
+    /// many entries were merged. After an error the levels are as they were.
     pub(super) fn install(
         &self,
         engine: &E,

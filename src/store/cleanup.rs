@@ -55,7 +55,7 @@ impl<E: Engine> Store<E> {
             Ok(false) => Ok(None),
             Err(error) => Err(error),
         };
-        // The batch is applied: for want of memory its stale entries stay a while longer. An attempt may
+        // The batch is applied: if memory is short, its stale entries stay a while longer. An attempt may
         // have merged everything before it failed, so the next one waits for an eighth as many updates.
         let Ok(cleaned) = cleaned else {
             let delay = (self.entries(&levels) / 8) as usize;

@@ -98,7 +98,7 @@ impl<E: Engine> DeferredMerges<E> {
             Some(merge) if merge.merges(runs) => Ok(merge),
             _ => E::Merge::begin(engine, runs, older),
         };
-        // For want of memory the runs stay as they are, until the next batch, or a carry, meets them.
+        // If memory is short, the runs stay as they are, until the next batch, or a carry, meets them.
         match begun.ok()?.advance(engine, entries).ok()? {
             MergeProgress::Partial(merge) => {
                 self.merge().get_or_insert(merge); // Another thread's may have come as far.

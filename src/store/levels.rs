@@ -124,15 +124,15 @@ impl<R> Levels<R> {
         Some(start..self.places.partition_point(|&place| place <= level))
     }
 
-    /// Puts what they were merged into, if anything is left, in the place of the runs of one level.
+    /// Replaces the runs of one level by the run they were merged into, if anything is left.
     pub fn merged(&mut self, runs: Range<usize>, run: Option<R>) {
         let place = run.as_ref().map(|_| self.places[runs.start]);
         self.runs.splice(runs.clone(), run);
         self.places.splice(runs, place);
     }
 
-    /// Puts others in the place of runs that `other` has another for, but for those that are still to
-    /// be merged; whether there was any.
+    /// Replaces each run for which `other` returns another, except runs that are still to be merged; returns
+    /// whether there was any.
     pub fn replace(&mut self, other: impl Fn(&R) -> Option<R>) -> bool {
         let mut any = false;
         for at in 0..self.runs.len() {
@@ -146,7 +146,7 @@ impl<R> Levels<R> {
         any
     }
 
-    /// Takes out the runs that `keep` refuses.
+    /// Keeps only the runs for which `keep` returns true.
     pub fn retain(&mut self, keep: impl Fn(&R) -> bool) {
         for at in (0..self.runs.len()).rev() {
             if !keep(&self.runs[at]) {

@@ -20,7 +20,7 @@ pub(crate) struct Store<E: Engine> {
     pub(super) deferred: DeferredMerges<E>,
     /// Whether there was a query since the last batch.
     pub(super) queried: AtomicBool,
-    /// Levels whose addresses somebody has for as long as this lives.
+    /// Levels that live as long as the store: captured graphs hold their addresses.
     #[cfg(feature = "cuda")]
     pinned: Mutex<Vec<Arc<Levels<E::Run>>>>,
 }

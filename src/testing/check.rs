@@ -228,7 +228,17 @@ impl<K: Key, V: Value> Pair<K, V> {
                 let expected = indices.iter().map(|&index| model.select(index));
                 same_pairs("selected", answered(dictionary.select(indices))?, expected)
             }
-            _ => compare(dictionary, model),
+            Operation::Scan => compare(dictionary, model),
+            Operation::Insert(_)
+            | Operation::Delete(_)
+            | Operation::Update(..)
+            | Operation::DeleteRange(_)
+            | Operation::MergeFrom(_)
+            | Operation::Rebuild
+            | Operation::Cleanup
+            | Operation::Clear
+            | Operation::Snapshot
+            | Operation::Clone => unreachable!("not a query"),
         }
     }
 }

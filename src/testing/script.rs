@@ -57,7 +57,8 @@ impl<I: Iterator<Item = u8>> Draw<I> {
         }
     }
 
-    /// Draws the next operation.
+    /// Draws the next operation. (A new kind takes over one of the numbers of another kind that draws the
+    /// same arguments, so that the fuzzer's corpus keeps its meaning.)
     pub fn operation<K: Key, V: Value>(&mut self) -> Operation<K, V> {
         match self.byte() % 32 {
             0..=6 => Operation::Insert(self.list(Self::pair)),

@@ -1,4 +1,4 @@
-//! Dead ranges: ranges of keys none of which is live. They are skipped by rank instead of being
+//! Dead stretches: ranges of keys none of which is live. They are skipped by rank instead of being
 //! read.
 //!
 //! If neighbouring keys are deleted, the runs hold their entries and tombstones until these are
@@ -13,13 +13,13 @@ use crate::key::OrderedKey;
 /// How far ahead the search for the next live key looks first.
 const FIRST_STRIDE: usize = 64;
 
-/// The most dead ranges that are cached.
+/// The most dead stretches that are cached.
 const CAPACITY: usize = 1 << 12;
 
-/// Dead ranges that were found while a batch of range queries was answered: other queries may cross
+/// Dead stretches that were found while a batch of range queries was answered: other queries may cross
 /// the same ones.
 #[derive(Default)]
-pub(crate) struct DeadRanges<B> {
+pub(crate) struct DeadStretches<B> {
     /// In key order.
     ranges: Vec<DeadRange<B>>,
 }
@@ -33,7 +33,7 @@ struct DeadRange<B> {
     positions: Vec<usize>,
 }
 
-impl<B: OrderedKey> DeadRanges<B> {
+impl<B: OrderedKey> DeadStretches<B> {
     /// Moves the positions, one in each run, to the next live key. There must be one before the
     /// ends.
     pub fn skip<V>(&mut self, runs: &[Source<'_, B, V>], positions: &mut [usize], ends: &[usize]) {

@@ -105,7 +105,7 @@ fn predecessor<B: OrderedKey, V: Value>(
 }
 
 /// Answers that took a jump, each with the range of keys that it is the answer to: other queries in
-/// the same dead range need no jump of their own.
+/// the same dead stretch need no jump of their own.
 struct JumpCache<B, V> {
     /// In key order.
     jumps: Vec<Jump<B, V>>,
@@ -137,7 +137,7 @@ impl<B: OrderedKey, V: Value> JumpCache<B, V> {
     /// Stores the answer to all keys from `first` to `last`.
     fn insert(&mut self, first: B, last: B, pair: Option<(B, V)>) {
         let after = self.jumps.partition_point(|jump| jump.first <= first);
-        // The known part of a dead range grows downwards for successors, upwards for predecessors.
+        // The known part of a dead stretch grows downwards for successors, upwards for predecessors.
         if let Some(jump) = self.jumps.get_mut(after).filter(|jump| jump.last == last) {
             jump.first = first;
         } else if let Some(jump) = self.jumps[..after].last_mut().filter(|jump| jump.first == first)

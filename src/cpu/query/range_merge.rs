@@ -8,16 +8,16 @@ use crate::cpu::merge::entries::{Entries, EntriesMut, copy_kept};
 use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::merger::Merger;
 use crate::cpu::merge::source::Source;
-use crate::cpu::query::dead::{DeadRanges, count_live};
+use crate::cpu::query::dead::{DeadStretches, count_live};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::mark::MarkSet;
 use crate::value::Value;
 
-/// If the windows hold more stale entries than this, dead ranges are searched for.
+/// If the windows hold more stale entries than this, dead stretches are searched for.
 const MIN_STALE: usize = 1 << 9;
 
-/// The fewest entries in a block when dead ranges are searched for.
+/// The fewest entries in a block when dead stretches are searched for.
 const MIN_BLOCK: usize = 32;
 
 /// A search for the next live key costs about as much as merging this many entries.
@@ -31,7 +31,7 @@ pub(crate) struct RangeMerger<'a, B, V> {
     /// All runs, newest first.
     runs: &'a [Source<'a, B, V>],
     merger: Merger<'a, B, V>,
-    dead: DeadRanges<B>,
+    dead: DeadStretches<B>,
     cursor: BlockCursor,
 }
 
@@ -41,7 +41,7 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
         Ok(RangeMerger {
             runs,
             merger,
-            dead: DeadRanges::default(),
+            dead: DeadStretches::default(),
             cursor: BlockCursor::default(),
         })
     }
@@ -121,7 +121,7 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
     }
 }
 
-/// How often dead ranges are searched for: less and less, as long as that does not pay.
+/// How often dead stretches are searched for: less and less, as long as that does not pay.
 #[derive(Default)]
 struct SearchPacing {
     /// Blocks that are still merged before the next search…

@@ -1,6 +1,6 @@
 //! Applying a batch: sort it, find its shadows, and merge it with the carried runs.
 
-use crate::batch::{Order, Updates};
+use crate::batch::Updates;
 use crate::cpu::context::Cpu;
 use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::merger::Merger;
@@ -8,7 +8,7 @@ use crate::cpu::merge::parallel::merge;
 use crate::cpu::merge::source::{Source, SourceMarks};
 use crate::cpu::run::{Run, key_capacity};
 use crate::cpu::update::shadows;
-use crate::cpu::update::sort::{self, SortedBatch};
+use crate::cpu::update::sort::{self, SortedBatch, sort};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::mark::Mark;
@@ -23,7 +23,7 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
     older: &[Run<B, V>],
 ) -> Result<Option<Run<B, V>>, Error> {
     let values: &[V] = of_bytes(updates.values, updates.keys.len());
-    let inserts = sorted(cpu, &updates.keys, values, updates.order)?;
+    let inserts = sort(cpu, &updates.keys, values, updates.order)?;
     // Shadows are searched for outside the carry only. If a carried run holds the key too, merging
     // takes the shadow of its oldest entry, which refers to the same older runs.
     let insert_marks = match older {
@@ -37,7 +37,7 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
 
     // A delete wins over an insert of the same batch, so deletes are the newest source.
     let no_values = of_bytes::<()>(&[], updates.deletes.len());
-    let deletes = sorted(cpu, &updates.deletes, no_values, updates.order)?;
+    let deletes = sort(cpu, &updates.deletes, no_values, updates.order)?;
     let delete_marks = shadows::mark(cpu, deletes.keys(), false, older)?;
     let batch = [
         Source { keys: deletes.keys(), values: None, marks: SourceMarks::Unpacked(&delete_marks) },
@@ -54,19 +54,6 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
         .collect();
     let keep = if older.is_empty() { Keep::Live } else { Keep::Stored };
     merge(cpu, &sources, keep)
-}
-
-/// Sorts the keys with their values and removes duplicates, unless they are sorted already.
-fn sorted<B: OrderedKey, V: Value>(
-    cpu: &Cpu,
-    keys: &[B],
-    values: &[V],
-    order: Order,
-) -> Result<SortedBatch<B, V>, Error> {
-    match order {
-        Order::Any => sort::sort(cpu, keys, values),
-        Order::Sorted => SortedBatch::from_sorted(cpu, keys, values),
-    }
 }
 
 /// Returns the most bytes that absorbing this many updates may take, whichever of these runs are

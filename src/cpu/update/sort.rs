@@ -5,6 +5,7 @@
 
 use std::slice::IterMut;
 
+use crate::batch::Order;
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
 use crate::cpu::run::key_capacity;
@@ -52,12 +53,16 @@ impl<B: OrderedKey, V: Value> SortedBatch<B, V> {
     }
 }
 
-/// Sorts by key; of equal keys the last one remains.
+/// Sorts by key, unless the keys are sorted already; of equal keys the last one remains.
 pub(crate) fn sort<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],
     values: &[V],
+    order: Order,
 ) -> Result<SortedBatch<B, V>, Error> {
+    if order == Order::Sorted {
+        return SortedBatch::from_sorted(cpu, keys, values);
+    }
     let mut records = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
     let buckets = if cpu.workers.parts(keys.len()) == 1 {
         for (record, (&key, &value)) in records.iter_mut().zip(keys.iter().zip(values)) {
@@ -188,7 +193,7 @@ mod tests {
         let cpu = Cpu::new(None, Some(threads)).unwrap();
         let values: Vec<u32> = (0..keys.len() as u32).collect();
         let expected: BTreeMap<B, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
-        let batch = sort(&cpu, keys, &values).unwrap();
+        let batch = sort(&cpu, keys, &values, Order::Any).unwrap();
         assert_eq!(batch.len, expected.len());
         let sorted = batch.keys().iter().copied().zip(batch.values.iter().copied());
         assert!(sorted.eq(expected), "{} keys on {threads} threads", keys.len());

@@ -25,7 +25,7 @@ pub(super) fn output_marks(
 ) -> MarkStorage {
     match (older, deletes) {
         ([], _) => MarkStorage::None,
-        (_, 0) if !wanted && carried.iter().all(Run::lacks_marks) => MarkStorage::Deferred,
+        (_, 0) if !wanted && carried.iter().all(Run::lacks_marks) => MarkStorage::Lazy,
         _ => MarkStorage::Inline,
     }
 }

@@ -41,7 +41,7 @@ struct Parts {
     layout: Layout,
     marks: MarkStorage,
     /// Marks that were computed after the entries were written.
-    deferred_marks: OnceLock<DeferredMarks>,
+    lazy_marks: OnceLock<LazyMarks>,
     filter: OnceLock<Filter>,
     /// A filter of this run together with the runs next to it, all older.
     joint_filter: OnceLock<Filter>,
@@ -71,11 +71,11 @@ pub(crate) enum MarkStorage {
     Inline,
     /// In a buffer of their own, once a query needs them: which entries are shadows is unknown before, and
     /// most runs are merged into another first. Every entry is live.
-    Deferred,
+    Lazy,
 }
 
 /// Marks that were computed after the entries were written.
-pub(crate) struct DeferredMarks {
+pub(crate) struct LazyMarks {
     marks: Buffer,
     head: PinnedHead,
     written: Event,
@@ -93,7 +93,7 @@ impl Run {
         RunView {
             keys: self.at(layout.keys),
             values: self.at(layout.values),
-            marks: self.0.deferred_marks.get().map_or(inline, |later| later.marks.address()),
+            marks: self.0.lazy_marks.get().map_or(inline, |later| later.marks.address()),
             inner: self.at(layout.inner),
             outer: self.at(layout.outer),
             head: self.at(0),
@@ -130,12 +130,12 @@ impl Run {
 
     /// Returns whether its marks are still to be computed.
     pub fn lacks_marks(&self) -> bool {
-        self.0.marks == MarkStorage::Deferred && self.0.deferred_marks.get().is_none()
+        self.0.marks == MarkStorage::Lazy && self.0.lazy_marks.get().is_none()
     }
 
     /// Sets the marks that it lacked. A second thread's would be the same.
-    pub fn set_marks(&self, marks: DeferredMarks) {
-        self.0.deferred_marks.set(marks).ok();
+    pub fn set_marks(&self, marks: LazyMarks) {
+        self.0.lazy_marks.set(marks).ok();
     }
 
     pub fn id(&self) -> u64 {
@@ -164,12 +164,12 @@ impl Run {
 
     /// Returns the head that was, or will be, written last.
     fn pinned_head(&self) -> &PinnedHead {
-        self.0.deferred_marks.get().map_or(&self.0.head, |later| &later.head)
+        self.0.lazy_marks.get().map_or(&self.0.head, |later| &later.head)
     }
 
     /// Returns the point after which all of it is written.
     fn written(&self) -> &Event {
-        self.0.deferred_marks.get().map_or(&self.0.written, |later| &later.written)
+        self.0.lazy_marks.get().map_or(&self.0.written, |later| &later.written)
     }
 
     /// Returns the head, once the run is written: this waits for that. The run lacks no marks.
@@ -222,7 +222,7 @@ impl Run {
     pub fn stats(&self, entered: &Entered) -> Result<RunStats, Error> {
         let Layout { keys, inner, values, marks, end, .. } = self.0.layout;
         let head = self.head(entered)?;
-        let deferred_marks = self.0.deferred_marks.get().map_or(0, |later| later.marks.bytes());
+        let lazy_marks = self.0.lazy_marks.get().map_or(0, |later| later.marks.bytes());
         let filters = self.0.filter.get().into_iter().chain(self.0.joint_filter.get());
         Ok(RunStats {
             entries: head.len,
@@ -230,7 +230,7 @@ impl Run {
             bytes: Bytes {
                 keys: inner - keys,
                 values: marks - values,
-                marks: end - marks + deferred_marks,
+                marks: end - marks + lazy_marks,
                 fences: values - inner + keys, // and the head
                 filters: filters.map(Filter::bytes).sum(),
             },
@@ -258,7 +258,7 @@ fn get_or_make<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Option<T>) -> Optio
 impl Drop for Parts {
     fn drop(&mut self) {
         let readers = self.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let marks = self.deferred_marks.get_mut().map(|later| &mut later.marks);
+        let marks = self.lazy_marks.get_mut().map(|later| &mut later.marks);
         let filters = [self.filter.get_mut(), self.joint_filter.get_mut()].into_iter().flatten();
         let mut later: Vec<&mut Buffer> =
             marks.into_iter().chain(filters.map(Filter::words_mut)).collect();

@@ -10,7 +10,7 @@ use crate::cuda::driver::stream::{Event, Stream};
 use crate::cuda::ffi::{self, RunOutput, View, check};
 use crate::cuda::run::layout::{mark_bytes, sectors_for};
 use crate::cuda::run::reading::Reading;
-use crate::cuda::run::{DeferredMarks, Run};
+use crate::cuda::run::{LazyMarks, Run};
 use crate::error::Error;
 
 /// Computes the marks that a query needs and the runs lack. Runs are newest first, and all there are.
@@ -64,7 +64,7 @@ impl Sizes {
 }
 
 /// Computes the marks of a run whose entries are all live.
-fn compute(cuda: &EnteredCuda<'_>, run: &Run, older: &[Run]) -> Result<DeferredMarks, Error> {
+fn compute(cuda: &EnteredCuda<'_>, run: &Run, older: &[Run]) -> Result<LazyMarks, Error> {
     let reading = Reading::begin(cuda, std::iter::once(run).chain(older))?;
     let (bound, view) = (run.bound(), run.view());
     let sizes = Sizes::new(bound);
@@ -84,7 +84,7 @@ fn compute(cuda: &EnteredCuda<'_>, run: &Run, older: &[Run]) -> Result<DeferredM
         head: view.head,
         marks: marks.address(),
         sectors: sectors_for(bound),
-        figures: head.address(),
+        pinned_head: head.address(),
         ..RunOutput::default()
     };
     head.written_by(&cuda.stream, || {
@@ -95,5 +95,5 @@ fn compute(cuda: &EnteredCuda<'_>, run: &Run, older: &[Run]) -> Result<DeferredM
         })
     })?;
     reading.end()?;
-    Ok(DeferredMarks { marks, head, written: Event::record(&cuda.stream, cuda.entered())? })
+    Ok(LazyMarks { marks, head, written: Event::record(&cuda.stream, cuda.entered())? })
 }

@@ -22,7 +22,7 @@ impl<'a> Oversized<'a> {
     /// Returns the run if it has much more memory than it needs, as far as the host knows now.
     pub fn new(cuda: &Cuda, run: &'a Run) -> Option<Self> {
         // Other threads may be computing its marks: this looks for them only once.
-        let deferred = run.0.deferred_marks.get();
+        let deferred = run.0.lazy_marks.get();
         let head = deferred.map_or(&run.0.head, |later| &later.head).get()?;
         let marks = if deferred.is_some() { MarkStorage::Inline } else { run.0.marks };
         let needed = layout(cuda, head.len, marks).end;

@@ -59,7 +59,7 @@ impl Unwritten {
             outer: at(self.layout.outer),
             head: self.buffer.address(),
             sectors: self.layout.sectors(),
-            figures: self.head.address(),
+            pinned_head: self.head.address(),
             filter,
             filter_len,
         }
@@ -83,7 +83,7 @@ impl Unwritten {
             buffer,
             layout,
             marks,
-            deferred_marks: OnceLock::new(),
+            lazy_marks: OnceLock::new(),
             filter: filter.map_or_else(OnceLock::new, OnceLock::from),
             joint_filter: OnceLock::new(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),

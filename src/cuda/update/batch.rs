@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::batch::{Order, Updates};
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::memory::Buffer;
-use crate::cuda::ffi::{Address, Source, SourceKind};
+use crate::cuda::ffi::{Address, DELETES, Source, SourceKind};
 use crate::error::Error;
 use crate::key::OrderedKey;
 
 /// Updates are numbered with 31 bits; the top bit of a number tells deletes.
-const MAX_NUMBERED: u64 = 1 << 31;
+const MAX_NUMBERED: u64 = DELETES as u64;
 
 /// A batch whose keys and values are on the GPU.
 #[derive(Clone, Default)]

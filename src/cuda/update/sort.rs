@@ -156,7 +156,7 @@ impl WholeSort {
     ) -> Self {
         // SAFETY: no pointers.
         let zeros =
-            unsafe { ffi::gpulsm_order_scratch(part.key_width, part.value_width, part.len) };
+            unsafe { ffi::gpulsm_dedup_scratch(part.key_width, part.value_width, part.len) };
         let output = is_merged.then(|| {
             let pairs = PairSlots::plan(part, layout);
             (pairs, layout.reserve(size_of::<Head>() as u64))
@@ -211,7 +211,7 @@ impl WholeSort {
         // SAFETY: keys and values have `len` elements of their widths and are sorted, the output has room
         // for as many, there are as many zeros as the kernel needs, and all are used on this stream.
         check("ordering a batch", unsafe {
-            ffi::gpulsm_order(
+            ffi::gpulsm_dedup(
                 part.key_width,
                 part.value_width,
                 part.keys,

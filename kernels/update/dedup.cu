@@ -72,7 +72,7 @@ __device__ __forceinline__ void load_keys(const Key* keys, unsigned tile_len, un
 /// tiles before it have read theirs.
 template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, sizeof(Value) > 8 ? 3 : 4)
-order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_duplicates, Chain chain,
+dedup_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_duplicates, Chain chain,
              RunOutput<Key, Value> out) {
     if (has_duplicates != nullptr && *has_duplicates == 0) {
         if (chain.is_last()) finish({len, static_cast<int64_t>(len), 0, keys[len - 1]}, out);
@@ -140,9 +140,9 @@ order_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
     }
 }
 
-/// Returns the number of tiles in which a batch is ordered.
-uint64_t order_tiles(int key_width, int value_width, uint64_t len) {
-    uint64_t tile = THREADS * (len <= FEW_ENTRIES ? FEW_ITEMS : order_items(key_width, value_width));
+/// Returns the number of tiles in which duplicates of a batch are removed.
+uint64_t dedup_tiles(int key_width, int value_width, uint64_t len) {
+    uint64_t tile = THREADS * (len <= FEW_ENTRIES ? FEW_ITEMS : dedup_items(key_width, value_width));
     return (len + tile - 1) / tile;
 }
 
@@ -150,19 +150,19 @@ uint64_t order_tiles(int key_width, int value_width, uint64_t len) {
 
 using namespace gpulsm;
 
-/// Returns the bytes of zeroed memory that `gpulsm_order` needs: a chain, and the flag for duplicates.
-extern "C" uint64_t gpulsm_order_scratch(int key_width, int value_width, uint64_t len) {
-    return Chain::bytes_for(order_tiles(key_width, value_width, len)) + sizeof(unsigned);
+/// Returns the bytes of zeroed memory that `gpulsm_dedup` needs: a chain, and the flag for duplicates.
+extern "C" uint64_t gpulsm_dedup_scratch(int key_width, int value_width, uint64_t len) {
+    return Chain::bytes_for(dedup_tiles(key_width, value_width, len)) + sizeof(unsigned);
 }
 
 /// Removes duplicates from a sorted batch of at least one key, in place if it lies in the output.
-GPULSM_EXPORT gpulsm_order(int key_width, int value_width, const void* keys, const void* values, uint64_t len,
+GPULSM_EXPORT gpulsm_dedup(int key_width, int value_width, const void* keys, const void* values, uint64_t len,
                            void* zeros, const RunOutput<char, char>* out, cudaStream_t stream) {
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        constexpr int MANY = order_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
-        unsigned tiles = static_cast<unsigned>(order_tiles(key_width, value_width, len));
+        constexpr int MANY = dedup_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
+        unsigned tiles = static_cast<unsigned>(dedup_tiles(key_width, value_width, len));
         auto* typed_keys = static_cast<const Key*>(keys);
         // A long batch in its final place needs no moves unless it has duplicates.
         unsigned* has_duplicates = nullptr;
@@ -172,8 +172,8 @@ GPULSM_EXPORT gpulsm_order(int key_width, int value_width, const void* keys, con
                 typed_keys, len, reinterpret_cast<Key*>(out->inner), reinterpret_cast<Key*>(out->outer),
                 has_duplicates);
         }
-        auto order = len <= FEW_ENTRIES ? order_kernel<FEW_ITEMS, Key, Value> : order_kernel<MANY, Key, Value>;
-        order<<<tiles, THREADS, 0, stream>>>(typed_keys, static_cast<const Value*>(values), len, has_duplicates,
+        auto kernel = len <= FEW_ENTRIES ? dedup_kernel<FEW_ITEMS, Key, Value> : dedup_kernel<MANY, Key, Value>;
+        kernel<<<tiles, THREADS, 0, stream>>>(typed_keys, static_cast<const Value*>(values), len, has_duplicates,
                                              Chain(zeros, tiles),
                                              reinterpret_cast<const RunOutput<Key, Value>&>(*out));
         return cudaGetLastError();
