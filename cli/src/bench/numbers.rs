@@ -24,6 +24,7 @@ impl Display for Width {
 
 impl Width {
     /// Returns the greatest number of this width.
+    #[inline]
     pub fn max(self) -> u64 {
         match self {
             Width::U32 => u32::MAX.into(),
@@ -32,11 +33,13 @@ impl Width {
     }
 
     /// Returns the low bits of a number.
+    #[inline]
     pub fn truncate(self, number: u64) -> u64 {
         number & self.max()
     }
 
     /// Returns the key of a number: distinct numbers have distinct keys, scattered over all there are.
+    #[inline]
     pub fn scatter(self, number: u64) -> u64 {
         match self {
             Width::U32 => {
@@ -67,12 +70,14 @@ pub trait Number: OrderedKey + Element {
 }
 
 impl Number for u32 {
+    #[inline]
     fn narrow(number: u64) -> Self {
         number as u32
     }
 }
 
 impl Number for u64 {
+    #[inline]
     fn narrow(number: u64) -> Self {
         number
     }
@@ -113,6 +118,7 @@ impl Numbers {
         Numbers { len: self.len.min(len), ..self }
     }
 
+    #[inline]
     pub fn at(&self, index: usize) -> u64 {
         let ahead = u128::from(self.step) * index as u128 % u128::from(self.modulus);
         self.start + ahead as u64

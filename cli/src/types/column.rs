@@ -35,6 +35,7 @@ impl Column {
     }
 
     /// Appends a number, of which as many low bits are kept as the column is wide.
+    #[inline]
     pub fn push(&mut self, bits: u128) {
         match self {
             Column::Empty(units) => units.push(()),
@@ -44,6 +45,7 @@ impl Column {
         }
     }
 
+    #[inline]
     pub fn get(&self, index: usize) -> u128 {
         match self {
             Column::Empty(_) => 0,
@@ -84,10 +86,12 @@ macro_rules! element {
                 Column::$variant(numbers)
             }
 
+            #[inline]
             fn from_bits(bits: u128) -> Self {
                 $from_bits(bits)
             }
 
+            #[inline]
             fn bits(self) -> u128 {
                 $bits(self)
             }

@@ -23,6 +23,7 @@ struct KeyValue<K, V>(K, V);
 impl<K: Number, V: Number> RadixKey for KeyValue<K, V> {
     const LEVELS: usize = size_of::<K>();
 
+    #[inline]
     fn get_level(&self, level: usize) -> u8 {
         (self.0.widen() >> (8 * level)) as u8
     }
@@ -101,6 +102,7 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
     }
 
     /// Returns how many of the first `merged` pairs of the output come from the old pairs.
+    #[inline]
     fn merge_path(&self, batch: &[KeyValue<K, V>], merged: usize) -> usize {
         let (mut low, mut high) = (merged.saturating_sub(batch.len()), merged.min(self.keys.len()));
         while low < high {
@@ -114,6 +116,7 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
     }
 
     /// Returns where a range's pairs lie.
+    #[inline]
     fn window(&self, lo: K, hi: K) -> Range<usize> {
         let start = self.keys.partition_point(|&key| key < lo);
         start..start.max(self.keys.partition_point(|&key| key <= hi))
@@ -180,20 +183,24 @@ type Table<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
 pub struct Multiply(u64);
 
 impl Hasher for Multiply {
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
 
+    #[inline]
     fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.write_u64(self.0.rotate_left(8) ^ u64::from(byte));
         }
     }
 
+    #[inline]
     fn write_u32(&mut self, key: u32) {
         self.write_u64(key.into());
     }
 
+    #[inline]
     fn write_u64(&mut self, key: u64) {
         let product = u128::from(key) * 0x9e37_79b9_7f4a_7c15;
         self.0 = (product >> 64) as u64 ^ product as u64;
@@ -207,6 +214,7 @@ impl<K: Number, V: Number> ShardedTable<K, V> {
         ShardedTable((0..shards).map(|_| table()).collect())
     }
 
+    #[inline]
     fn shard_of(key: K, shards: usize) -> usize {
         let hash = key.widen().wrapping_mul(0xc2b2_ae3d_27d4_eb4f) >> 32;
         ((hash * shards as u64) >> 32) as usize
