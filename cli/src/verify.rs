@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use gpulsm::testing::check::{Mismatch, check};
-use gpulsm::testing::script::{Draw, Operation, Random};
+use gpulsm::testing::script::{Draw, Random};
 use gpulsm::{Device, Key, Value};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -128,138 +128,23 @@ impl Verify {
         }
     }
 
-    /// Draws a list of operations and checks it. Keys are checked to keep their order as integers, and the
-    /// list is executed with these integers: a dictionary maps its keys to them, so that few types of
-    /// dictionaries, which take long to compile, check all types of keys.
+    /// Draws a list of operations and checks it, on a dictionary of these types.
     fn check_list<K: Key, V: Value + Debug>(&self, list: u64, len: u64) -> Checked {
         let mut draw = self.draw(list);
-        let mut settings = draw.settings::<K::Ordered, V>().device(self.device);
+        let mut settings = draw.settings::<K, V>().device(self.device);
         if let Some(size) = self.batch_size {
             settings = settings.batch_size(size as usize);
         }
-        let mut operations = Vec::new();
-        for index in 0..len as usize {
-            let operation = draw.operation::<K, V>();
-            if let Err(what) = check_keys(&keys_of(&operation)) {
-                let operation = format!("{operation:?}");
-                return Ok(Err(Mismatch { index, operation, what }));
-            }
-            operations.push(ordered(operation));
-        }
-        let named = |mismatch: Mismatch| match mismatch.index as u64 {
-            index if index < len => {
-                let operation = format!("{:?}", self.operation::<K, V>(list, index));
-                Mismatch { operation, ..mismatch }
-            }
-            _ => mismatch,
-        };
-        Ok(check(settings.build()?, operations).map_err(named))
+        let operations = (0..len).map(|_| draw.operation()).collect::<Vec<_>>();
+        Ok(check(settings.build()?, operations))
     }
 
     fn draw(&self, list: u64) -> Draw<Random> {
         let seed = self.seed.wrapping_add(list << 32);
         Draw::random(seed).scaled(self.scale as usize)
     }
-
-    /// Draws an operation of a list again, with keys of its own type.
-    fn operation<K: Key, V: Value>(&self, list: u64, index: u64) -> Operation<K, V> {
-        let mut draw = self.draw(list);
-        let _ = draw.settings::<K, V>();
-        (0..index).for_each(|_| drop(draw.operation::<K, V>()));
-        draw.operation()
-    }
 }
 
 /// Checks a list of operations, given its number and length.
 type Check = fn(&Verify, u64, u64) -> Checked;
 type Checked = Result<Result<(), Mismatch>, Box<dyn Error>>;
-
-/// Checks that keys map to integers and back, and that the integers have the order of the keys.
-fn check_keys<K: Key>(keys: &[K]) -> Result<(), String> {
-    for key in keys {
-        let ordered = key.to_ordered();
-        if K::from_ordered(ordered).to_ordered() != ordered {
-            return Err(format!("key {key:?} does not come back from {ordered:?}"));
-        }
-    }
-    let is_same_order = |pair: &[K]| match pair[0].partial_cmp(&pair[1]) {
-        Some(order) => order == pair[0].to_ordered().cmp(&pair[1].to_ordered()),
-        None => true, // One is NaN.
-    };
-    match keys.windows(2).find(|pair| !is_same_order(pair)) {
-        Some(pair) => Err(format!("keys {pair:?} are ordered otherwise as integers")),
-        None => Ok(()),
-    }
-}
-
-/// Returns all keys of an operation, in the order in which they were drawn.
-fn keys_of<K: Key, V: Value>(operation: &Operation<K, V>) -> Vec<K> {
-    let firsts = |pairs: &[(K, V)]| pairs.iter().map(|&(key, _)| key).collect::<Vec<K>>();
-    match operation {
-        Operation::Insert(pairs) | Operation::MergeFrom(pairs) => firsts(pairs),
-        Operation::Update(pairs, deletes) => [&firsts(pairs)[..], deletes].concat(),
-        Operation::DeleteRange(ranges) | Operation::Count(ranges) | Operation::Range(ranges) => {
-            ranges.iter().flat_map(|&(lo, hi)| [lo, hi]).collect()
-        }
-        Operation::Delete(keys)
-        | Operation::Lookup(keys)
-        | Operation::Nearest(keys)
-        | Operation::Rank(keys) => keys.clone(),
-        Operation::Select(_)
-        | Operation::Rebuild
-        | Operation::Cleanup
-        | Operation::Clear
-        | Operation::Scan
-        | Operation::Snapshot
-        | Operation::Clone => Vec::new(),
-    }
-}
-
-/// Maps the keys of an operation to the integers they sort by.
-fn ordered<K: Key, V: Value>(operation: Operation<K, V>) -> Operation<K::Ordered, V> {
-    let keys = |keys: Vec<K>| keys.into_iter().map(K::to_ordered).collect();
-    let pairs = |pairs: Vec<(K, V)>| {
-        pairs.into_iter().map(|(key, value)| (key.to_ordered(), value)).collect()
-    };
-    let ranges = |ranges: Vec<(K, K)>| {
-        ranges.into_iter().map(|(lo, hi)| (lo.to_ordered(), hi.to_ordered())).collect()
-    };
-    match operation {
-        Operation::Insert(inserts) => Operation::Insert(pairs(inserts)),
-        Operation::Delete(deletes) => Operation::Delete(keys(deletes)),
-        Operation::Update(inserts, deletes) => Operation::Update(pairs(inserts), keys(deletes)),
-        Operation::DeleteRange(deletes) => Operation::DeleteRange(ranges(deletes)),
-        Operation::MergeFrom(inserts) => Operation::MergeFrom(pairs(inserts)),
-        Operation::Lookup(queries) => Operation::Lookup(keys(queries)),
-        Operation::Count(queries) => Operation::Count(ranges(queries)),
-        Operation::Range(queries) => Operation::Range(ranges(queries)),
-        Operation::Nearest(queries) => Operation::Nearest(keys(queries)),
-        Operation::Rank(queries) => Operation::Rank(keys(queries)),
-        Operation::Select(indices) => Operation::Select(indices),
-        Operation::Rebuild => Operation::Rebuild,
-        Operation::Cleanup => Operation::Cleanup,
-        Operation::Clear => Operation::Clear,
-        Operation::Scan => Operation::Scan,
-        Operation::Snapshot => Operation::Snapshot,
-        Operation::Clone => Operation::Clone,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_keep_their_order_as_integers() {
-        assert_eq!(check_keys(&[-1.0f32, -0.0, 0.0, f32::NAN, 7.0]), Ok(()));
-        assert_eq!(check_keys(&[i64::MIN, 3, -3, i64::MAX]), Ok(()));
-    }
-
-    #[test]
-    fn operations_keep_their_keys() {
-        let update = Operation::Update(vec![(-1i32, 10u32), (1, 20)], vec![5]);
-        assert_eq!(keys_of(&update), [-1, 1, 5]);
-        let ordered = keys_of(&ordered(update));
-        assert_eq!(ordered, [-1i32, 1, 5].map(Key::to_ordered));
-    }
-}
