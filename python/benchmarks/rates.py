@@ -19,13 +19,13 @@ from sortedcontainers import SortedDict
 
 import gpulsm
 from gpulsm._arrays import read
-from gpulsm._asked import BOOL, Asked
+from gpulsm._call import BOOL, Call
 
 SEED = 1
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--device", default="best", help="best, cpu, cuda or cuda:N")
     parser.add_argument("--arrays", default="numpy", choices=["numpy", "cupy", "torch"])
     parser.add_argument("--pairs", type=int, default=1 << 24, help="pairs, and lookups (2^24)")
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument(
         "--others", type=int, default=1 << 20, help="pairs beside other dictionaries (2^20)"
     )
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     overhead(options)
     if options.arrays == "numpy" and options.others:
         beside_others(options)
@@ -89,10 +89,10 @@ def arrays_of(name: str) -> tuple[Callable[[Any], Any], Callable[[], None], Call
 
 def seconds_of_native(d: gpulsm.Dictionary, questions: Any) -> float:
     """The same lookup without Python's half: arrays read and made before the clock starts."""
-    asked = Asked(d._place, read("keys", questions, d.key_dtype))
-    values, found = asked.room(d.value_dtype), asked.room(BOOL)
-    [at] = asked.spans
-    return d._store.seconds_of_lookup(at, values.span, found.span, asked.stream)
+    call = Call(d._place, read("keys", questions, d.key_dtype))
+    values, found = call.room(d.value_dtype), call.room(BOOL)
+    [at] = call.spans
+    return d._store.seconds_of_lookup(at, values.span, found.span, call.stream)
 
 
 def beside_others(options: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ import importlib
 import json
 import pkgutil
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,15 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     for number, cell in enumerate(notebook["cells"]):
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
+
+
+def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sortedcontainers")
+    script = runpy.run_path(str(ROOT / "benchmarks" / "rates.py"))
+    script["main"](["--device", "cpu", "--pairs", "5000", "--repeats", "1", "--others", "5000"])
+    printed = capsys.readouterr().out
+    assert "answers checked" in printed
+    assert "| lookup |" in printed
 
 
 @pytest.mark.parametrize("readme", READMES, ids=str)
