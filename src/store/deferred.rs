@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn stats_finish_every_deferred_merge() {
         let store = gathered();
-        assert_eq!(store.levels_at_rest().runs().len(), 1);
+        assert_eq!(store.at_rest().unwrap().runs().len(), 1);
         holds(&store, 32, 64);
     }
 

@@ -47,7 +47,7 @@ impl<E: Engine> Store<E> {
 
     /// Returns the levels at rest: nothing buffered, cleaned up as the policy says, every deferred merge
     /// done, and every run in no more memory than it needs.
-    fn at_rest(&self) -> Result<Arc<Levels<E::Run>>, Error> {
+    pub(super) fn at_rest(&self) -> Result<Arc<Levels<E::Run>>, Error> {
         self.flushed()?;
         let levels = self.clean_up_if_stale(Count::Now);
         let merged = self.deferred.finish(&self.engine, &levels);
@@ -75,13 +75,5 @@ impl<E: Engine> Store<E> {
             bytes_shared: self.engine.budget().used(),
             runs: runs.filter(|&(_, _, entries)| entries > 0).collect(),
         })
-    }
-}
-
-#[cfg(test)]
-impl<E: Engine> Store<E> {
-    /// What `stats` looks at.
-    pub fn levels_at_rest(&self) -> Arc<Levels<E::Run>> {
-        self.at_rest().unwrap()
     }
 }

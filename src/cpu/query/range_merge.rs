@@ -101,13 +101,14 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
             cursor.find_block(runs, max_len);
             let entries: usize = cursor.block.iter().map(|range| range.len()).sum();
             let live = count_live(runs, cursor.block.iter().cloned());
+            let is_dense = is_dense(live, entries, max_len);
             if live == 0 {
                 let before: usize = cursor.positions.iter().sum();
                 dead.skip(runs, &mut cursor.positions, &cursor.ends);
                 let skipped = cursor.positions.iter().sum::<usize>() - before;
                 searches.record(skipped >= ENTRIES_PER_SEARCH);
-            } else if is_dense(live, entries, max_len) || max_len <= MIN_BLOCK.max(runs.len()) {
-                if !is_dense(live, entries, max_len) {
+            } else if is_dense || max_len <= MIN_BLOCK.max(runs.len()) {
+                if !is_dense {
                     searches.record(false);
                 }
                 written += merger.merge_block(runs, &cursor.block, out.after(written))?;

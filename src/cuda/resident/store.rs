@@ -67,12 +67,13 @@ pub(super) fn on_cuda(store: &dyn Any) -> Result<&dyn CudaStore, Error> {
 
 /// Returns a store as one on a GPU, to be changed, or an error if it is not.
 pub(super) fn on_cuda_mut(store: &mut dyn Any) -> Result<&mut dyn CudaStore, Error> {
-    if store.is::<Store<CudaEngine<u32>>>() {
-        let store = store.downcast_mut::<Store<CudaEngine<u32>>>();
-        return store.map(|store| store as &mut dyn CudaStore).ok_or(Error::NotOnCuda);
-    }
-    let store = store.downcast_mut::<Store<CudaEngine<u64>>>();
-    store.map(|store| store as &mut dyn CudaStore).ok_or(Error::NotOnCuda)
+    // Not `if let`: the borrow would last to the end of the function.
+    let store: Option<&mut dyn CudaStore> = if store.is::<Store<CudaEngine<u32>>>() {
+        store.downcast_mut::<Store<CudaEngine<u32>>>().map(|store| store as _)
+    } else {
+        store.downcast_mut::<Store<CudaEngine<u64>>>().map(|store| store as _)
+    };
+    store.ok_or(Error::NotOnCuda)
 }
 
 /// Runs all further calls of a store on another stream.

@@ -1,7 +1,5 @@
 //! A batch on the GPU, and the parts in which it is sorted.
 
-use std::sync::Arc;
-
 use crate::batch::{Order, Updates};
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::memory::Buffer;
@@ -13,7 +11,7 @@ use crate::key::OrderedKey;
 const MAX_NUMBERED: u64 = DELETES as u64;
 
 /// A batch whose keys and values are on the GPU.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Batch {
     /// Keys to insert…
     pub keys: Address,
@@ -28,7 +26,7 @@ pub(crate) struct Batch {
     pub numbers: Address,
     pub order: Order,
     /// The memory of a copy of the host's batch.
-    pub _copy: Option<Arc<[Buffer; 3]>>,
+    pub _copy: Option<[Buffer; 3]>,
 }
 
 impl Batch {
@@ -54,7 +52,7 @@ impl Batch {
             deletes: updates.deletes.len() as u64,
             numbers: 0,
             order: updates.order,
-            _copy: Some(Arc::new([keys, values, deletes])),
+            _copy: Some([keys, values, deletes]),
         })
     }
 

@@ -1,16 +1,14 @@
 //! The CPU: vectors and the monotonic clock.
 
-use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::time::Instant;
 
 use gpulsm::{Batch, Device};
-use rayon::prelude::*;
 
 use super::{
     Array, Backend, DeviceArray, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
-    Upkeep, dictionary, dictionary_mut, settings, typed, typed_mut,
+    Upkeep, dictionary, dictionary_mut, numbers, settings, typed, typed_mut,
 };
 use crate::bench::baselines::cpu::{RadixSort, ShardedTable, SortedVecs};
 use crate::bench::baselines::{HashTable, Sort, SortedArray};
@@ -29,27 +27,11 @@ impl<T: Number> DeviceArray for Vec<T> {
     fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>> {
         Ok(self[part].iter().map(|number| number.widen()).collect())
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 impl DeviceArray for Vec<bool> {
     fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>> {
         Ok(self[part].iter().map(|&flag| flag.into()).collect())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 
@@ -63,7 +45,7 @@ pub fn vec_mut<T: 'static>(array: &mut Array) -> &mut Vec<T> {
 }
 
 fn collect<T: Number>(len: usize, number: &(dyn Fn(usize) -> u64 + Sync)) -> Array {
-    let numbers: Vec<T> = (0..len).into_par_iter().map(|i| T::narrow(number(i))).collect();
+    let numbers = numbers::<T>(len, number);
     Box::new(numbers)
 }
 

@@ -1,6 +1,5 @@
 //! A GPU: data that stays in its memory, and its own clock.
 
-use std::any::Any;
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -8,12 +7,11 @@ use std::ptr::null_mut;
 
 use gpulsm::Device;
 use gpulsm::cuda::{DeviceVec, Stream};
-use rayon::prelude::*;
 
 use super::ffi::*;
 use super::{
     Array, Backend, DeviceArray, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
-    Upkeep, dictionary, dictionary_mut, settings, typed, typed_mut,
+    Upkeep, dictionary, dictionary_mut, numbers, settings, typed, typed_mut,
 };
 use crate::bench::baselines::cuda::{CubSort, ProbedTable, SortedVecs};
 use crate::bench::baselines::{HashTable, Sort, SortedArray};
@@ -121,14 +119,6 @@ impl<T: Number> DeviceArray for DeviceVec<T> {
     fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>> {
         Ok(self.slice(part).to_vec()?.into_iter().map(|number| number.widen()).collect())
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 /// Whether each key was found, a byte each.
@@ -137,14 +127,6 @@ pub struct Flags(pub DeviceVec<u8>);
 impl DeviceArray for Flags {
     fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>> {
         Ok(self.0.slice(part).to_vec()?.into_iter().map(|flag| u64::from(flag != 0)).collect())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 
@@ -167,7 +149,7 @@ impl<K: Number, V: Number> Cuda<K, V> {
         len: usize,
         number: &(dyn Fn(usize) -> u64 + Sync),
     ) -> Outcome<Array> {
-        let numbers: Vec<T> = (0..len).into_par_iter().map(|i| T::narrow(number(i))).collect();
+        let numbers = numbers::<T>(len, number);
         Ok(Box::new(DeviceVec::from_slice(&self.stream, &numbers)?))
     }
 }

@@ -16,6 +16,7 @@ use gpulsm::{Builder, CleanupPolicy, Dictionary};
 
 use super::baselines::{HashTable, Sort, SortedArray};
 use super::numbers::Number;
+use super::parallel::generate;
 use crate::dictionary::AnyDictionary;
 
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -32,22 +33,27 @@ pub enum Kind {
 }
 
 /// An array in a device's memory.
-pub trait DeviceArray {
+pub trait DeviceArray: Any {
     /// Copies a part to the host; flags become 0 or 1.
     fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>>;
-    fn as_any(&self) -> &dyn Any;
-    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 pub type Array = Box<dyn DeviceArray>;
 
 /// Returns the array that a backend made, with its own type.
 fn typed<T: 'static>(array: &Array) -> &T {
-    array.as_any().downcast_ref().expect("an array of this backend and kind")
+    let array: &dyn Any = &**array;
+    array.downcast_ref().expect("an array of this backend and kind")
 }
 
 fn typed_mut<T: 'static>(array: &mut Array) -> &mut T {
-    array.as_any_mut().downcast_mut().expect("an array of this backend and kind")
+    let array: &mut dyn Any = &mut **array;
+    array.downcast_mut().expect("an array of this backend and kind")
+}
+
+/// Returns the numbers 0 to `len` as `number` maps them, computed on all cores.
+fn numbers<T: Number>(len: usize, number: &(dyn Fn(usize) -> u64 + Sync)) -> Vec<T> {
+    generate(len, &|index| T::narrow(number(index)))
 }
 
 /// Returns the dictionary that a backend made, with its own type.
