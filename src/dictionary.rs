@@ -7,9 +7,10 @@ use crate::batch::{Batch, Updates};
 use crate::builder::Builder;
 use crate::error::{Error, check_lengths, try_zeroed};
 use crate::iter::Iter;
-use crate::key::{self, Key};
+use crate::key::{self, Key, OrderedKey};
 use crate::query::Query;
 use crate::snapshot::Snapshot;
+use crate::store::AnyStore;
 use crate::value::Value;
 
 /// A dynamic, ordered dictionary, changed and asked in batches.
@@ -83,19 +84,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// Deletes every key k with `lo[i]` ≤ k ≤ `hi[i]`, for each i.
     pub fn delete_range(&mut self, lo: &[K], hi: &[K]) -> Result<(), Error> {
         check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
-        let (lo, hi) = union(&key::encode(lo)?, &key::encode(hi)?);
-        let store = self.now.store_mut();
-        let mut offsets = try_zeroed(lo.len() + 1)?;
-        store.answer(Query::RangeOffsets { lo: &lo, hi: &hi, offsets: &mut offsets })?;
-        let doomed = offsets[lo.len()];
-        if doomed as u64 == store.len()? {
-            store.clear();
-            return Ok(());
-        }
-        let mut keys = try_zeroed(doomed)?;
-        let (lo, hi, offsets) = (&lo, &hi, &mut offsets);
-        store.answer(Query::Range { lo, hi, offsets, keys: &mut keys, values: None })?;
-        store.apply(&Updates::sorted_deletes(keys))
+        delete_ranges(self.now.store_mut(), &key::encode(lo)?, &key::encode(hi)?)
     }
 
     /// Takes in one mixed batch of inserts and deletes.
@@ -152,8 +141,28 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     }
 }
 
+/// Deletes every key of these ranges; compiled for the integers that keys sort by.
+fn delete_ranges<B: OrderedKey>(
+    store: &mut dyn AnyStore<B>,
+    lo: &[B],
+    hi: &[B],
+) -> Result<(), Error> {
+    let (lo, hi) = union(lo, hi);
+    let mut offsets = try_zeroed(lo.len() + 1)?;
+    store.answer(Query::RangeOffsets { lo: &lo, hi: &hi, offsets: &mut offsets })?;
+    let doomed = offsets[lo.len()];
+    if doomed as u64 == store.len()? {
+        store.clear();
+        return Ok(());
+    }
+    let mut keys = try_zeroed(doomed)?;
+    let (lo, hi, offsets) = (&lo, &hi, &mut offsets);
+    store.answer(Query::Range { lo, hi, offsets, keys: &mut keys, values: None })?;
+    store.apply(&Updates::sorted_deletes(keys))
+}
+
 /// The union of closed ranges as ranges in ascending order that do not touch each other.
-fn union<B: key::OrderedKey>(lo: &[B], hi: &[B]) -> (Vec<B>, Vec<B>) {
+fn union<B: OrderedKey>(lo: &[B], hi: &[B]) -> (Vec<B>, Vec<B>) {
     let mut ranges: Vec<(B, B)> = lo.iter().copied().zip(hi.iter().copied()).collect();
     ranges.retain(|(lo, hi)| lo <= hi);
     ranges.sort_unstable();

@@ -41,6 +41,21 @@ pub struct Snapshot<K: Key, V: Value> {
 /// Answers of at most one pair per query.
 type MaybePairs<K, V> = Vec<Option<(K, V)>>;
 
+/// Queries with such answers.
+enum PairQuery<'a, B> {
+    Nearest(Side, &'a [B]),
+    Select(&'a [u64]),
+}
+
+impl<B> PairQuery<'_, B> {
+    fn len(&self) -> usize {
+        match self {
+            PairQuery::Nearest(_, keys) => keys.len(),
+            PairQuery::Select(indices) => indices.len(),
+        }
+    }
+}
+
 impl<K: Key, V: Value> Snapshot<K, V> {
     pub(crate) fn new(device: Device, store: Box<dyn AnyStore<K::Ordered>>) -> Self {
         Snapshot { device, store, values: PhantomData }
@@ -216,9 +231,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
 
     /// For each key the nearest pair whose key is not less, or nothing.
     pub fn successor(&self, keys: &[K]) -> Result<MaybePairs<K, V>, Error> {
-        pairs(keys.len(), |out_keys, values, found| {
-            self.successor_into(keys, out_keys, values, found)
-        })
+        self.pairs(&PairQuery::Nearest(Side::Successor, &key::encode(keys)?))
     }
 
     /// [`successor`](Snapshot::successor) into buffers; 0 where `found` says there is none.
@@ -229,14 +242,13 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         values: &mut [V],
         found: &mut [bool],
     ) -> Result<(), Error> {
-        self.nearest_into(Side::Successor, keys, out_keys, values, found)
+        let query = PairQuery::Nearest(Side::Successor, &key::encode(keys)?);
+        self.pairs_into(&query, ("out_keys", out_keys), values, found)
     }
 
     /// For each key the nearest pair whose key is not greater, or nothing.
     pub fn predecessor(&self, keys: &[K]) -> Result<MaybePairs<K, V>, Error> {
-        pairs(keys.len(), |out_keys, values, found| {
-            self.predecessor_into(keys, out_keys, values, found)
-        })
+        self.pairs(&PairQuery::Nearest(Side::Predecessor, &key::encode(keys)?))
     }
 
     /// [`predecessor`](Snapshot::predecessor) into buffers; 0 where `found` says there is none.
@@ -247,21 +259,8 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         values: &mut [V],
         found: &mut [bool],
     ) -> Result<(), Error> {
-        self.nearest_into(Side::Predecessor, keys, out_keys, values, found)
-    }
-
-    fn nearest_into(
-        &self,
-        side: Side,
-        keys: &[K],
-        out_keys: &mut [K],
-        values: &mut [V],
-        found: &mut [bool],
-    ) -> Result<(), Error> {
-        let keys = &key::encode(keys)?;
-        self.pairs_into(keys.len(), ("out_keys", out_keys), values, found, |pairs| {
-            self.store.answer(Query::Nearest { side, keys, pairs })
-        })
+        let query = PairQuery::Nearest(Side::Predecessor, &key::encode(keys)?);
+        self.pairs_into(&query, ("out_keys", out_keys), values, found)
     }
 
     /// For each key, how many keys are less.
@@ -279,7 +278,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
 
     /// For each index the pair at that place in key order, counted from 0, or nothing.
     pub fn select(&self, indices: &[u64]) -> Result<MaybePairs<K, V>, Error> {
-        pairs(indices.len(), |keys, values, found| self.select_into(indices, keys, values, found))
+        self.pairs(&PairQuery::Select(indices))
     }
 
     /// [`select`](Snapshot::select) into buffers; 0 where `found` says there is none.
@@ -290,25 +289,35 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         values: &mut [V],
         found: &mut [bool],
     ) -> Result<(), Error> {
-        self.pairs_into(indices.len(), ("keys", keys), values, found, |pairs| {
-            self.store.answer(Query::Select { indices, pairs })
-        })
+        self.pairs_into(&PairQuery::Select(indices), ("keys", keys), values, found)
     }
 
-    /// Runs a query that answers with at most one pair each, and turns the answers' keys back.
+    /// The answers to queries for at most one pair each.
+    fn pairs(&self, query: &PairQuery<'_, K::Ordered>) -> Result<MaybePairs<K, V>, Error> {
+        let len = query.len();
+        let (mut keys, mut values) = (try_zeroed(len)?, try_zeroed(len)?);
+        let mut found = try_zeroed(len)?;
+        self.pairs_into(query, ("keys", &mut keys), &mut values, &mut found)?;
+        let answers = keys.into_iter().zip(values).zip(found);
+        collect(len, answers.map(|(pair, found)| found.then_some(pair)))
+    }
+
+    /// [`pairs`](Snapshot::pairs) into buffers; 0 where `found` says there is none.
     fn pairs_into(
         &self,
-        len: usize,
+        query: &PairQuery<'_, K::Ordered>,
         (name, keys): (&'static str, &mut [K]),
         values: &mut [V],
         found: &mut [bool],
-        query: impl FnOnce(PairsOut<'_, K::Ordered>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let keys = first(name, keys, len)?;
-        let values = first("values", values, len)?;
-        let found = first("found", found, len)?;
-        let values = bytemuck::cast_slice_mut(values);
-        query(PairsOut { keys: key::lend(keys), values, found: &mut *found })?;
+        let keys = first(name, keys, query.len())?;
+        let values = bytemuck::cast_slice_mut(first("values", values, query.len())?);
+        let found = first("found", found, query.len())?;
+        let pairs = PairsOut { keys: key::lend(keys), values, found: &mut *found };
+        self.store.answer(match *query {
+            PairQuery::Nearest(side, keys) => Query::Nearest { side, keys, pairs },
+            PairQuery::Select(indices) => Query::Select { indices, pairs },
+        })?;
         key::decode(keys);
         for (key, _) in keys.iter_mut().zip(found).filter(|(_, found)| !**found) {
             *key = K::zeroed();
@@ -489,18 +498,6 @@ fn collect<T>(len: usize, items: impl Iterator<Item = T>) -> Result<Vec<T>, Erro
     let mut vec = try_with_capacity(len)?;
     vec.extend(items);
     Ok(vec)
-}
-
-/// The answers of a query that writes at most one pair each.
-fn pairs<K: Key, V: Value>(
-    len: usize,
-    query: impl FnOnce(&mut [K], &mut [V], &mut [bool]) -> Result<(), Error>,
-) -> Result<MaybePairs<K, V>, Error> {
-    let (mut keys, mut values) = (try_zeroed(len)?, try_zeroed(len)?);
-    let mut found = try_zeroed(len)?;
-    query(&mut keys, &mut values, &mut found)?;
-    let answers = keys.into_iter().zip(values).zip(found);
-    collect(len, answers.map(|(pair, found)| found.then_some(pair)))
 }
 
 /// The ends of a range, mapped; `None` if no key can be in it.

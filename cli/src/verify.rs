@@ -1,12 +1,12 @@
 //! `gpulsm verify`: random operation lists against the model.
 
 use std::error::Error;
-use std::fmt::Debug;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use gpulsm::testing::bits::Types;
 use gpulsm::testing::check::{Mismatch, check};
 use gpulsm::testing::script::{Draw, Random};
 use gpulsm::{Device, Key, Value};
@@ -129,14 +129,15 @@ impl Verify {
     }
 
     /// Draws a list of operations and checks it, on a dictionary of these types.
-    fn check_list<K: Key, V: Value + Debug>(&self, list: u64, len: u64) -> Checked {
+    fn check_list<K: Key, V: Value>(&self, list: u64, len: u64) -> Checked {
         let mut draw = self.draw(list);
         let mut settings = draw.settings::<K, V>().device(self.device);
         if let Some(size) = self.batch_size {
             settings = settings.batch_size(size as usize);
         }
-        let operations = (0..len).map(|_| draw.operation()).collect::<Vec<_>>();
-        Ok(check(settings.build()?, operations))
+        let types = Types::of::<K, V>();
+        let operations: Vec<_> = (0..len).map(|_| draw.operation(&types)).collect();
+        Ok(check(settings.build()?, &operations))
     }
 
     fn draw(&self, list: u64) -> Draw<Random> {

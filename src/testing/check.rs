@@ -4,14 +4,14 @@
 
 use std::fmt;
 
-use crate::batch::Batch;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::key::Key;
-use crate::snapshot::Snapshot;
 use crate::store::CleanupPolicy;
+use crate::testing::bits::{KeyBits, KeyType, Types, ValueBits};
 use crate::testing::model::Model;
 use crate::testing::script::{Draw, Operation};
+use crate::testing::subject::{Pair, Queries, Subject};
 use crate::value::Value;
 
 /// How a dictionary and the model came to differ.
@@ -37,13 +37,17 @@ impl std::error::Error for Mismatch {}
 /// structure after each change, the answers of each query, and at the end everything, the snapshots and
 /// clones made on the way included. Then does all of it once more without a query between changes, so that
 /// they are buffered.
-pub fn check<K: Key, V: Value + fmt::Debug>(
+pub fn check<K: Key, V: Value>(
     dictionary: Dictionary<K, V>,
-    operations: impl IntoIterator<Item = Operation<K, V>>,
+    operations: &[Operation],
 ) -> Result<(), Mismatch> {
-    let operations: Vec<_> = operations.into_iter().collect();
-    check_once(dictionary.clone(), &operations, Validate::AfterChanges)?;
-    check_once(dictionary, &operations, Validate::AtTheEnd).map_err(|mismatch| Mismatch {
+    check_subject(Box::new(dictionary), operations)
+}
+
+/// [`check`], compiled once for all types.
+fn check_subject(dictionary: Box<dyn Subject>, operations: &[Operation]) -> Result<(), Mismatch> {
+    check_once(dictionary.fork(), operations, Validate::AfterChanges)?;
+    check_once(dictionary, operations, Validate::AtTheEnd).map_err(|mismatch| Mismatch {
         what: format!("with buffering: {}", mismatch.what),
         ..mismatch
     })
@@ -56,147 +60,180 @@ enum Validate {
     AtTheEnd,
 }
 
-fn check_once<K: Key, V: Value + fmt::Debug>(
-    dictionary: Dictionary<K, V>,
-    operations: &[Operation<K, V>],
+fn check_once(
+    dictionary: Box<dyn Subject>,
+    operations: &[Operation],
     validate: Validate,
 ) -> Result<(), Mismatch> {
-    let mut pair = Pair { dictionary, model: Model::default(), changes: 0 };
-    let mut snapshots: Vec<(Snapshot<K, V>, Model<K, V>)> = Vec::new();
-    let mut clones: Vec<Pair<K, V>> = Vec::new();
-    let mut count = 0;
+    let key = dictionary.key_type();
+    let mut checked = Checked { dictionary, meaning: Meaning::new(key), changes: 0 };
+    let mut snapshots: Vec<(Box<dyn Queries>, Meaning)> = Vec::new();
+    let mut clones: Vec<Checked> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
-        count = index + 1;
         match operation {
             Operation::Snapshot => {
-                snapshots.push((pair.dictionary.snapshot(), pair.model.clone()));
+                snapshots.push((checked.dictionary.snapshot(), checked.meaning.clone()));
                 Ok(())
             }
             Operation::Clone => {
-                clones.push(pair.clone());
+                clones.push(checked.fork());
                 Ok(())
             }
-            other => pair.step(other, validate),
+            other => checked.step(other, validate),
         }
-        .map_err(|what| Mismatch { index, operation: format!("{operation:?}"), what })?;
+        .map_err(|what| Mismatch {
+            index,
+            operation: format!("{:?}", operation.shown(&key)),
+            what,
+        })?;
     }
-    let at_end = |what, part: &str| Mismatch { index: count, operation: part.into(), what };
-    compare(&pair.dictionary, &pair.model).map_err(|what| at_end(what, "at the end"))?;
+    let at_end =
+        |what, part: &str| Mismatch { index: operations.len(), operation: part.into(), what };
+    checked.compare().map_err(|what| at_end(what, "at the end"))?;
     for clone in &mut clones {
         // A change to a clone must change nothing else: the snapshots are compared last.
-        let first = clone.model.iter().map(|(key, _)| key).next().unwrap_or(K::LOWEST);
-        compare(&clone.dictionary, &clone.model)
-            .and_then(|()| {
-                let change = Operation::Update(vec![(K::HIGHEST, V::zeroed())], vec![first]);
-                clone.step(&change, Validate::AfterChanges)
-            })
-            .and_then(|()| compare(&clone.dictionary, &clone.model))
+        let first = clone.meaning.pairs().first().map_or(key.lowest, |&(first, _)| first);
+        let change = Operation::Update(vec![(key.highest, 0)], vec![first]);
+        clone
+            .compare()
+            .and_then(|()| clone.step(&change, Validate::AfterChanges))
+            .and_then(|()| clone.compare())
             .map_err(|what| at_end(what, "a clone at the end"))?;
     }
-    for (snapshot, model) in &snapshots {
-        compare(snapshot, model).map_err(|what| at_end(what, "a snapshot at the end"))?;
+    for (snapshot, meaning) in &snapshots {
+        compare(&**snapshot, meaning).map_err(|what| at_end(what, "a snapshot at the end"))?;
     }
-    compare(&pair.dictionary, &pair.model).map_err(|what| at_end(what, "after the clones changed"))
+    checked.compare().map_err(|what| at_end(what, "after the clones changed"))
 }
 
 /// Checks a list of operations drawn from `bytes`, on key and value types that they choose too.
+#[inline] // Compiled for its types only where it is called.
 pub fn check_bytes(bytes: &[u8]) -> Result<(), Mismatch> {
-    fn on<K: Key, V: Value + fmt::Debug>(bytes: &[u8]) -> Result<(), Mismatch> {
-        let mut bytes = bytes.iter().copied().peekable();
-        let dictionary = Draw::new(bytes.next()).settings::<K, V>().build();
-        let operations = std::iter::from_fn(|| {
-            bytes.peek()?;
-            Some(Draw::new(&mut bytes).operation())
-        });
-        check(dictionary.expect("the best device can be used"), operations)
+    fn open<K: Key, V: Value>(settings: Option<u8>) -> (Box<dyn Subject>, Types) {
+        let dictionary = Draw::new(settings).settings::<K, V>().build();
+        (Box::new(dictionary.expect("the best device can be used")), Types::of::<K, V>())
     }
-    match bytes {
-        [] => Ok(()),
-        [types, rest @ ..] => match types % 6 {
-            0 => on::<u32, u32>(rest),
-            1 => on::<u64, ()>(rest),
-            2 => on::<i32, [u64; 2]>(rest),
-            3 => on::<i64, u64>(rest),
-            4 => on::<f32, f32>(rest),
-            _ => on::<f64, f64>(rest),
-        },
+    let [types, rest @ ..] = bytes else { return Ok(()) };
+    let mut bytes = rest.iter().copied().peekable();
+    let settings = bytes.next();
+    let (dictionary, types) = match types % 6 {
+        0 => open::<u32, u32>(settings),
+        1 => open::<u64, ()>(settings),
+        2 => open::<i32, [u64; 2]>(settings),
+        3 => open::<i64, u64>(settings),
+        4 => open::<f32, f32>(settings),
+        _ => open::<f64, f64>(settings),
+    };
+    let operations = std::iter::from_fn(|| {
+        bytes.peek()?;
+        Some(Draw::new(&mut bytes).operation(&types))
+    });
+    check_subject(dictionary, &operations.collect::<Vec<_>>())
+}
+
+/// What a dictionary means: the model over the integers that keys sort by.
+#[derive(Clone)]
+struct Meaning {
+    key: KeyType,
+    model: Model<u64, ValueBits>,
+}
+
+impl Meaning {
+    fn new(key: KeyType) -> Self {
+        Meaning { key, model: Model::default() }
+    }
+
+    fn update(&mut self, inserts: &[Pair], deletes: &[KeyBits]) {
+        let ordered = |&(key, value): &Pair| (self.key.to_ordered(key), value);
+        let inserts: Vec<_> = inserts.iter().map(ordered).collect();
+        self.model.update(&inserts, &self.ordered(deletes));
+    }
+
+    fn ordered(&self, keys: &[KeyBits]) -> Vec<u64> {
+        keys.iter().map(|&key| self.key.to_ordered(key)).collect()
+    }
+
+    fn ordered_ends(&self, ranges: &[(KeyBits, KeyBits)]) -> Vec<(u64, u64)> {
+        ranges.iter().map(|&(lo, hi)| (self.key.to_ordered(lo), self.key.to_ordered(hi))).collect()
+    }
+
+    /// Turns the key of the model's pair back.
+    fn pair(&self, (ordered, value): (u64, ValueBits)) -> Pair {
+        (self.key.from_ordered(ordered), value)
+    }
+
+    /// Every pair, in key order.
+    fn pairs(&self) -> Vec<Pair> {
+        self.model.iter().map(|pair| self.pair(pair)).collect()
     }
 }
 
 /// A dictionary and what it means.
-#[derive(Clone)]
-struct Pair<K: Key, V: Value> {
-    dictionary: Dictionary<K, V>,
-    model: Model<K, V>,
+struct Checked {
+    dictionary: Box<dyn Subject>,
+    meaning: Meaning,
     /// How many operations changed them.
     changes: usize,
 }
 
-impl<K: Key, V: Value> Pair<K, V> {
+impl Checked {
+    fn fork(&self) -> Self {
+        let (dictionary, meaning) = (self.dictionary.fork(), self.meaning.clone());
+        Checked { dictionary, meaning, changes: self.changes }
+    }
+
+    fn compare(&self) -> Result<(), String> {
+        compare(self.dictionary.now(), &self.meaning)
+    }
+
     /// Applies one operation to both; the error says what differs.
-    fn step(&mut self, operation: &Operation<K, V>, validate: Validate) -> Result<(), String> {
+    fn step(&mut self, operation: &Operation, validate: Validate) -> Result<(), String> {
         if !self.change(operation).map_err(|error| error.to_string())? {
-            return self.query(operation);
+            return query(self.dictionary.now(), &self.meaning, operation);
         }
         if validate == Validate::AtTheEnd {
             return Ok(());
         }
-        self.dictionary.validate()?;
-        let len = self.dictionary.len().map_err(|error| error.to_string())?;
-        same("length", &len, &self.model.len())?;
+        let now = self.dictionary.now();
+        now.validate()?;
+        same("length", &answered(now.len())?, &self.meaning.model.len())?;
         self.changes += 1;
         // Not every time: it finishes deferred merges.
         if self.changes.is_multiple_of(8) { self.check_size() } else { Ok(()) }
     }
 
     /// Applies the operation if it is one that changes the dictionary; returns whether it is.
-    fn change(&mut self, operation: &Operation<K, V>) -> Result<bool, Error> {
-        let Pair { dictionary, model, .. } = self;
+    fn change(&mut self, operation: &Operation) -> Result<bool, Error> {
+        let Checked { dictionary, meaning, .. } = self;
         match operation {
             Operation::Insert(pairs) => {
-                let (keys, values) = unzip(pairs);
-                dictionary.insert(&keys, &values)?;
-                model.update(pairs, &[]);
+                dictionary.insert(pairs)?;
+                meaning.update(pairs, &[]);
             }
             Operation::Delete(keys) => {
                 dictionary.delete(keys)?;
-                model.update(&[], keys);
+                meaning.update(&[], keys);
             }
             Operation::Update(pairs, deletes) => {
-                let (keys, values) = unzip(pairs);
-                dictionary.update(Batch::inserting(&keys, &values).deleting(deletes))?;
-                model.update(pairs, deletes);
+                dictionary.update(pairs, deletes)?;
+                meaning.update(pairs, deletes);
             }
             Operation::DeleteRange(ranges) => {
                 let (lo, hi) = unzip(ranges);
                 dictionary.delete_range(&lo, &hi)?;
-                ranges.iter().for_each(|&(lo, hi)| model.delete_range(lo, hi));
+                for (lo, hi) in meaning.ordered_ends(ranges) {
+                    meaning.model.delete_range(lo, hi);
+                }
             }
             Operation::MergeFrom(pairs) => {
-                dictionary.merge_from(&pairs.iter().copied().collect::<Dictionary<K, V>>())?;
-                model.update(pairs, &[]);
+                dictionary.merge_from(pairs)?;
+                meaning.update(pairs, &[]);
             }
-            Operation::Rebuild => {
-                let (keys, values) = dictionary.to_vecs()?;
-                let settings = || {
-                    Dictionary::builder()
-                        .batch_size(dictionary.batch_size())
-                        .device(dictionary.device())
-                        .cleanup(dictionary.cleanup_policy())
-                };
-                let mut shuffled: Vec<usize> = (0..keys.len()).collect();
-                shuffled.sort_by_key(|&index| index.wrapping_mul(0x9e37_79b1) % 1009);
-                let picked: Vec<(K, V)> =
-                    shuffled.iter().map(|&index| (keys[index], values[index])).collect();
-                let (shuffled_keys, shuffled_values) = unzip(&picked);
-                let built = settings().bulk_build(&shuffled_keys, &shuffled_values)?;
-                *dictionary = settings().from_sorted(&keys, &values)?;
-                dictionary.merge_from(&built)?;
-            }
+            Operation::Rebuild => dictionary.rebuild()?,
             Operation::Cleanup => dictionary.cleanup()?,
             Operation::Clear => {
                 dictionary.clear();
-                model.clear();
+                meaning.model.clear();
             }
             _ => return Ok(false),
         }
@@ -205,113 +242,122 @@ impl<K: Key, V: Value> Pair<K, V> {
 
     /// A dictionary that cleans itself holds at most 2·len + b entries.
     fn check_size(&self) -> Result<(), String> {
-        let stats = self.dictionary.stats().map_err(|error| error.to_string())?;
+        let now = self.dictionary.now();
+        let stats = answered(now.stats())?;
         let most = 2 * stats.live + stats.batch_size as u64;
-        if self.dictionary.cleanup_policy() == CleanupPolicy::Automatic && stats.entries > most {
+        if now.policy() == CleanupPolicy::Automatic && stats.entries > most {
             return Err(format!("{} entries where {most} are allowed", stats.entries));
         }
-        same("length", &stats.live, &(self.model.len() as u64))
-    }
-
-    fn query(&self, operation: &Operation<K, V>) -> Result<(), String> {
-        let Pair { dictionary, model, .. } = self;
-        match operation {
-            Operation::Lookup(keys) => check_lookups(dictionary, model, keys),
-            Operation::Count(ranges) => check_counts(dictionary, model, ranges),
-            Operation::Range(ranges) => check_ranges(dictionary, model, ranges),
-            Operation::Nearest(keys) => check_nearest(dictionary, model, keys),
-            Operation::Rank(keys) => {
-                let expected: Vec<u64> = keys.iter().map(|&key| model.rank(key)).collect();
-                same("ranks", &answered(dictionary.rank(keys))?, &expected)
-            }
-            Operation::Select(indices) => {
-                let expected = indices.iter().map(|&index| model.select(index));
-                same_pairs("selected", answered(dictionary.select(indices))?, expected)
-            }
-            Operation::Scan => compare(dictionary, model),
-            Operation::Insert(_)
-            | Operation::Delete(_)
-            | Operation::Update(..)
-            | Operation::DeleteRange(_)
-            | Operation::MergeFrom(_)
-            | Operation::Rebuild
-            | Operation::Cleanup
-            | Operation::Clear
-            | Operation::Snapshot
-            | Operation::Clone => unreachable!("not a query"),
-        }
+        same("length", &stats.live, &(self.meaning.model.len() as u64))
     }
 }
 
-fn check_lookups<K: Key, V: Value>(
-    snapshot: &Snapshot<K, V>,
-    model: &Model<K, V>,
-    keys: &[K],
+fn query(dictionary: &dyn Queries, meaning: &Meaning, operation: &Operation) -> Result<(), String> {
+    match operation {
+        Operation::Lookup(keys) => check_lookups(dictionary, meaning, keys),
+        Operation::Count(ranges) => check_counts(dictionary, meaning, ranges),
+        Operation::Range(ranges) => check_ranges(dictionary, meaning, ranges),
+        Operation::Nearest(keys) => check_nearest(dictionary, meaning, keys),
+        Operation::Rank(keys) => {
+            let ordered = meaning.ordered(keys);
+            let expected: Vec<u64> = ordered.iter().map(|&key| meaning.model.rank(key)).collect();
+            same("ranks", &answered(dictionary.rank(keys))?, &expected)
+        }
+        Operation::Select(indices) => {
+            let select = |&index: &u64| meaning.model.select(index).map(|pair| meaning.pair(pair));
+            let expected: Vec<_> = indices.iter().map(select).collect();
+            same_pairs("selected", &meaning.key, &answered(dictionary.select(indices))?, &expected)
+        }
+        Operation::Scan => compare(dictionary, meaning),
+        Operation::Insert(_)
+        | Operation::Delete(_)
+        | Operation::Update(..)
+        | Operation::DeleteRange(_)
+        | Operation::MergeFrom(_)
+        | Operation::Rebuild
+        | Operation::Cleanup
+        | Operation::Clear
+        | Operation::Snapshot
+        | Operation::Clone => unreachable!("not a query"),
+    }
+}
+
+fn check_lookups(
+    snapshot: &dyn Queries,
+    meaning: &Meaning,
+    keys: &[KeyBits],
 ) -> Result<(), String> {
-    let expected: Vec<Option<V>> = keys.iter().map(|&key| model.lookup(key)).collect();
-    let values = answered(snapshot.lookup(keys))?;
-    same("values", &bytes_of_each(&values), &bytes_of_each(&expected))?;
+    let ordered = meaning.ordered(keys);
+    let expected: Vec<_> = ordered.iter().map(|&key| meaning.model.lookup(key)).collect();
+    same("values", &answered(snapshot.lookup(keys))?, &expected)?;
     let found: Vec<bool> = expected.iter().map(Option::is_some).collect();
     same("keys contained", &answered(snapshot.contains(keys))?, &found)
 }
 
-fn check_counts<K: Key, V: Value>(
-    snapshot: &Snapshot<K, V>,
-    model: &Model<K, V>,
-    ranges: &[(K, K)],
+fn check_counts(
+    snapshot: &dyn Queries,
+    meaning: &Meaning,
+    ranges: &[(KeyBits, KeyBits)],
 ) -> Result<(), String> {
+    let ordered = meaning.ordered_ends(ranges);
+    let expected: Vec<u64> = ordered.iter().map(|&(lo, hi)| meaning.model.count(lo, hi)).collect();
     let (lo, hi) = unzip(ranges);
-    let expected: Vec<u64> = ranges.iter().map(|&(lo, hi)| model.count(lo, hi)).collect();
     same("counts", &answered(snapshot.count(&lo, &hi))?, &expected)?;
-    for (&(lo, hi), count) in ranges.iter().zip(expected) {
-        let last = u64::from(count > 0 && model.lookup(hi).is_some());
-        same("half-open count", &answered(snapshot.count_in(lo..hi))?, &(count - last))?;
+    for ((&(lo, hi), (_, last)), count) in ranges.iter().zip(ordered).zip(expected) {
+        let last = u64::from(count > 0 && meaning.model.lookup(last).is_some());
+        let got = answered(snapshot.count_half_open(lo, hi))?;
+        same("half-open count", &got, &(count - last))?;
     }
     Ok(())
 }
 
-fn check_ranges<K: Key, V: Value>(
-    snapshot: &Snapshot<K, V>,
-    model: &Model<K, V>,
-    ranges: &[(K, K)],
+fn check_ranges(
+    snapshot: &dyn Queries,
+    meaning: &Meaning,
+    ranges: &[(KeyBits, KeyBits)],
 ) -> Result<(), String> {
     let (lo, hi) = unzip(ranges);
     let answers = answered(snapshot.range(&lo, &hi))?;
     same("number of ranges", &answers.len(), &ranges.len())?;
-    for (&(lo, hi), (keys, values)) in ranges.iter().zip(answers.iter()) {
-        let got = keys.iter().copied().zip(values.iter().copied()).map(Some).collect();
-        same_pairs("range", got, model.range(lo, hi).map(Some))?;
+    for ((lo, hi), got) in meaning.ordered_ends(ranges).into_iter().zip(answers) {
+        let expected: Vec<_> = meaning.model.range(lo, hi).map(|pair| meaning.pair(pair)).collect();
+        same_pairs("range", &meaning.key, &some(got), &some(expected))?;
     }
     Ok(())
 }
 
-fn check_nearest<K: Key, V: Value>(
-    snapshot: &Snapshot<K, V>,
-    model: &Model<K, V>,
-    keys: &[K],
+fn check_nearest(
+    snapshot: &dyn Queries,
+    meaning: &Meaning,
+    keys: &[KeyBits],
 ) -> Result<(), String> {
-    let expected = keys.iter().map(|&key| model.successor(key));
-    same_pairs("successors", answered(snapshot.successor(keys))?, expected)?;
-    let expected = keys.iter().map(|&key| model.predecessor(key));
-    same_pairs("predecessors", answered(snapshot.predecessor(keys))?, expected)
+    let Meaning { key, model } = meaning;
+    let pair = |pair: Option<_>| pair.map(|pair| meaning.pair(pair));
+    let ordered = meaning.ordered(keys);
+    let expected: Vec<_> = ordered.iter().map(|&key| pair(model.successor(key))).collect();
+    same_pairs("successors", key, &answered(snapshot.successor(keys))?, &expected)?;
+    let expected: Vec<_> = ordered.iter().map(|&key| pair(model.predecessor(key))).collect();
+    same_pairs("predecessors", key, &answered(snapshot.predecessor(keys))?, &expected)
 }
 
 /// Compares the whole of a dictionary by every query.
-fn compare<K: Key, V: Value>(snapshot: &Snapshot<K, V>, model: &Model<K, V>) -> Result<(), String> {
+fn compare(snapshot: &dyn Queries, meaning: &Meaning) -> Result<(), String> {
+    let key = &meaning.key;
+    let mut pairs = some(meaning.pairs());
     snapshot.validate()?;
-    same("length", &answered(snapshot.len())?, &model.len())?;
-    let ends = [answered(snapshot.first())?, answered(snapshot.last())?];
-    same_pairs("ends", ends.to_vec(), [model.iter().next(), model.iter().next_back()])?;
-    same_pairs("iteration", snapshot.iter().map(Some).collect(), model.iter().map(Some))?;
-    let backwards = snapshot.iter().rev().map(Some).collect();
-    same_pairs("iteration backwards", backwards, model.iter().rev().map(Some))?;
-    let (keys, values) = answered(snapshot.to_vecs())?;
-    let all = keys.iter().copied().zip(values).map(Some).collect();
-    same_pairs("pairs", all, model.iter().map(Some))?;
-    check_lookups(snapshot, model, &keys)?;
+    same("length", &answered(snapshot.len())?, &pairs.len())?;
+    let ends = [pairs.first().copied().flatten(), pairs.last().copied().flatten()];
+    same_pairs("ends", key, &answered(snapshot.first_and_last())?, &ends)?;
+    same_pairs("iteration", key, &some(snapshot.iterated()), &pairs)?;
+    let all = answered(snapshot.all())?;
+    let keys: Vec<KeyBits> = all.iter().map(|&(key, _)| key).collect();
+    same_pairs("pairs", key, &some(all), &pairs)?;
+    check_lookups(snapshot, meaning, &keys)?;
     let ranks: Vec<u64> = (0..keys.len() as u64).collect();
     same("ranks", &answered(snapshot.rank(&keys))?, &ranks)?;
-    same_pairs("selected", answered(snapshot.select(&ranks))?, model.iter().map(Some))
+    same_pairs("selected", key, &answered(snapshot.select(&ranks))?, &pairs)?;
+    pairs.reverse();
+    same_pairs("iteration backwards", key, &some(snapshot.iterated_backwards()), &pairs)
 }
 
 fn answered<T>(answer: Result<T, Error>) -> Result<T, String> {
@@ -325,25 +371,67 @@ fn same<T: PartialEq + fmt::Debug>(what: &str, got: &T, expected: &T) -> Result<
     Err(format!("{what}: got {got:?}, expected {expected:?}"))
 }
 
-/// Compares pairs by their keys' order and their values' bytes, so that NaN equals NaN.
-fn same_pairs<K: Key, V: Value>(
+/// Compares pairs by their bits, so that NaN equals NaN. The message has the first that differs.
+fn same_pairs(
     what: &str,
-    got: Vec<Option<(K, V)>>,
-    expected: impl IntoIterator<Item = Option<(K, V)>>,
+    key: &KeyType,
+    got: &[Option<Pair>],
+    expected: &[Option<Pair>],
 ) -> Result<(), String> {
-    let plain = |pair: Option<(K, V)>| {
-        pair.map(|(key, value)| {
-            (bytemuck::bytes_of(&key).to_vec(), bytemuck::bytes_of(&value).to_vec())
-        })
+    same(&format!("number of {what}"), &got.len(), &expected.len())?;
+    let Some(at) = (0..got.len()).find(|&at| got[at] != expected[at]) else { return Ok(()) };
+    let show = |pair: Option<Pair>| match pair {
+        None => "nothing".to_owned(),
+        Some((bits, value)) => format!("{} → {value:#x}", key.show(bits)),
     };
-    let got: Vec<_> = got.into_iter().map(plain).collect();
-    same(what, &got, &expected.into_iter().map(plain).collect())
+    Err(format!("{what}, number {at}: got {}, expected {}", show(got[at]), show(expected[at])))
 }
 
-fn bytes_of_each<V: Value>(values: &[Option<V>]) -> Vec<Option<Vec<u8>>> {
-    values.iter().map(|value| value.map(|value| bytemuck::bytes_of(&value).to_vec())).collect()
+fn some(pairs: Vec<Pair>) -> Vec<Option<Pair>> {
+    pairs.into_iter().map(Some).collect()
 }
 
-fn unzip<A: Copy, B: Copy>(pairs: &[(A, B)]) -> (Vec<A>, Vec<B>) {
-    pairs.iter().copied().unzip()
+fn unzip(ranges: &[(KeyBits, KeyBits)]) -> (Vec<KeyBits>, Vec<KeyBits>) {
+    ranges.iter().copied().unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A dictionary of two pairs, and what it would mean with these instead.
+    fn mismatch(expected: &[(f64, u32)]) -> Result<(), String> {
+        let dictionary: Dictionary<f64, u32> = [(0.5, 7), (2.0, 9)].into_iter().collect();
+        let mut meaning = Meaning::new(KeyType::of::<f64>());
+        let expected = expected.iter().map(|&(key, value)| (key.to_bits(), value.into()));
+        meaning.update(&expected.collect::<Vec<_>>(), &[]);
+        compare(&*dictionary, &meaning)
+    }
+
+    #[test]
+    fn whatever_differs_from_the_model_is_told() {
+        assert_eq!(mismatch(&[(0.5, 7), (2.0, 9)]), Ok(()));
+        let told = |expected: &[(f64, u32)]| mismatch(expected).unwrap_err();
+        assert_eq!(told(&[(0.5, 7)]), "length: got 2, expected 1");
+        assert_eq!(
+            told(&[(0.5, 7), (2.0, 10)]),
+            "ends, number 1: got 2.0 → 0x9, expected 2.0 → 0xa"
+        );
+        assert_eq!(
+            told(&[(-0.5, 7), (2.0, 9)]),
+            "ends, number 0: got 0.5 → 0x7, expected -0.5 → 0x7"
+        );
+    }
+
+    #[test]
+    fn a_wrong_answer_is_told_with_the_operation_it_came_from() {
+        let dictionary: Dictionary<i32, u32> = [(-3, 1)].into_iter().collect();
+        // The check begins with an empty model: the dictionary has a pair too many.
+        let keys = vec![u64::from((-3i32).cast_unsigned())];
+        let mismatch = check(dictionary, &[Operation::Cleanup, Operation::Lookup(keys)]);
+        let mismatch = mismatch.unwrap_err().to_string();
+        assert_eq!(mismatch, "operation 0 (Cleanup): length: got 1, expected 0");
+        let shown = Operation::Delete(vec![u64::from((-3i32).cast_unsigned())]);
+        assert_eq!(format!("{:?}", shown.shown(&KeyType::of::<i32>())), "Delete([-3])");
+    }
 }

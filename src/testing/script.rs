@@ -1,19 +1,22 @@
 //! Random lists of operations, drawn from bytes.
 
+use std::fmt;
+
 use crate::builder::Builder;
 use crate::dictionary::Dictionary;
 use crate::key::Key;
+use crate::testing::bits::{KeyBits, KeyType, Types, ValueBits};
 use crate::value::Value;
 
-/// One call, or a few that belong together.
+/// One call, or a few that belong together. Keys and values are bits; a message shows `K` otherwise.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // Each is the call of that name.
-pub enum Operation<K, V> {
-    Insert(Vec<(K, V)>),
+pub enum Operation<K = KeyBits> {
+    Insert(Vec<(K, ValueBits)>),
     Delete(Vec<K>),
-    Update(Vec<(K, V)>, Vec<K>),
+    Update(Vec<(K, ValueBits)>, Vec<K>),
     DeleteRange(Vec<(K, K)>),
-    MergeFrom(Vec<(K, V)>),
+    MergeFrom(Vec<(K, ValueBits)>),
     Rebuild,
     Cleanup,
     Clear,
@@ -26,6 +29,47 @@ pub enum Operation<K, V> {
     Scan,
     Snapshot,
     Clone,
+}
+
+impl Operation {
+    /// The same operation with its keys as their type writes them, for a message.
+    pub(super) fn shown(&self, key: &KeyType) -> Operation<Shown> {
+        let one = |bits: KeyBits| Shown(key.show(bits));
+        let each = |keys: &[KeyBits]| keys.iter().map(|&bits| one(bits)).collect();
+        let pairs = |pairs: &[(KeyBits, ValueBits)]| {
+            pairs.iter().map(|&(key, value)| (one(key), value)).collect()
+        };
+        let ends =
+            |ends: &[(KeyBits, KeyBits)]| ends.iter().map(|&(lo, hi)| (one(lo), one(hi))).collect();
+        match self {
+            Operation::Insert(inserts) => Operation::Insert(pairs(inserts)),
+            Operation::Delete(keys) => Operation::Delete(each(keys)),
+            Operation::Update(inserts, deletes) => Operation::Update(pairs(inserts), each(deletes)),
+            Operation::DeleteRange(ranges) => Operation::DeleteRange(ends(ranges)),
+            Operation::MergeFrom(inserts) => Operation::MergeFrom(pairs(inserts)),
+            Operation::Rebuild => Operation::Rebuild,
+            Operation::Cleanup => Operation::Cleanup,
+            Operation::Clear => Operation::Clear,
+            Operation::Lookup(keys) => Operation::Lookup(each(keys)),
+            Operation::Count(ranges) => Operation::Count(ends(ranges)),
+            Operation::Range(ranges) => Operation::Range(ends(ranges)),
+            Operation::Nearest(keys) => Operation::Nearest(each(keys)),
+            Operation::Rank(keys) => Operation::Rank(each(keys)),
+            Operation::Select(indices) => Operation::Select(indices.clone()),
+            Operation::Scan => Operation::Scan,
+            Operation::Snapshot => Operation::Snapshot,
+            Operation::Clone => Operation::Clone,
+        }
+    }
+}
+
+/// A key as its type writes it.
+pub(super) struct Shown(String);
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// Draws operations from bytes. When the bytes run out it draws zeros.
@@ -59,21 +103,24 @@ impl<I: Iterator<Item = u8>> Draw<I> {
 
     /// Draws the next operation. (A new kind takes over one of the numbers of another kind that draws the
     /// same arguments, so that the fuzzer's corpus keeps its meaning.)
-    pub fn operation<K: Key, V: Value>(&mut self) -> Operation<K, V> {
+    pub fn operation(&mut self, types: &Types) -> Operation {
+        let pair = |draw: &mut Self| draw.pair(types);
+        let key = |draw: &mut Self| draw.key(&types.key);
+        let ends = |draw: &mut Self| (draw.key(&types.key), draw.key(&types.key));
         match self.byte() % 32 {
-            0..=6 => Operation::Insert(self.list(Self::pair)),
-            7..=9 => Operation::Delete(self.list(Self::key)),
-            10..=14 => Operation::Update(self.list(Self::pair), self.list(Self::key)),
-            15 => Operation::DeleteRange(self.list(Self::keys)),
-            16 => Operation::MergeFrom(self.list(Self::pair)),
+            0..=6 => Operation::Insert(self.list(pair)),
+            7..=9 => Operation::Delete(self.list(key)),
+            10..=14 => Operation::Update(self.list(pair), self.list(key)),
+            15 => Operation::DeleteRange(self.list(ends)),
+            16 => Operation::MergeFrom(self.list(pair)),
             17 => Operation::Rebuild,
             18 => Operation::Cleanup,
             19 => Operation::Clear,
-            20 | 21 => Operation::Lookup(self.list(Self::key)),
-            22 | 23 => Operation::Count(self.list(Self::keys)),
-            24 | 25 => Operation::Range(self.list(Self::keys)),
-            26 => Operation::Nearest(self.list(Self::key)),
-            27 => Operation::Rank(self.list(Self::key)),
+            20 | 21 => Operation::Lookup(self.list(key)),
+            22 | 23 => Operation::Count(self.list(ends)),
+            24 | 25 => Operation::Range(self.list(ends)),
+            26 => Operation::Nearest(self.list(key)),
+            27 => Operation::Rank(self.list(key)),
             28 => Operation::Select(self.list(|draw| draw.number())),
             29 => Operation::Scan,
             30 => Operation::Snapshot,
@@ -100,36 +147,26 @@ impl<I: Iterator<Item = u8>> Draw<I> {
         (0..len * self.scale).map(|_| item(self)).collect()
     }
 
-    fn pair<K: Key, V: Value>(&mut self) -> (K, V) {
-        (self.key(), self.plain(2))
-    }
-
-    fn keys<K: Key>(&mut self) -> (K, K) {
-        (self.key(), self.key())
+    fn pair(&mut self, types: &Types) -> (KeyBits, ValueBits) {
+        (self.key(&types.key), self.bits(types.value_width.min(2)).into())
     }
 
     /// Mostly one of a few keys, so that they meet again; sometimes an end; sometimes any.
-    fn key<K: Key>(&mut self) -> K {
+    fn key(&mut self, key: &KeyType) -> KeyBits {
         let kind = self.byte();
         match kind {
-            0..=199 => {
-                K::from_ordered(self.near(K::from_ordered(bytemuck::Zeroable::zeroed()), kind))
-            }
-            200..=219 => K::from_ordered(self.near(K::HIGHEST, kind)),
-            220..=224 => K::LOWEST,
-            225..=229 => K::HIGHEST,
-            230 => self.plain(0),
-            _ => self.plain(size_of::<K>()),
+            0..=199 => self.near(key, key.from_ordered(0), kind),
+            200..=219 => self.near(key, key.highest, kind),
+            220..=224 => key.lowest,
+            225..=229 => key.highest,
+            230 => 0,
+            _ => self.bits(key.width),
         }
     }
 
-    /// The integer of `base`, or one of its neighbours.
-    fn near<K: Key>(&mut self, base: K, distance: u8) -> K::Ordered {
-        let mut ordered: K::Ordered = base.to_ordered();
-        let mut bytes = [0; 8];
-        let width = size_of::<K::Ordered>();
-        bytes[..width].copy_from_slice(bytemuck::bytes_of(&ordered));
-        let base = u64::from_le_bytes(bytes);
+    /// `base`, or one of its neighbours in order.
+    fn near(&mut self, key: &KeyType, base: KeyBits, distance: u8) -> KeyBits {
+        let base = key.to_ordered(base);
         let is_up = base == 0 || self.byte() & 1 == 0;
         let distance = match (u64::from(distance), self.scale) {
             (near, 1) => near % 40,
@@ -139,16 +176,12 @@ impl<I: Iterator<Item = u8>> Draw<I> {
             }
         };
         let moved = if is_up { base.wrapping_add(distance) } else { base.wrapping_sub(distance) };
-        bytemuck::bytes_of_mut(&mut ordered).copy_from_slice(&moved.to_le_bytes()[..width]);
-        ordered
+        key.from_ordered(moved & u64::MAX >> (64 - 8 * key.width))
     }
 
-    /// Any plain data, of which at most `drawn` bytes are not 0.
-    fn plain<T: bytemuck::Pod>(&mut self, drawn: usize) -> T {
-        let mut plain = T::zeroed();
-        let bytes = bytemuck::bytes_of_mut(&mut plain);
-        bytes.iter_mut().take(drawn).for_each(|byte| *byte = self.byte());
-        plain
+    /// Any bits, of this many bytes.
+    fn bits(&mut self, bytes: usize) -> u64 {
+        (0..bytes).fold(0, |bits, at| bits | u64::from(self.byte()) << (8 * at))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Random lists of operations against the model, for every key type and every width of value.
 
+use gpulsm::testing::bits::Types;
 use gpulsm::testing::check::check;
-use gpulsm::testing::script::{Draw, Operation};
+use gpulsm::testing::script::Draw;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -25,9 +26,10 @@ macro_rules! model_tests {
                         .threads(threads)
                         .build()
                         .unwrap();
-                    let operations: Vec<Operation<$key, $value>> =
-                        bytes.into_iter().map(|bytes| Draw::new(bytes).operation()).collect();
-                    if let Err(mismatch) = check(dictionary, operations) {
+                    let types = Types::of::<$key, $value>();
+                    let operations: Vec<_> =
+                        bytes.into_iter().map(|bytes| Draw::new(bytes).operation(&types)).collect();
+                    if let Err(mismatch) = check(dictionary, &operations) {
                         return Err(TestCaseError::fail(mismatch.to_string()));
                     }
                 });
@@ -69,8 +71,9 @@ each_device! {
             let mut draw = Draw::random(seed);
             let dictionary =
                 draw.settings::<i32, u32>().device(device).build().unwrap();
-            let operations = (0..600).map(|_| draw.operation());
-            check(dictionary, operations).unwrap_or_else(|mismatch| panic!("seed {seed}: {mismatch}"));
+            let types = Types::of::<i32, u32>();
+            let operations: Vec<_> = (0..600).map(|_| draw.operation(&types)).collect();
+            check(dictionary, &operations).unwrap_or_else(|mismatch| panic!("seed {seed}: {mismatch}"));
         }
     }
 }

@@ -1,0 +1,259 @@
+//! A dictionary under test. Keys and values are passed as bits, so that whatever checks dictionaries
+//! is compiled once, and not for every pair of types.
+
+use crate::batch::Batch;
+use crate::dictionary::Dictionary;
+use crate::error::Error;
+use crate::key::Key;
+use crate::snapshot::Snapshot;
+use crate::stats::Stats;
+use crate::store::CleanupPolicy;
+use crate::testing::bits::{KeyBits, KeyType, ValueBits, bits, of_bits};
+use crate::value::Value;
+
+/// The bits of a key and of its value.
+pub(super) type Pair = (KeyBits, ValueBits);
+type Answer<T> = Result<T, Error>;
+
+/// What is asked of a [`Snapshot`].
+pub(super) trait Queries {
+    fn len(&self) -> Answer<usize>;
+    fn stats(&self) -> Answer<Stats>;
+    fn policy(&self) -> CleanupPolicy;
+    fn validate(&self) -> Result<(), String>;
+    fn lookup(&self, keys: &[KeyBits]) -> Answer<Vec<Option<ValueBits>>>;
+    fn contains(&self, keys: &[KeyBits]) -> Answer<Vec<bool>>;
+    fn count(&self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<Vec<u64>>;
+    fn count_half_open(&self, lo: KeyBits, hi: KeyBits) -> Answer<u64>;
+    fn range(&self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<Vec<Vec<Pair>>>;
+    fn successor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>>;
+    fn predecessor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>>;
+    fn rank(&self, keys: &[KeyBits]) -> Answer<Vec<u64>>;
+    fn select(&self, indices: &[u64]) -> Answer<Vec<Option<Pair>>>;
+    fn first_and_last(&self) -> Answer<[Option<Pair>; 2]>;
+    fn iterated(&self) -> Vec<Pair>;
+    fn iterated_backwards(&self) -> Vec<Pair>;
+    fn all(&self) -> Answer<Vec<Pair>>;
+}
+
+/// What is done to a [`Dictionary`].
+pub(super) trait Subject {
+    fn key_type(&self) -> KeyType;
+    fn now(&self) -> &dyn Queries;
+    fn snapshot(&self) -> Box<dyn Queries>;
+    fn fork(&self) -> Box<dyn Subject>;
+    fn insert(&mut self, pairs: &[Pair]) -> Answer<()>;
+    fn delete(&mut self, keys: &[KeyBits]) -> Answer<()>;
+    fn update(&mut self, pairs: &[Pair], deletes: &[KeyBits]) -> Answer<()>;
+    fn delete_range(&mut self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<()>;
+    fn merge_from(&mut self, pairs: &[Pair]) -> Answer<()>;
+    /// Replaces the dictionary by one that is built of its pairs, in order and in a scattered order.
+    fn rebuild(&mut self) -> Answer<()>;
+    fn cleanup(&mut self) -> Answer<()>;
+    fn clear(&mut self);
+}
+
+impl<K: Key, V: Value> Queries for Snapshot<K, V> {
+    fn len(&self) -> Answer<usize> {
+        self.len()
+    }
+
+    fn stats(&self) -> Answer<Stats> {
+        self.stats()
+    }
+
+    fn policy(&self) -> CleanupPolicy {
+        self.cleanup_policy()
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.validate()
+    }
+
+    fn lookup(&self, keys: &[KeyBits]) -> Answer<Vec<Option<ValueBits>>> {
+        let mut values = Vec::new();
+        for value in self.lookup(&typed_keys(keys))? {
+            values.push(value.as_ref().map(bits));
+        }
+        Ok(values)
+    }
+
+    fn contains(&self, keys: &[KeyBits]) -> Answer<Vec<bool>> {
+        self.contains(&typed_keys(keys))
+    }
+
+    fn count(&self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<Vec<u64>> {
+        self.count(&typed_keys(lo), &typed_keys(hi))
+    }
+
+    fn count_half_open(&self, lo: KeyBits, hi: KeyBits) -> Answer<u64> {
+        self.count_in(of_bits::<K>(lo.into())..of_bits(hi.into()))
+    }
+
+    fn range(&self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<Vec<Vec<Pair>>> {
+        let ranges = self.range(&typed_keys(lo), &typed_keys(hi))?;
+        let mut answers = Vec::new();
+        for index in 0..ranges.len() {
+            answers.push(pairs_of_bits(ranges.get(index)));
+        }
+        Ok(answers)
+    }
+
+    fn successor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>> {
+        self.successor(&typed_keys(keys)).map(bits_of_each)
+    }
+
+    fn predecessor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>> {
+        self.predecessor(&typed_keys(keys)).map(bits_of_each)
+    }
+
+    fn rank(&self, keys: &[KeyBits]) -> Answer<Vec<u64>> {
+        self.rank(&typed_keys(keys))
+    }
+
+    fn select(&self, indices: &[u64]) -> Answer<Vec<Option<Pair>>> {
+        self.select(indices).map(bits_of_each)
+    }
+
+    fn first_and_last(&self) -> Answer<[Option<Pair>; 2]> {
+        Ok([self.first()?.map(bits_of_pair), self.last()?.map(bits_of_pair)])
+    }
+
+    fn iterated(&self) -> Vec<Pair> {
+        bits_of_all(&mut self.iter())
+    }
+
+    fn iterated_backwards(&self) -> Vec<Pair> {
+        bits_of_all(&mut self.iter().rev())
+    }
+
+    fn all(&self) -> Answer<Vec<Pair>> {
+        let (keys, values) = self.to_vecs()?;
+        Ok(pairs_of_bits((&keys, &values)))
+    }
+}
+
+impl<K: Key, V: Value> Subject for Dictionary<K, V> {
+    fn key_type(&self) -> KeyType {
+        KeyType::of::<K>()
+    }
+
+    fn now(&self) -> &dyn Queries {
+        &**self
+    }
+
+    fn snapshot(&self) -> Box<dyn Queries> {
+        Box::new(self.snapshot())
+    }
+
+    fn fork(&self) -> Box<dyn Subject> {
+        Box::new(self.clone())
+    }
+
+    fn insert(&mut self, pairs: &[Pair]) -> Answer<()> {
+        let (keys, values) = typed_pairs(pairs);
+        self.insert(&keys, &values)
+    }
+
+    fn delete(&mut self, keys: &[KeyBits]) -> Answer<()> {
+        self.delete(&typed_keys(keys))
+    }
+
+    fn update(&mut self, pairs: &[Pair], deletes: &[KeyBits]) -> Answer<()> {
+        let (keys, values) = typed_pairs(pairs);
+        self.update(Batch::inserting(&keys, &values).deleting(&typed_keys(deletes)))
+    }
+
+    fn delete_range(&mut self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<()> {
+        self.delete_range(&typed_keys(lo), &typed_keys(hi))
+    }
+
+    fn merge_from(&mut self, pairs: &[Pair]) -> Answer<()> {
+        let (keys, values) = typed_pairs(pairs);
+        // On the best device, which may be another than this one's.
+        let mut other = Dictionary::new();
+        other.insert(&keys, &values)?;
+        self.merge_from(&other)
+    }
+
+    fn rebuild(&mut self) -> Answer<()> {
+        let (keys, values) = self.to_vecs()?;
+        let settings = || {
+            Dictionary::builder()
+                .batch_size(self.batch_size())
+                .device(self.device())
+                .cleanup(self.cleanup_policy())
+        };
+        let (mut scattered_keys, mut scattered_values) = (Vec::new(), Vec::new());
+        for index in scattered(keys.len()) {
+            scattered_keys.push(keys[index]);
+            scattered_values.push(values[index]);
+        }
+        let other = settings().bulk_build(&scattered_keys, &scattered_values)?;
+        let rebuilt = settings().from_sorted(&keys, &values)?;
+        *self = rebuilt;
+        self.merge_from(&other)
+    }
+
+    fn cleanup(&mut self) -> Answer<()> {
+        self.cleanup()
+    }
+
+    fn clear(&mut self) {
+        self.clear();
+    }
+}
+
+/// Returns the indices below `len` in a scattered order.
+fn scattered(len: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..len).collect();
+    order.sort_by_key(|&index| index.wrapping_mul(0x9e37_79b1) % 1009);
+    order
+}
+
+// Plain loops from here on: they are compiled for every pair of types, and iterators take longer.
+
+fn typed_keys<K: Key>(keys: &[KeyBits]) -> Vec<K> {
+    let mut typed = Vec::with_capacity(keys.len());
+    for &key in keys {
+        typed.push(of_bits(key.into()));
+    }
+    typed
+}
+
+fn typed_pairs<K: Key, V: Value>(pairs: &[Pair]) -> (Vec<K>, Vec<V>) {
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    for &(key, value) in pairs {
+        keys.push(of_bits(key.into()));
+        values.push(of_bits(value));
+    }
+    (keys, values)
+}
+
+fn bits_of_pair<K: Key, V: Value>((key, value): (K, V)) -> Pair {
+    (bits(&key) as KeyBits, bits(&value))
+}
+
+fn bits_of_each<K: Key, V: Value>(pairs: Vec<Option<(K, V)>>) -> Vec<Option<Pair>> {
+    let mut bits = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        bits.push(pair.map(bits_of_pair));
+    }
+    bits
+}
+
+fn bits_of_all<K: Key, V: Value>(pairs: &mut dyn Iterator<Item = (K, V)>) -> Vec<Pair> {
+    let mut bits = Vec::new();
+    for pair in pairs {
+        bits.push(bits_of_pair(pair));
+    }
+    bits
+}
+
+fn pairs_of_bits<K: Key, V: Value>((keys, values): (&[K], &[V])) -> Vec<Pair> {
+    let mut pairs = Vec::with_capacity(keys.len());
+    for index in 0..keys.len() {
+        pairs.push(bits_of_pair((keys[index], values[index])));
+    }
+    pairs
+}
