@@ -6,7 +6,7 @@
 //! any lock, on any kind of thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::ThreadPool;
 
@@ -69,27 +69,48 @@ impl Workers {
     ) -> Result<Vec<R>, Error>
     where
         T: Send,
-        R: Send + Sync,
+        R: Send,
     {
-        let tasks: Vec<T> = tasks.into_iter().collect();
-        if tasks.len() <= 1 || self.count() == 1 {
-            return tasks.into_iter().map(work).collect();
+        let mut slots = Vec::new();
+        for task in tasks {
+            slots.push((Some(task), None));
         }
-        let tasks: Vec<Mutex<Option<T>>> =
-            tasks.into_iter().map(|task| Mutex::new(Some(task))).collect();
-        let results: Vec<OnceLock<Result<R, Error>>> =
-            tasks.iter().map(|_| OnceLock::new()).collect();
-        self.share(tasks.len(), &|index| {
-            // `share` passes each index once, so no thread ever waits for a lock, and each result
-            // is set once.
-            let task = tasks[index].lock().expect("no thread panics with the lock held").take();
-            results[index].get_or_init(|| work(task.expect("each index is passed once")));
-        });
-        results.into_iter().map(|result| result.into_inner().expect("every task is done")).collect()
+        let work = &work;
+        let mut jobs: Vec<Job<'_>> = Vec::with_capacity(slots.len());
+        for (task, result) in &mut slots {
+            jobs.push(Box::new(move || {
+                *result = Some(work(task.take().expect("a job runs once"))?);
+                Ok(())
+            }));
+        }
+        self.run(jobs)?;
+        let mut results = Vec::with_capacity(slots.len());
+        for (_, result) in slots {
+            results.push(result.expect("every job has run"));
+        }
+        Ok(results)
     }
 
-    /// Calls `work` once with every index below `count`, in parallel. Not generic, so that the use
-    /// of the pool is compiled once and not for every kind of task.
+    /// Runs all jobs, in parallel if there are several. Not generic, so that the use of the pool is
+    /// compiled once and not for every kind of task.
+    fn run(&self, jobs: Vec<Job<'_>>) -> Result<(), Error> {
+        if jobs.len() <= 1 || self.count() == 1 {
+            return jobs.into_iter().try_for_each(|job| job());
+        }
+        let jobs: Vec<Mutex<Option<Job<'_>>>> =
+            jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
+        let failed = Mutex::new(None);
+        self.share(jobs.len(), &|index| {
+            // Each index is passed once, so no thread ever waits for this lock.
+            let job = jobs[index].lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Err(error) = job.expect("each index is passed once")() {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    /// Calls `work` once with every index below `count`, in parallel.
     fn share(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
         let work_on = || {
@@ -126,6 +147,9 @@ impl Workers {
         });
     }
 }
+
+/// A task with what is to be done with it.
+type Job<'a> = Box<dyn FnOnce() -> Result<(), Error> + Send + 'a>;
 
 /// Returns the threads that all dictionaries of this process share. After a fork the child starts
 /// its own: a fork does not copy threads.

@@ -8,6 +8,7 @@ mod gate;
 mod harness;
 mod machine;
 mod numbers;
+mod parallel;
 mod scale;
 mod session;
 

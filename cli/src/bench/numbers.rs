@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use clap::ValueEnum;
 use gpulsm::OrderedKey;
-use rayon::prelude::*;
 
+use super::parallel::generate;
 use crate::types::Element;
 
 /// The width of keys or values.
@@ -65,11 +65,17 @@ impl Width {
 
 /// A type of the keys and values that a backend stores.
 pub trait Number: OrderedKey + Element {
+    /// The type of a value `V` in a record beside a key of this type: as wide as the padding after the value
+    /// makes it in any case, so that fewer types of records are compiled.
+    type ValueBeside<V: Number>: Number;
+
     /// Returns the low bits of a number.
     fn narrow(number: u64) -> Self;
 }
 
 impl Number for u32 {
+    type ValueBeside<V: Number> = V;
+
     #[inline]
     fn narrow(number: u64) -> Self {
         number as u32
@@ -77,6 +83,8 @@ impl Number for u32 {
 }
 
 impl Number for u64 {
+    type ValueBeside<V: Number> = u64;
+
     #[inline]
     fn narrow(number: u64) -> Self {
         number
@@ -125,8 +133,8 @@ impl Numbers {
     }
 
     /// Maps each number, on all cores.
-    pub fn map<T: Send>(&self, make: impl Fn(u64) -> T + Sync) -> Vec<T> {
-        (0..self.len).into_par_iter().map(|index| make(self.at(index))).collect()
+    pub fn map<T: Default + Clone + Send>(&self, make: &(dyn Fn(u64) -> T + Sync)) -> Vec<T> {
+        generate(self.len, &|index| make(self.at(index)))
     }
 }
 

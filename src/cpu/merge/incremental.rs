@@ -3,7 +3,7 @@
 use crate::cpu::context::Cpu;
 use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::parallel::MergeOutput;
-use crate::cpu::merge::source::{Source, slices, total_len};
+use crate::cpu::merge::source::{Source, key_lists, slices, total_len};
 use crate::cpu::merge::split::first_entries;
 use crate::cpu::run::Run;
 use crate::engine::MergeProgress;
@@ -45,7 +45,7 @@ impl<B: OrderedKey, V: Value> IncrementalMerge<B, V> {
         // All remaining steps merge equally many entries.
         let total = total_len(&left);
         let steps = total.div_ceil(entries).max(1);
-        let step = first_entries(&left, total.div_ceil(steps));
+        let step = first_entries(&key_lists(&left), total.div_ceil(steps));
         self.output.append(cpu, &slices(&left, &step))?;
         self.positions.iter_mut().zip(&step).for_each(|(position, range)| *position += range.end);
         if self.positions.iter().zip(&self.runs).any(|(&position, run)| position < run.len()) {

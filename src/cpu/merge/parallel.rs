@@ -5,7 +5,7 @@ use crate::cpu::memory::Buffer;
 use crate::cpu::merge::entries::Entries;
 use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::merger::Merger;
-use crate::cpu::merge::source::{Source, slices, total_len};
+use crate::cpu::merge::source::{Source, key_lists, slices, total_len};
 use crate::cpu::merge::split::split;
 use crate::cpu::run::{Run, key_capacity};
 use crate::cpu::workers::cut;
@@ -61,7 +61,7 @@ impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
     pub fn append(&mut self, cpu: &Cpu, sources: &[Source<'_, B, V>]) -> Result<(), Error> {
         let keep = self.keep;
         let parts: Vec<Vec<Source<'_, B, V>>> =
-            split(sources, cpu.workers.parts(total_len(sources)))
+            split(&key_lists(sources), cpu.workers.parts(total_len(sources)))
                 .iter()
                 .map(|ranges| slices(sources, ranges))
                 .collect();

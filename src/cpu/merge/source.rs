@@ -111,6 +111,11 @@ pub(crate) fn slices<'a, B, V>(
     sources.iter().zip(ranges).map(|(source, range)| source.slice(range.clone())).collect()
 }
 
+/// Returns the keys of each source.
+pub(crate) fn key_lists<'a, B, V>(sources: &[Source<'a, B, V>]) -> Vec<&'a [B]> {
+    sources.iter().map(|source| source.keys).collect()
+}
+
 /// Returns the number of entries of all sources.
 pub(crate) fn total_len<B, V>(sources: &[Source<'_, B, V>]) -> usize {
     sources.iter().map(|source| source.keys.len()).sum()

@@ -5,19 +5,24 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use rayon::prelude::*;
+use bytemuck::Zeroable;
+use gpulsm::OrderedKey;
 use rdst::{RadixKey, RadixSort as _};
 
 use super::{HashTable, Sort, SortedArray};
 use crate::bench::backend::cpu::{vec, vec_mut};
 use crate::bench::backend::{Array, LookupOut, Outcome, Pairs, RangeEnds, RangeOut};
 use crate::bench::numbers::Number;
+use crate::bench::parallel::{Task, part_of, run_all};
 
 /// Queries that a core answers at a time.
 const CHUNK: usize = 1 << 12;
 
+/// Ranges whose pairs a core copies at a time.
+const RANGES_PER_TASK: usize = 64;
+
 /// A pair to be sorted by its key.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable)]
 struct KeyValue<K, V>(K, V);
 
 impl<K: Number, V: Number> RadixKey for KeyValue<K, V> {
@@ -29,9 +34,21 @@ impl<K: Number, V: Number> RadixKey for KeyValue<K, V> {
     }
 }
 
-fn sort_pairs<K: Number, V: Number>(keys: &[K], values: &[V]) -> Vec<KeyValue<K, V>> {
-    let pairs = keys.par_iter().zip(values).map(|(&key, &value)| KeyValue(key, value));
-    let mut pairs: Vec<_> = pairs.collect();
+/// What a pair of `K` and `V` is sorted as.
+type Record<K, V> = KeyValue<K, <K as Number>::ValueBeside<V>>;
+
+fn sort_pairs<K: Number, V: Number>(keys: &[K], values: &[V]) -> Vec<Record<K, V>> {
+    let mut pairs = bytemuck::zeroed_vec::<Record<K, V>>(keys.len());
+    let part = part_of(keys.len());
+    let inputs = keys.chunks(part).zip(values.chunks(part));
+    let tasks = pairs.chunks_mut(part).zip(inputs).map(|(pairs, (keys, values))| -> Task<'_> {
+        Box::new(move || {
+            for (pair, (&key, &value)) in pairs.iter_mut().zip(keys.iter().zip(values)) {
+                *pair = KeyValue(key, K::ValueBeside::<V>::narrow(value.widen()));
+            }
+        })
+    });
+    run_all(tasks.collect());
     pairs.radix_sort_unstable();
     pairs
 }
@@ -54,8 +71,16 @@ impl<K: Number, V: Number> Sort for RadixSort<K, V> {
         let values: &mut Vec<V> = vec_mut(&mut self.output.values);
         let len = keys.len();
         let sorted = sort_pairs::<K, V>(&vec(&pairs.keys)[..len], &vec(&pairs.values)[..len]);
-        let out = keys.par_iter_mut().zip(values);
-        out.zip(sorted).for_each(|(out, pair)| (*out.0, *out.1) = (pair.0, pair.1));
+        let part = part_of(len);
+        let out = keys.chunks_mut(part).zip(values.chunks_mut(part));
+        let tasks = out.zip(sorted.chunks(part)).map(|((keys, values), pairs)| -> Task<'_> {
+            Box::new(move || {
+                for ((key, value), pair) in keys.iter_mut().zip(values).zip(pairs) {
+                    (*key, *value) = (pair.0, V::narrow(pair.1.widen()));
+                }
+            })
+        });
+        run_all(tasks.collect());
         Ok(())
     }
 
@@ -79,31 +104,41 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
     }
 
     /// Merges sorted pairs with all there are; each core writes a part of the output.
-    fn merge(&mut self, batch: &[KeyValue<K, V>]) {
+    fn merge(&mut self, batch: &[Record<K, V>]) {
         let len = self.keys.len() + batch.len();
         let (mut keys, mut values) = std::mem::take(&mut self.spare);
         keys.resize(len, K::narrow(0));
         values.resize(len, V::narrow(0));
-        let part = len.div_ceil(rayon::current_num_threads() * 4).max(CHUNK);
-        let out = keys.par_chunks_mut(part).zip(values.par_chunks_mut(part));
-        out.enumerate().for_each(|(number, (keys, values))| {
-            let mut a = self.merge_path(batch, number * part);
-            let mut b = number * part - a;
-            for (key, value) in keys.iter_mut().zip(values) {
-                let old = b == batch.len() || (a < self.keys.len() && self.keys[a] <= batch[b].0);
-                (*key, *value) =
-                    if old { (self.keys[a], self.values[a]) } else { (batch[b].0, batch[b].1) };
-                a += usize::from(old);
-                b += usize::from(!old);
-            }
+        let part = part_of(len);
+        let old = &*self;
+        let out = keys.chunks_mut(part).zip(values.chunks_mut(part));
+        let tasks = out.enumerate().map(|(number, (keys, values))| -> Task<'_> {
+            Box::new(move || old.merge_part(batch, number * part, keys, values))
         });
+        run_all(tasks.collect());
         self.spare =
             (std::mem::replace(&mut self.keys, keys), std::mem::replace(&mut self.values, values));
     }
 
+    /// Writes the part of the merged pairs that begins at `start`.
+    fn merge_part(&self, batch: &[Record<K, V>], start: usize, keys: &mut [K], values: &mut [V]) {
+        let mut a = self.merge_path(batch, start);
+        let mut b = start - a;
+        for (key, value) in keys.iter_mut().zip(values) {
+            let old = b == batch.len() || (a < self.keys.len() && self.keys[a] <= batch[b].0);
+            (*key, *value) = if old {
+                (self.keys[a], self.values[a])
+            } else {
+                (batch[b].0, V::narrow(batch[b].1.widen()))
+            };
+            a += usize::from(old);
+            b += usize::from(!old);
+        }
+    }
+
     /// Returns how many of the first `merged` pairs of the output come from the old pairs.
     #[inline]
-    fn merge_path(&self, batch: &[KeyValue<K, V>], merged: usize) -> usize {
+    fn merge_path(&self, batch: &[Record<K, V>], merged: usize) -> usize {
         let (mut low, mut high) = (merged.saturating_sub(batch.len()), merged.min(self.keys.len()));
         while low < high {
             let middle = low.midpoint(high);
@@ -126,7 +161,7 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
 impl<K: Number, V: Number> SortedArray for SortedVecs<K, V> {
     fn insert(&mut self, pairs: &Pairs, part: Range<usize>) -> Outcome<()> {
         let (keys, values) = (&vec(&pairs.keys)[part.clone()], &vec(&pairs.values)[part]);
-        self.merge(&sort_pairs(keys, values));
+        self.merge(&sort_pairs::<K, V>(keys, values));
         Ok(())
     }
 
@@ -139,15 +174,33 @@ impl<K: Number, V: Number> SortedArray for SortedVecs<K, V> {
     }
 
     fn count(&self, ranges: &RangeEnds, counts: &mut Array) -> Outcome<()> {
-        let ends = vec::<K>(&ranges.lo).par_iter().zip(vec::<K>(&ranges.hi)).with_min_len(CHUNK);
-        ends.zip(vec_mut::<u64>(counts))
-            .for_each(|((&lo, &hi), count)| *count = self.window(lo, hi).len() as u64);
+        let (lo, hi) = (vec::<K>(&ranges.lo), vec::<K>(&ranges.hi));
+        let counts = vec_mut::<u64>(counts).chunks_mut(CHUNK);
+        let ends = lo.chunks(CHUNK).zip(hi.chunks(CHUNK));
+        let tasks = ends.zip(counts).map(|((lo, hi), counts)| -> Task<'_> {
+            Box::new(move || {
+                for ((&lo, &hi), count) in lo.iter().zip(hi).zip(counts) {
+                    *count = self.window(lo, hi).len() as u64;
+                }
+            })
+        });
+        run_all(tasks.collect());
         Ok(())
     }
 
     fn range(&mut self, ranges: &RangeEnds, out: &mut RangeOut) -> Outcome<()> {
-        let ends = vec::<K>(&ranges.lo).par_iter().zip(vec::<K>(&ranges.hi)).with_min_len(CHUNK);
-        let windows: Vec<_> = ends.map(|(&lo, &hi)| self.window(lo, hi)).collect();
+        let (lo, hi) = (vec::<K>(&ranges.lo), vec::<K>(&ranges.hi));
+        let this = &*self;
+        let mut windows = vec![0..0; lo.len()];
+        let ends = lo.chunks(CHUNK).zip(hi.chunks(CHUNK));
+        let tasks = ends.zip(windows.chunks_mut(CHUNK)).map(|((lo, hi), windows)| -> Task<'_> {
+            Box::new(move || {
+                for ((&lo, &hi), window) in lo.iter().zip(hi).zip(windows) {
+                    *window = this.window(lo, hi);
+                }
+            })
+        });
+        run_all(tasks.collect());
         let offsets: &mut Vec<u64> = vec_mut(&mut out.offsets);
         let mut total = 0;
         for (offset, window) in offsets.iter_mut().zip(&windows) {
@@ -158,17 +211,23 @@ impl<K: Number, V: Number> SortedArray for SortedVecs<K, V> {
         // Split where ranges begin, so that each core writes to memory of its own.
         let mut keys = &mut vec_mut::<K>(&mut out.keys)[..];
         let mut values = &mut vec_mut::<V>(&mut out.values)[..];
-        let mut jobs = Vec::with_capacity(windows.len());
-        for window in windows {
-            let (own_keys, rest) = keys.split_at_mut(window.len());
-            let (own_values, other) = values.split_at_mut(window.len());
-            (keys, values) = (rest, other);
-            jobs.push((window, own_keys, own_values));
+        let mut tasks = Vec::new();
+        for windows in windows.chunks(RANGES_PER_TASK) {
+            let own = windows.iter().map(Range::len).sum();
+            let (mut own_keys, mut own_values);
+            (own_keys, keys) = keys.split_at_mut(own);
+            (own_values, values) = values.split_at_mut(own);
+            let (all_keys, all_values) = (&self.keys, &self.values);
+            tasks.push(Box::new(move || {
+                for window in windows {
+                    let keys = own_keys.split_off_mut(..window.len()).expect("room for all");
+                    keys.copy_from_slice(&all_keys[window.clone()]);
+                    let values = own_values.split_off_mut(..window.len()).expect("room for all");
+                    values.copy_from_slice(&all_values[window.clone()]);
+                }
+            }) as Task<'_>);
         }
-        jobs.into_par_iter().with_min_len(64).for_each(|(window, keys, values)| {
-            keys.copy_from_slice(&self.keys[window.clone()]);
-            values.copy_from_slice(&self.values[window]);
-        });
+        run_all(tasks);
         Ok(())
     }
 }
@@ -226,12 +285,15 @@ impl<K: Number, V: Number> HashTable for ShardedTable<K, V> {
         let shards = self.0.len();
         let (keys, values) = (&vec::<K>(&pairs.keys)[..len], vec::<V>(&pairs.values));
         // Every core reads all keys and inserts its own: reading costs little beside inserting.
-        self.0.par_iter_mut().enumerate().for_each(|(number, table)| {
-            table.clear();
-            let pairs = keys.iter().zip(values);
-            let own = pairs.filter(|(key, _)| Self::shard_of(**key, shards) == number);
-            table.extend(own.map(|(&key, &value)| (key, value)));
+        let tasks = self.0.iter_mut().enumerate().map(|(number, table)| -> Task<'_> {
+            Box::new(move || {
+                table.clear();
+                let pairs = keys.iter().zip(values);
+                let own = pairs.filter(|(key, _)| Self::shard_of(**key, shards) == number);
+                table.extend(own.map(|(&key, &value)| (key, value)));
+            })
         });
+        run_all(tasks.collect());
         Ok(())
     }
 
@@ -251,11 +313,15 @@ fn answer<K: Number, V: Number>(
     let keys: &Vec<K> = vec(keys);
     let values: &mut Vec<V> = vec_mut(&mut out.values);
     let found: &mut Vec<bool> = vec_mut(&mut out.found);
-    let chunks = keys.par_chunks(CHUNK).zip(values.par_chunks_mut(CHUNK));
-    chunks.zip(found.par_chunks_mut(CHUNK)).for_each(|((keys, values), found)| {
-        for ((&key, value), found) in keys.iter().zip(values).zip(found) {
-            let answer = find(key);
-            (*value, *found) = (answer.unwrap_or(V::narrow(0)), answer.is_some());
-        }
+    let find = &find;
+    let out = values.chunks_mut(CHUNK).zip(found.chunks_mut(CHUNK));
+    let tasks = keys.chunks(CHUNK).zip(out).map(|(keys, (values, found))| -> Task<'_> {
+        Box::new(move || {
+            for ((&key, value), found) in keys.iter().zip(values).zip(found) {
+                let answer = find(key);
+                (*value, *found) = (answer.unwrap_or(V::narrow(0)), answer.is_some());
+            }
+        })
     });
+    run_all(tasks.collect());
 }

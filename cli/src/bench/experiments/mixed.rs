@@ -74,8 +74,8 @@ fn update(
     let new = Numbers::counting(live.end..live.end + quarter);
     let replaced = Numbers::shuffled(live.start + quarter..live.end, size / 2);
     let deleted = Numbers::counting(live.start..live.start + quarter);
-    let mut numbers = new.map(|number| number);
-    numbers.extend(replaced.map(|number| number));
+    let mut numbers = new.map(&|number| number);
+    numbers.extend(replaced.map(&|number| number));
     let keys: Vec<u64> = numbers.iter().map(|&number| harness.key_of(number)).collect();
     let batch = Pairs {
         keys: harness.array(Kind::Key, &keys)?,

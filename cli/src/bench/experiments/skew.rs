@@ -45,18 +45,18 @@ fn shaped(key: Width, shape: &str, len: usize, seed: u64) -> Vec<u64> {
     let spacing = (key.max() / len as u64).max(1);
     let mixed = |number: u64| Numbers::shuffled(0..len as u64, len).at(number as usize);
     match shape {
-        "sorted" => all.map(|number| number * spacing),
-        "reversed" => all.map(|number| (last - number) * spacing),
-        "dense" => all.map(mixed),
+        "sorted" => all.map(&|number| number * spacing),
+        "reversed" => all.map(&|number| (last - number) * spacing),
+        "dense" => all.map(&mixed),
         // A few in the middle of all keys there are.
-        "band" => all.map(|number| key.truncate(key.max() / 2 + 3 * mixed(number))),
+        "band" => all.map(&|number| key.truncate(key.max() / 2 + 3 * mixed(number))),
         // The k-th of n occurs about n / k times as often as the last: the inverse of a harmonic sum.
-        "zipf" => all.map(|number| {
+        "zipf" => all.map(&|number| {
             let uniform = Width::U32.scatter(number.wrapping_add(seed)) as f64;
             scattered((len as f64).powf(uniform / f64::from(u32::MAX)) as u64)
         }),
-        "equal" => all.map(|_| scattered(7)),
-        _ => all.map(scattered),
+        "equal" => all.map(&|_| scattered(7)),
+        _ => all.map(&scattered),
     }
 }
 
@@ -94,7 +94,7 @@ fn measure(harness: &Harness, shape: &str, len: usize, size: usize) -> Outcome<V
         |dictionary| same("length", &shape, &dictionary.len()?, &sorted.len()),
     )?;
     let order = Numbers::shuffled(0..len as u64, len);
-    let queried = order.map(|index| keys[index as usize]);
+    let queried = order.map(&|index| keys[index as usize]);
     let subject = Subject { harness, dictionary, sorted, queried };
     let samples = [inserts, subject.lookups()?, subject.counts()?];
     Ok(samples.map(|samples| Point::alone(len, samples)).into())

@@ -3,11 +3,10 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::Harness;
 use crate::bench::backend::{Array, LookupOut, Outcome, RangeEnds, RangeOut};
 use crate::bench::numbers::Numbers;
+use crate::bench::parallel::{Task, run_all};
 use crate::dictionary::AnyDictionary;
 
 /// How many answers of one measurement are compared.
@@ -111,18 +110,18 @@ impl Harness {
     ) -> Outcome<()> {
         let part = first..first + counts.len();
         let (lo, hi) = (ranges.lo.copy(part.clone())?, ranges.hi.copy(part)?);
-        let ends = lo.into_par_iter().zip(hi);
-        let expected: Vec<u64> = ends
-            .clone()
-            .map(|(lo, hi)| {
+        // A task for each range: a range may hold most of the pairs.
+        let mut expected = vec![0; counts.len()];
+        let tasks = expected.iter_mut().zip(lo.iter().zip(&hi)).map(|(count, (&lo, &hi))| {
+            Box::new(move || {
                 let start = sorted.partition_point(|&(key, _)| key < lo);
                 let within = sorted[start..].iter().take_while(|&&(key, _)| key <= hi);
-                within.filter(|&&(_, number)| number < limit).count() as u64
-            })
-            .collect();
+                *count = within.filter(|&&(_, number)| number < limit).count() as u64;
+            }) as Task<'_>
+        });
+        run_all(tasks.collect());
         self.compared(counts.len());
-        let ends: Vec<_> = ends.collect();
-        (0..counts.len()).try_for_each(|i| same(what, &ends[i], &counts[i], &expected[i]))
+        (0..counts.len()).try_for_each(|i| same(what, &(lo[i], hi[i]), &counts[i], &expected[i]))
     }
 
     /// Compares the pairs of a few ranges: as many as expected, in order, within the ends, each with the

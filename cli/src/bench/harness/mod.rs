@@ -150,7 +150,7 @@ impl Harness {
             return sorted;
         }
         let key = self.scatter();
-        let mut sorted = Numbers::counting(0..len as u64).map(|number| (key(number), number));
+        let mut sorted = Numbers::counting(0..len as u64).map(&|number| (key(number), number));
         sorted.par_sort_unstable();
         let sorted = Rc::new(sorted);
         self.sorted.replace(Some((len, sorted.clone())));

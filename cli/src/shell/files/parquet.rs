@@ -12,6 +12,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::{Rows, WriteSend, columns};
@@ -171,7 +172,11 @@ pub fn write(file: &mut dyn WriteSend, rows: &Rows, types: Types) -> Result<(), 
     let parts: [(Type, &dyn Fn(usize) -> Scalar); 2] = [(kinds[0], &key), (kinds[1], &value)];
     let write = || -> Result<(), ParquetError> {
         let schema = Arc::new(parse_message_type(&schema)?);
-        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        // Keys are unique: a dictionary of them would only take time.
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_column_dictionary_enabled(ColumnPath::from(columns(types)[0]), false)
+            .build();
         let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
         for start in (0..rows.keys.len()).step_by(GROUP) {
             let end = rows.keys.len().min(start + GROUP);
