@@ -45,13 +45,13 @@ View<Key, Value> typed(const View<char, char>& view) {
 }
 
 /// Returns how many blocks of `THREADS` give each of `items` a thread, but at most as many as can run at once with
-/// `of_multiprocessor` blocks per multiprocessor.
-inline unsigned blocks_at_once(uint64_t items, int of_multiprocessor) {
+/// `blocks_per_multiprocessor` blocks per multiprocessor.
+inline unsigned blocks_at_once(uint64_t items, int blocks_per_multiprocessor) {
     int device = 0, multiprocessors = 1;
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
     uint64_t blocks = (items + THREADS - 1) / THREADS;
-    uint64_t most = static_cast<uint64_t>(multiprocessors) * of_multiprocessor;
+    uint64_t most = static_cast<uint64_t>(multiprocessors) * blocks_per_multiprocessor;
     return static_cast<unsigned>(blocks < most ? blocks : most);
 }
 

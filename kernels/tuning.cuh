@@ -44,7 +44,7 @@ constexpr int LANE_THREADS = 1 << 18;
 /// The same limit for threads that find shadows.
 constexpr int SHADOW_THREADS = 1 << 17;
 
-/// Blocks per multiprocessor that search by warps, and bytes per block for the tops of fences.
+/// Blocks per multiprocessor that search by warps, and bytes per block for the top fences.
 template <class Key>
 constexpr int INDEX_BLOCKS = sizeof(Key) == 4 ? 6 : 4;
 constexpr int INDEX_BYTES = 1 << 14;

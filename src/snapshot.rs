@@ -439,23 +439,24 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     /// How many keys there are, if that is known without doing or waiting for anything.
     #[doc(hidden)]
     pub fn len_if_known(&self) -> Option<usize> {
-        self.store.glance()?.live.map(|live| live as usize)
+        self.store.quick_stats()?.live.map(|live| live as usize)
     }
 
     pub(crate) fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct(name);
         text.field("device", &format_args!("\"{}\"", self.device));
         text.field("batch_size", &self.batch_size());
-        if let Some(glance) = self.store.glance() {
-            match glance.live {
+        if let Some(quick_stats) = self.store.quick_stats() {
+            match quick_stats.live {
                 Some(live) => text.field("len", &live),
                 None => text.field("len", &format_args!("unknown")),
             };
-            if glance.buffered > 0 {
-                text.field("buffered", &glance.buffered);
+            if quick_stats.buffered > 0 {
+                text.field("buffered", &quick_stats.buffered);
             }
-            let levels: Vec<u64> = glance.runs.iter().map(|&(_, _, entries)| entries).collect();
-            text.field("entries", &glance.entries()).field("levels", &levels);
+            let levels: Vec<u64> =
+                quick_stats.runs.iter().map(|&(_, _, entries)| entries).collect();
+            text.field("entries", &quick_stats.entries()).field("levels", &levels);
         }
         text.finish_non_exhaustive()
     }
@@ -480,8 +481,8 @@ impl<K: Key, V: Value> fmt::Debug for Snapshot<K, V> {
 /// [`stats`](Snapshot::stats) has every figure.
 impl<K: Key, V: Value> fmt::Display for Snapshot<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.store.glance() {
-            Some(glance) => glance.write(f, self.device),
+        match self.store.quick_stats() {
+            Some(quick_stats) => quick_stats.write(f, self.device),
             None => write!(f, "a dictionary on {}, in use by another thread", self.device),
         }
     }

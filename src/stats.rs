@@ -102,7 +102,7 @@ impl fmt::Display for Stats {
 /// What can be told of a dictionary at once, without doing or waiting for anything: what `Debug` and
 /// `Display` show. Never an error.
 #[derive(Debug)]
-pub struct Glance {
+pub struct QuickStats {
     /// Buffered updates.
     pub buffered: usize,
     /// Keys that are there, if that is known now.
@@ -113,7 +113,7 @@ pub struct Glance {
     pub runs: Vec<(usize, u64, u64)>,
 }
 
-impl Glance {
+impl QuickStats {
     /// At most how many entries there are.
     pub(crate) fn entries(&self) -> u64 {
         self.runs.iter().map(|&(_, _, entries)| entries).sum()

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 
 /// A type of value: any plain data ([`bytemuck::Pod`]) of 0, 4, 8 or 16 bytes.
 ///
-/// `()` makes the dictionary a set. Numbers and arrays of them are values, and so are one's own
+/// `()` makes the dictionary a set. Numbers and arrays of them are values, and so are your own
 /// structs, with the crate `bytemuck` and its feature `derive`:
 ///
 /// ```

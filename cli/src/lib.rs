@@ -54,7 +54,7 @@ Examples:
   gpulsm tour                                      the best place to start
   gpulsm shell                                     a dictionary to talk to
   echo 'insert 1 10 3 30' | gpulsm shell --json    … from a program
-  gpulsm verify --ops 100000 --seed 7              a long check, with a seed of one's own
+  gpulsm verify --ops 100000 --seed 7              a long check, with another seed
   gpulsm bench --quick                             how fast it is here, beside the paper's figures
   gpulsm completions bash > ~/.local/share/bash-completion/completions/gpulsm
   gpulsm man | man -l -                            the manual";

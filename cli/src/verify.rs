@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use gpulsm::testing::bits::Types;
 use gpulsm::testing::check::{Mismatch, check};
-use gpulsm::testing::script::{Draw, Random};
+use gpulsm::testing::script::{Draw, Operation, Random};
 use gpulsm::{Device, Key, Value};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -135,8 +135,7 @@ impl Verify {
         if let Some(size) = self.batch_size {
             settings = settings.batch_size(size as usize);
         }
-        let types = Types::of::<K, V>();
-        let operations: Vec<_> = (0..len).map(|_| draw.operation(&types)).collect();
+        let operations = draw_list(&mut draw, &Types::of::<K, V>(), len);
         Ok(check(settings.build()?, &operations))
     }
 
@@ -144,6 +143,10 @@ impl Verify {
         let seed = self.seed.wrapping_add(list << 32);
         Draw::random(seed).scaled(self.scale as usize)
     }
+}
+
+fn draw_list(draw: &mut Draw<Random>, types: &Types, len: u64) -> Vec<Operation> {
+    (0..len).map(|_| draw.operation(types)).collect()
 }
 
 /// Checks a list of operations, given its number and length.

@@ -40,7 +40,7 @@ struct RunView {
 
 /// The type itself, where it must not be deduced: a key may be written as any number.
 template <class T>
-struct Same {
+struct TypeIdentity {
     using Type = T;
 };
 

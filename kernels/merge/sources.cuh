@@ -35,12 +35,12 @@ struct Source {
     }
 
     __device__ Value value(uint64_t position) const {
-        return value_at(values, kind == SourceKind::Mixed ? numbers[position] & ~DELETES : position);
+        return value_at(values, kind == SourceKind::Mixed ? numbers[position] & ~DELETE_FLAG : position);
     }
 
     __device__ bool live(uint64_t position) const {
         if (kind == SourceKind::Run) return is_live(marks, position);
-        return kind == SourceKind::Mixed ? (numbers[position] & DELETES) == 0 : kind == SourceKind::Inserts;
+        return kind == SourceKind::Mixed ? (numbers[position] & DELETE_FLAG) == 0 : kind == SourceKind::Inserts;
     }
 
     __device__ bool shadow(uint64_t position) const {

@@ -15,10 +15,10 @@ namespace gpulsm {
 template <class Key>
 __global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 count_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, const Key* hi, uint64_t len,
-             uint32_t tops, ulonglong2* windows, uint64_t* counts) {
+             uint32_t top_fences, ulonglong2* windows, uint64_t* counts) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ Index<Key, Nothing> index;
-    index.load(view, reinterpret_cast<Key*>(shared), tops);
+    index.load(view, reinterpret_cast<Key*>(shared), top_fences);
     for_each_in_warps(len, [&](uint64_t at) {
         Key from = at < len ? lo[at] : 1, to = at < len ? hi[at] : 0;
         bool is_active = from <= to, to_the_end = to == HIGHEST<Key>;
@@ -38,11 +38,11 @@ count_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, con
 /// Ranks many keys, by whole warps.
 template <class Key>
 __global__ void __launch_bounds__(THREADS, RANK_BLOCKS<Key>)
-rank_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys, uint64_t len, uint32_t tops,
+rank_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys, uint64_t len, uint32_t top_fences,
             uint64_t* ranks) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ Index<Key, Nothing> index;
-    index.load(view, reinterpret_cast<Key*>(shared), tops);
+    index.load(view, reinterpret_cast<Key*>(shared), top_fences);
     for_each_in_warps(len, [&](uint64_t at) {
         Key key = at < len ? keys[at] : 0;
         int64_t sum = 0;
@@ -106,7 +106,7 @@ GPULSM_EXPORT gpulsm_count(int key_width, const View<char, char>* view, const vo
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
                 count_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
-                    typed<Key, Nothing>(*view), from, to, len, launch.tops, windows, counts);
+                    typed<Key, Nothing>(*view), from, to, len, launch.top_fences, windows, counts);
             } else {
                 count_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
                     typed<Key, Nothing>(*view), from, to, len, windows, counts);
@@ -126,7 +126,7 @@ GPULSM_EXPORT gpulsm_rank(int key_width, const View<char, char>* view, const voi
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count, RANK_BLOCKS<Key>);
                 rank_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
-                    typed<Key, Nothing>(*view), queries, len, launch.tops, ranks);
+                    typed<Key, Nothing>(*view), queries, len, launch.top_fences, ranks);
             } else {
                 rank_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
                     typed<Key, Nothing>(*view), queries, len, ranks);
@@ -137,6 +137,6 @@ GPULSM_EXPORT gpulsm_rank(int key_width, const View<char, char>* view, const voi
 }
 
 /// Replaces counts by their running sums. If `temp` is null, only returns how many bytes of it are needed.
-GPULSM_EXPORT gpulsm_add_up(void* temp, size_t* temp_bytes, uint64_t* counts, uint64_t len, cudaStream_t stream) {
+GPULSM_EXPORT gpulsm_prefix_sum(void* temp, size_t* temp_bytes, uint64_t* counts, uint64_t len, cudaStream_t stream) {
     return cub::DeviceScan::InclusiveSum(temp, *temp_bytes, counts, counts, len, stream);
 }

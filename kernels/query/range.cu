@@ -8,7 +8,7 @@ namespace gpulsm {
 /// i has number i. The others follow; their numbering leaves gaps.
 template <class Key, class Value>
 __device__ bool find_copy_piece(const RangeOutput<Key, Value>& ranges, uint64_t number, uint64_t size, Piece& piece) {
-    if (!ranges.is_room()) return false;
+    if (!ranges.has_room()) return false;
     uint64_t range = number, first = number;
     if (number >= ranges.len) {
         number -= ranges.len;

@@ -92,7 +92,7 @@ __device__ bool find_cut_piece(const RangeOutput<Key, Value>& ranges, uint64_t n
     uint64_t first, range = range_of(ranges, number, pieces.is_single ? pieces.size : pieces.size / 2, first);
     piece = piece_of(ranges, range, number - first, pieces.size);
     uint64_t pairs = __ldg(ranges.offsets + range + 1) - __ldg(ranges.offsets + range);
-    return pieces.divides(pairs) && piece.begin < piece.end && ranges.is_room();
+    return pieces.divides(pairs) && piece.begin < piece.end && ranges.has_room();
 }
 
 /// Finds where each piece of a divided answer begins: in every run and in the output, and its range, counted from

@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + size
 merge_long_kernel(const __grid_constant__ View<Key, Value> view,
                   const __grid_constant__ RangeOutput<Key, Value> ranges, AnswerPieces pieces) {
     __shared__ RangeMerge<RANGE_THREADS, PER_THREAD, Key, Value> merge;
-    if (!ranges.is_room()) return;
+    if (!ranges.has_room()) return;
     uint64_t pairs = __ldg(ranges.offsets + blockIdx.x + 1) - __ldg(ranges.offsets + blockIdx.x);
     if (pairs > pieces.size && threadIdx.x == 0) ranges.flags[HAS_PIECES] = 1;
     if (pairs == 0 || pairs > pieces.size) return;

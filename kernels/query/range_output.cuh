@@ -38,7 +38,7 @@ struct RangeOutput {
 
     __device__ ulonglong2 window(uint64_t range, int run) const { return __ldg(windows + run * len + range); }
 
-    __device__ bool is_room() const { return __ldg(offsets + total) <= room; }
+    __device__ bool has_room() const { return __ldg(offsets + total) <= room; }
 
     __device__ void write(uint64_t place, Key key, const Value* from, uint64_t position) const {
         keys[place] = key;

@@ -19,7 +19,7 @@ struct ShortRange {
 
     __device__ ShortRange(const View<Key, Value>& view, const RangeOutput<Key, Value>& ranges, uint64_t range)
         : place(0), end(0), dead(0) {
-        if (range >= ranges.len || !ranges.is_room()) return;
+        if (range >= ranges.len || !ranges.has_room()) return;
         place = __ldg(ranges.offsets + range);
         end = __ldg(ranges.offsets + range + 1);
         uint64_t left = 0;

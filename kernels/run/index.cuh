@@ -112,12 +112,12 @@ struct Index {
     RunView<Key, Value> runs[MAX_RUNS];
     uint64_t len[MAX_RUNS];
     uint32_t fences[MAX_RUNS];     // outer fences
-    uint32_t first[MAX_RUNS + 1];  // top of each run
-    uint32_t step;                 // outer fences per top
-    Key* tops;
+    uint32_t first[MAX_RUNS + 1];  // top fence of each run
+    uint32_t step;                 // outer fences per top fence
+    Key* top_fences;
 
-    /// Loads the index, by the whole block, with at most `room` tops: at least twice the number of runs.
-    __device__ void load(const View<Key, Value>& view, Key* tops_to, uint32_t room) {
+    /// Loads the index, by the whole block, with at most `room` top fences: at least twice the number of runs.
+    __device__ void load(const View<Key, Value>& view, Key* top_fences_to, uint32_t room) {
         for (int run = threadIdx.x; run < view.count; run += THREADS) {
             runs[run] = view.runs[run];
             len[run] = length(view.runs[run]);
@@ -125,7 +125,7 @@ struct Index {
         }
         __syncthreads();
         if (threadIdx.x == 0) {
-            tops = tops_to;
+            top_fences = top_fences_to;
             uint64_t all = 0;
             for (int run = 0; run < view.count; run++) all += fences[run];
             uint32_t places = room - static_cast<uint32_t>(view.count);
@@ -138,7 +138,7 @@ struct Index {
         for (int run = 0; run < view.count; run++) {
             uint32_t count = first[run + 1] - first[run];
             for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
-                tops[first[run] + i] = __ldg(runs[run].outer + min((i + 1) * step, fences[run]) - 1);
+                top_fences[first[run] + i] = __ldg(runs[run].outer + min((i + 1) * step, fences[run]) - 1);
             }
         }
         __syncthreads();
@@ -155,7 +155,7 @@ struct Index {
             // As in `lower_bound`, in shared memory.
             for (uint32_t left = count; left > 0;) {
                 uint32_t half = (left + 1) / 2;
-                top = tops[start + top + half - 1] < key ? top + half : top;
+                top = top_fences[start + top + half - 1] < key ? top + half : top;
                 left -= half;
             }
             if (top < count) {
@@ -196,19 +196,19 @@ __device__ __forceinline__ void for_each_in_warps(uint64_t len, Body body) {
 }
 
 /// The launch configuration of a kernel that searches by warps: as many blocks as can run at once, each with as
-/// many tops as it has keys to search for, up to `INDEX_BYTES`.
+/// many top fences as it has keys to search for, up to `INDEX_BYTES`.
 struct IndexLaunch {
     unsigned blocks;
-    uint32_t tops;
+    uint32_t top_fences;
     size_t bytes;
 
     template <class Key>
-    static IndexLaunch of(uint64_t len, uint64_t runs, int of_multiprocessor = INDEX_BLOCKS<Key>) {
-        unsigned blocks = blocks_at_once(len, of_multiprocessor);
-        uint64_t tops = len / blocks, room = INDEX_BYTES / sizeof(Key);
-        if (tops > room) tops = room;
-        if (tops < 4 * runs) tops = 4 * runs;
-        return {blocks, static_cast<uint32_t>(tops), tops * sizeof(Key)};
+    static IndexLaunch of(uint64_t len, uint64_t runs, int blocks_per_multiprocessor = INDEX_BLOCKS<Key>) {
+        unsigned blocks = blocks_at_once(len, blocks_per_multiprocessor);
+        uint64_t top_fences = len / blocks, room = INDEX_BYTES / sizeof(Key);
+        if (top_fences > room) top_fences = room;
+        if (top_fences < 4 * runs) top_fences = 4 * runs;
+        return {blocks, static_cast<uint32_t>(top_fences), top_fences * sizeof(Key)};
     }
 };
 

@@ -28,7 +28,7 @@ append_kernel(Updates<Key, Value> updates, Key* to_keys, Value* to_values, uint3
         if (is_delete && to_values != nullptr) to_values[index] = Value{};
         if (!is_delete && updates.values != nullptr) to_values[index] = updates.values[index];
     }
-    if (numbers != nullptr) numbers[index] = (first + static_cast<uint32_t>(index)) | (is_delete ? DELETES : 0);
+    if (numbers != nullptr) numbers[index] = (first + static_cast<uint32_t>(index)) | (is_delete ? DELETE_FLAG : 0);
 }
 
 }  // namespace gpulsm
@@ -36,7 +36,7 @@ append_kernel(Updates<Key, Value> updates, Key* to_keys, Value* to_values, uint3
 using namespace gpulsm;
 
 /// Appends updates to a write buffer: keys and values unless they are null and, unless `numbers` is null, numbers
-/// from `first` on, with `DELETES` added to those of deletes.
+/// from `first` on, with `DELETE_FLAG` added to those of deletes.
 GPULSM_EXPORT gpulsm_append(int key_width, int value_width, const void* keys, const void* values, uint64_t inserts,
                             const void* delete_keys, uint64_t deletes, void* to_keys, void* to_values,
                             uint32_t* numbers, uint64_t first, cudaStream_t stream) {

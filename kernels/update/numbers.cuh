@@ -6,6 +6,6 @@
 namespace gpulsm {
 
 /// The flag in the number of an update that deletes.
-constexpr uint32_t DELETES = 1u << 31;
+constexpr uint32_t DELETE_FLAG = 1u << 31;
 
 }  // namespace gpulsm

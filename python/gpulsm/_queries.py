@@ -383,12 +383,12 @@ class Queries:
         self._store.validate()
 
     def __str__(self) -> str:
-        return self._store.glance()[1]
+        return self._store.summary()[1]
 
     def __repr__(self) -> str:
         name, key = type(self).__name__, describe(self._key)
         value = None if self._value is None else describe(self._value)
-        length = self._store.glance()[0]
+        length = self._store.summary()[0]
         what = "key" if self._value is None else "pair"
         if length is None:
             much = f"{what}s that are not counted yet"

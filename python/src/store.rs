@@ -191,10 +191,10 @@ impl Store {
 
     /// How many keys there are, if that is known, and a picture of the levels: at once, and never an
     /// exception, even in a process that was forked.
-    fn glance(&self) -> (Option<usize>, String) {
+    fn summary(&self) -> (Option<usize>, String) {
         // What a GPU's driver has pinned may not be there in a forked process.
         match self.check_process() {
-            Ok(()) => self.dictionary.glance(),
+            Ok(()) => self.dictionary.summary(),
             Err(_) => (None, "a dictionary from before the process was forked".into()),
         }
     }

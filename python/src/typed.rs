@@ -42,7 +42,7 @@ pub trait AnyDictionary: Send + Sync {
     fn stats(&self) -> Result<Stats, Error>;
     /// Returns how many keys there are, if that is known, and a picture of the levels, without doing or
     /// waiting for anything.
-    fn glance(&self) -> (Option<usize>, String);
+    fn summary(&self) -> (Option<usize>, String);
     fn validate(&self) -> Result<(), String>;
     /// Panics with the dictionary locked, as a bug in an update would.
     fn panic(&self, text: &str) -> Result<(), Error>;
@@ -254,7 +254,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
         self.read().stats()
     }
 
-    fn glance(&self) -> (Option<usize>, String) {
+    fn summary(&self) -> (Option<usize>, String) {
         let dictionary = match self.0.try_read() {
             Ok(dictionary) => dictionary,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

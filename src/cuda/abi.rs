@@ -1,5 +1,5 @@
-//! Checks that Rust and the kernels agree on everything they share: the layout of the structures of
-//! `ffi.rs`, and the values of constants.
+//! Checks that Rust and the kernels agree on the layout of the structures of `ffi.rs` and on the
+//! values of constants. (The signatures of the entry points are not compared.)
 //!
 //! Both sides write the same table, each from its own definitions: here [`rust_entries`], there
 //! `kernels/abi.cu`. A field that is moved, added or renamed on one side only would corrupt memory
@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
 
 use crate::cuda::ffi::{
-    DELETES, Filters, Head, MAX_RUNS, MAX_SOURCES, NODE, PairsOutput, PinnedHead, RangeOutput,
+    DELETE_FLAG, Filters, Head, MAX_RUNS, MAX_SOURCES, NODE, PairsOutput, PinnedHead, RangeOutput,
     RunOutput, RunView, SECTOR, Sector, ShadowQueries, Source, SourceKind, Sources, View,
 };
 use crate::key::Encoding;
@@ -130,7 +130,7 @@ fn rust_entries() -> Entries {
         RangeOutput { len, offsets, windows, room, total, all, keys, values, flags, for_long }
     );
     structure!(entries, PairsOutput { keys, values, found });
-    constants!(entries, MAX_RUNS, MAX_SOURCES, NODE, SECTOR, DELETES);
+    constants!(entries, MAX_RUNS, MAX_SOURCES, NODE, SECTOR, DELETE_FLAG);
     constants!(entries, Mark::{ LIVE, SHADOW });
     constants!(entries, SourceKind::{ Run, Inserts, Deletes, Mixed });
     constants!(entries, Encoding::{ Unsigned, Signed, Float });

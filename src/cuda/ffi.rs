@@ -25,7 +25,7 @@ pub(crate) const NODE: u64 = 16;
 pub(crate) const SECTOR: u64 = 96;
 
 /// The flag in the number of an update that deletes; see `kernels/update/numbers.cuh`.
-pub(crate) const DELETES: u32 = 1 << 31;
+pub(crate) const DELETE_FLAG: u32 = 1 << 31;
 
 /// A run as kernels see it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -358,7 +358,7 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
-    pub(crate) fn gpulsm_add_up(
+    pub(crate) fn gpulsm_prefix_sum(
         temp: Address,
         temp_bytes: *mut usize,
         counts: Address,

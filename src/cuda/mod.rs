@@ -3,7 +3,7 @@
 //! With the feature `cuda`. Every call of a [`Dictionary`](crate::Dictionary) works on a GPU as it does
 //! on the CPU, with the host's data. A caller whose data is on the GPU already pays for no copy:
 //! [`Dictionary::resident_mut`](crate::Dictionary::resident_mut) takes updates from there, and
-//! [`Snapshot::resident`](crate::Snapshot::resident) answers there. A kernel of one's own can query a
+//! [`Snapshot::resident`](crate::Snapshot::resident) answers there. Your own kernels can query a
 //! [`View`].
 //!
 //! Applying a batch puts work on a [`Stream`] and does not wait for it. An error that only shows

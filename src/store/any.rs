@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::query::Query;
-use crate::stats::{Glance, Stats};
+use crate::stats::{QuickStats, Stats};
 
 /// A store whose device and width of values were chosen at run time.
 ///
@@ -39,7 +39,7 @@ pub trait AnyStore<B: OrderedKey>: Send + Sync {
     fn stats(&self, device: Device) -> Result<Stats, Error>;
 
     /// Returns what can be told at once; `None` while another thread is changing it.
-    fn glance(&self) -> Option<Glance>;
+    fn quick_stats(&self) -> Option<QuickStats>;
 
     /// Applies the buffered batches.
     fn flush(&self) -> Result<(), Error>;
@@ -108,8 +108,8 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
         self.stats(device)
     }
 
-    fn glance(&self) -> Option<Glance> {
-        self.glance()
+    fn quick_stats(&self) -> Option<QuickStats> {
+        self.quick_stats()
     }
 
     fn flush(&self) -> Result<(), Error> {

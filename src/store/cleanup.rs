@@ -34,7 +34,7 @@ impl<E: Engine> Store<E> {
         let nothing = Updates::none();
         let run = self.engine.absorb(&self.engine.stage(&nothing)?, levels.runs(), &[])?;
         let entries = run.as_ref().map_or(0, |run| self.engine.bound(run));
-        let level = levels.ladder().level_for(entries);
+        let level = levels.capacities().level_for(entries);
         levels.install(&Carry { runs: levels.runs().len(), level }, run);
         Ok(levels)
     }

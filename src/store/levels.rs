@@ -11,24 +11,24 @@
 
 use std::ops::Range;
 
-/// Capacities of the levels: b halved down to [`Ladder::SMALLEST`], b, and b doubled without end.
+/// Capacities of the levels: b halved down to [`LevelCapacities::SMALLEST`], b, and b doubled without end.
 ///
 /// Levels below b keep many tiny batches cheap: a single insert rewrites at most the smallest
 /// level, not b entries.
 #[derive(Clone, Copy, Debug)]
-pub struct Ladder {
+pub struct LevelCapacities {
     batch_size: usize,
     /// How many levels are smaller than b.
     below: usize,
 }
 
-impl Ladder {
+impl LevelCapacities {
     /// No level is halved below this many entries.
     const SMALLEST: usize = 64;
 
     pub fn new(batch_size: usize) -> Self {
         let halvings = (batch_size / Self::SMALLEST).checked_ilog2().unwrap_or(0);
-        Ladder { batch_size, below: halvings as usize }
+        LevelCapacities { batch_size, below: halvings as usize }
     }
 
     /// The most entries that level `level` may hold.
@@ -59,7 +59,7 @@ pub struct Carry {
 /// Runs, level by level. A clone shares the runs: that is a snapshot.
 #[derive(Clone)]
 pub struct Levels<R> {
-    ladder: Ladder,
+    capacities: LevelCapacities,
     /// Newest first…
     runs: Vec<R>,
     /// …and the level of each, ascending.
@@ -68,11 +68,15 @@ pub struct Levels<R> {
 
 impl<R> Levels<R> {
     pub fn new(batch_size: usize) -> Self {
-        Levels { ladder: Ladder::new(batch_size), runs: Vec::new(), places: Vec::new() }
+        Levels {
+            capacities: LevelCapacities::new(batch_size),
+            runs: Vec::new(),
+            places: Vec::new(),
+        }
     }
 
-    pub fn ladder(&self) -> &Ladder {
-        &self.ladder
+    pub fn capacities(&self) -> &LevelCapacities {
+        &self.capacities
     }
 
     /// Every run, newest first.
@@ -94,7 +98,7 @@ impl<R> Levels<R> {
                 sum = sum.saturating_add(bound(&self.runs[runs]));
                 runs += 1;
             }
-            if sum <= self.ladder.capacity(level) {
+            if sum <= self.capacities.capacity(level) {
                 return Carry { runs, level };
             }
         }
@@ -188,7 +192,7 @@ mod tests {
     #[test]
     fn batches_of_b_use_the_levels_from_b_up() {
         let mut levels = levels(256);
-        assert_eq!(levels.ladder.capacity(2), 256);
+        assert_eq!(levels.capacities.capacity(2), 256);
         apply(&mut levels, 256);
         apply(&mut levels, 256);
         assert_eq!(levels.places, [3]);
@@ -288,11 +292,11 @@ mod tests {
 
     #[test]
     fn capacities_halve_below_b_and_double_above_without_overflow() {
-        let ladder = Ladder::new(1000);
-        let capacities = [0, 1, 2, 3, 4].map(|level| ladder.capacity(level));
-        assert_eq!(capacities, [125, 250, 500, 1000, 2000]);
-        assert_eq!(ladder.capacity(500), usize::MAX);
-        assert_eq!(Ladder::new(1).capacity(0), 1);
-        assert_eq!(Ladder::new(1).level_for(1 << 40), 40);
+        let capacities = LevelCapacities::new(1000);
+        let first = [0, 1, 2, 3, 4].map(|level| capacities.capacity(level));
+        assert_eq!(first, [125, 250, 500, 1000, 2000]);
+        assert_eq!(capacities.capacity(500), usize::MAX);
+        assert_eq!(LevelCapacities::new(1).capacity(0), 1);
+        assert_eq!(LevelCapacities::new(1).level_for(1 << 40), 40);
     }
 }

@@ -8,7 +8,7 @@ use super::state::Store;
 use crate::device::Device;
 use crate::engine::{Engine, WriteBuffer};
 use crate::error::Error;
-use crate::stats::{Bytes, Glance, LevelStats, Stats};
+use crate::stats::{Bytes, LevelStats, QuickStats, Stats};
 
 impl<E: Engine> Store<E> {
     /// Returns every figure, once the store is at rest.
@@ -25,7 +25,7 @@ impl<E: Engine> Store<E> {
             }
             levels.push(LevelStats {
                 level,
-                capacity: at_rest.ladder().capacity(level) as u64,
+                capacity: at_rest.capacities().capacity(level) as u64,
                 entries: run.entries,
                 tombstones: run.tombstones,
                 bytes: run.bytes,
@@ -58,7 +58,7 @@ impl<E: Engine> Store<E> {
     }
 
     /// Returns what can be told without waiting for anything; `None` while another thread changes the store.
-    pub fn glance(&self) -> Option<Glance> {
+    pub fn quick_stats(&self) -> Option<QuickStats> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -66,10 +66,10 @@ impl<E: Engine> Store<E> {
         };
         let buffered = state.buffered.as_ref().map_or(0, |buffered| buffered.buffer.len());
         let levels = &state.levels;
-        let capacity = |level| levels.ladder().capacity(level) as u64;
+        let capacity = |level| levels.capacities().capacity(level) as u64;
         let bound = |run| self.engine.bound(run) as u64;
         let runs = levels.placed().map(|(level, run)| (level, capacity(level), bound(run)));
-        Some(Glance {
+        Some(QuickStats {
             buffered,
             live: self.engine.known_len(levels.runs()).exact.filter(|_| buffered == 0),
             bytes_shared: self.engine.budget().used(),

@@ -25,7 +25,7 @@ impl<E: Engine> Store<E> {
             if self.engine.bound(run) == 0 {
                 continue; // It goes with the next batch.
             }
-            validate_entries(&entries, levels.ladder().capacity(level), &live).map_err(at)?;
+            validate_entries(&entries, levels.capacities().capacity(level), &live).map_err(at)?;
             if is_oldest && entries.iter().any(|&(_, mark)| mark != Mark::NEW) {
                 return Err(at("the oldest run has a stale entry".into()));
             }
@@ -53,7 +53,7 @@ impl<E: Engine> Store<E> {
         for &level in &places {
             let in_level = levels.placed().filter(|&(place, _)| place == level);
             let entries: usize = in_level.map(|(_, run)| self.engine.bound(run)).sum();
-            let capacity = levels.ladder().capacity(level);
+            let capacity = levels.capacities().capacity(level);
             if entries > capacity {
                 return Err(format!("level {level}: {entries} entries where {capacity} may be"));
             }

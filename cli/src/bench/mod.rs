@@ -1,4 +1,4 @@
-//! `gpulsm bench`: the paper's evaluation, and more, on one's own machine. Answers that are timed are
+//! `gpulsm bench`: the paper's evaluation, and more, on the user's machine. Answers that are timed are
 //! compared with what they should be, in part or whole.
 
 mod backend;

@@ -1,4 +1,4 @@
-//! Queries from a kernel of one's own: what the paper calls the individual approach.
+//! Queries from your own kernel: what the paper calls the individual approach.
 //!
 //! The dictionary's values are keys again, and walkers follow them. What a walker asks next depends
 //! on the last answer, so its queries can't be asked as one batch: `kernels/walk.cu` asks them one by

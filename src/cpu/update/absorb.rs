@@ -36,7 +36,8 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
     }
 
     // A delete wins over an insert of the same batch, so deletes are the newest source.
-    let no_values = of_bytes::<()>(&[], updates.deletes.len());
+    // The type that sets have for values, so that the sort is compiled for no other.
+    let no_values = of_bytes::<[u8; 0]>(&[], updates.deletes.len());
     let deletes = sort(cpu, &updates.deletes, no_values, updates.order)?;
     let delete_marks = shadows::mark(cpu, deletes.keys(), false, older)?;
     let batch = [

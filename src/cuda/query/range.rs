@@ -122,7 +122,7 @@ fn add_up(cuda: &EnteredCuda<'_>, offsets: Address, len: u64) -> Result<(), Erro
         // SAFETY: there are `len` counts, `temp` is null or of the size that this function returned, and
         // both are used in the order of this stream.
         check("adding up counts", unsafe {
-            ffi::gpulsm_add_up(temp, temp_bytes, counts_at(offsets), len, cuda.raw_stream())
+            ffi::gpulsm_prefix_sum(temp, temp_bytes, counts_at(offsets), len, cuda.raw_stream())
         })
     };
     let mut temp_bytes = 0;

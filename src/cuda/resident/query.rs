@@ -221,7 +221,7 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         })
     }
 
-    /// Returns the dictionary as a kernel of one's own sees it: see [`View`].
+    /// Returns the dictionary as a user's own kernel sees it: see [`View`].
     pub fn view(&self) -> Result<View<'a, K, V>, Error> {
         View::new(self.store)
     }

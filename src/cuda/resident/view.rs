@@ -1,4 +1,4 @@
-//! Views: dictionaries for kernels of one's own.
+//! Views: dictionaries for users' own kernels.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use crate::key::Key;
 use crate::store::Levels;
 use crate::value::Value;
 
-/// A dictionary as a kernel of one's own sees it: a `gpulsm::View` of `include/gpulsm/view.cuh`, to
+/// A dictionary as a user's own kernel sees it: a `gpulsm::View` of `include/gpulsm/view.cuh`, to
 /// be passed by value to kernels on the snapshot's stream, put there before this is dropped.
 ///
 /// Its key type is `uint32_t` or `uint64_t`; `include/gpulsm/keys.cuh` maps other keys to those. Its

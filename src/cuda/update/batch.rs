@@ -3,12 +3,12 @@
 use crate::batch::{Order, Updates};
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::memory::Buffer;
-use crate::cuda::ffi::{Address, DELETES, Source, SourceKind};
+use crate::cuda::ffi::{Address, DELETE_FLAG, Source, SourceKind};
 use crate::error::Error;
 use crate::key::OrderedKey;
 
 /// Updates are numbered with 31 bits; the top bit of a number tells deletes.
-const MAX_NUMBERED: u64 = DELETES as u64;
+const MAX_NUMBERED: u64 = DELETE_FLAG as u64;
 
 /// A batch whose keys and values are on the GPU.
 #[derive(Default)]
