@@ -46,7 +46,7 @@ class Dictionary(Queries):
     A call happens whole or not at all: after an exception the dictionary is as it was. Within one batch
     the last insert of a key wins, and a key both inserted and deleted is deleted. Any number of threads
     may use a dictionary at a time; one that changes it does so alone. Calls release the GIL. Two
-    dictionaries are equal only if they are the same one: compare their `items()`.
+    dictionaries are equal only if they are the same one: compare their `arrays()`.
 
     >>> import gpulsm, numpy as np
     >>> d = gpulsm.Dictionary(key="uint32", value="float32")
@@ -162,7 +162,7 @@ class Dictionary(Queries):
         self._take_in(None, None, read("keys", keys, self._key))
 
     def update(self, *, insert: Any = None, delete: Any = None) -> None:
-        """One mixed batch: `insert` is a pair of keys and values (of a set: keys), `delete` keys. A key
+        """One mixed batch: `insert` is a tuple of keys and values (of a set: keys), `delete` keys. A key
         in both is deleted.
 
         >>> import gpulsm, numpy as np
@@ -173,10 +173,16 @@ class Dictionary(Queries):
         """
         keys = values = None
         if insert is not None and self._value is None:
+            if isinstance(insert, tuple) and len(insert) == 2 and insert[1] is None:
+                raise TypeError("insert: expected keys alone, for a set has no values")
             keys = read("insert", insert, self._key)
         elif insert is not None:
-            if not isinstance(insert, (tuple, list)) or len(insert) != 2:
-                raise TypeError("insert: expected a pair, (keys, values)")
+            # A list would be ambiguous: of two numbers, it might as well be two keys.
+            if not isinstance(insert, tuple) or len(insert) != 2:
+                what = (
+                    f"{len(insert)} of them" if isinstance(insert, tuple) else type(insert).__name__
+                )
+                raise TypeError(f"insert: expected a tuple (keys, values), got {what}")
             keys = read("insert[0]", insert[0], self._key)
             values = self._read_values(insert[1], "insert[1]")
         deletes = None if delete is None else read("delete", delete, self._key)
@@ -251,7 +257,7 @@ class Dictionary(Queries):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        keys, values = self.items()
+        keys, values = self.arrays()
         return _unpickle, (
             self._key,
             self._value,

@@ -1,4 +1,4 @@
-"""Everything that a dictionary, or a snapshot of one, can be call."""
+"""Everything that a dictionary, or a snapshot of one, can be asked."""
 
 from __future__ import annotations
 
@@ -282,19 +282,23 @@ class Queries:
         """The keys in ascending order, as they are when iterating begins."""
         frozen = self._frozen()
         for start in range(0, len(frozen), _CHUNK):
-            yield from frozen._keys_at(start)
+            yield from frozen._keys_at(start).tolist()
 
     def __reversed__(self) -> Iterator[Any]:
         """The keys in descending order, as they are when iterating begins."""
         frozen = self._frozen()
         for start in reversed(range(0, len(frozen), _CHUNK)):
-            yield from reversed(frozen._keys_at(start))
+            yield from reversed(frozen._keys_at(start).tolist())
 
-    def _keys_at(self, start: int) -> list[Any]:
+    def _keys_at(self, start: int) -> Any:
         """A few keys from a place in their order on."""
-        keys, _, found = self.select(np.arange(start, start + _CHUNK, dtype=np.int64))
-        listed: list[Any] = keys[found].tolist()
-        return listed
+        return self._pairs_at(start)[0]
+
+    def _pairs_at(self, start: int) -> tuple[Any, Any]:
+        """A few keys from a place in their order on, and their values."""
+        ranks = np.arange(start, start + _CHUNK, dtype=np.int64)
+        keys, values, found = self.select(ranks)
+        return keys[found], None if values is None else values[found]
 
     def first(self) -> tuple[Any, Any] | None:
         """The pair with the least key, or None.
@@ -309,18 +313,35 @@ class Queries:
         """The pair with the greatest key, or None."""
         return self._end(self.predecessor, lowest=False)
 
+    def items(self) -> Items:
+        """Returns the pairs in ascending key order, as a mapping's `items()` does: to iterate over, to
+        count, and to ask whether a pair is among them. It sees later changes of the dictionary; an
+        iteration does not.
+
+        `arrays()` returns all keys and all values at once, which is much faster than a loop.
+
+        >>> import gpulsm
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> [key + value for key, value in d.items()]
+        [11, 22, 33]
+        >>> (20, 2) in d.items()
+        True
+        """
+        self._check_has_values()
+        return Items(self)
+
     @overload
-    def items(self, like: None = None) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    def arrays(self, like: None = None) -> tuple[NDArray[Any], NDArray[Any]]: ...
     @overload
-    def items(self, like: Any) -> tuple[Any, Any]: ...
-    def items(self, like: Any = None) -> Any:
-        """Every key and every value, in key order, as two arrays.
+    def arrays(self, like: Any) -> tuple[Any, Any]: ...
+    def arrays(self, like: Any = None) -> Any:
+        """Returns every key and every value, in key order, as two arrays.
 
         `like` names the family they come in ('numpy', the default, 'cupy' or 'torch'), or is an array
         of it.
 
         >>> import gpulsm, numpy as np
-        >>> keys, values = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).items()
+        >>> keys, values = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).arrays()
         >>> keys.tolist(), values.tolist()
         ([10, 20, 30], [1, 2, 3])
         """
@@ -334,29 +355,29 @@ class Queries:
     @overload
     def keys(self, like: Any) -> Any: ...
     def keys(self, like: Any = None) -> Any:
-        """Every key, in order, as one array; `like` as in `items`."""
-        return self.items(like)[0]
+        """Every key, in order, as one array; `like` as in `arrays`."""
+        return self.arrays(like)[0]
 
     @overload
     def values(self, like: None = None) -> NDArray[Any]: ...
     @overload
     def values(self, like: Any) -> Any: ...
     def values(self, like: Any = None) -> Any:
-        """Every value, in the order of their keys, as one array; `like` as in `items`."""
-        return self.items(like)[1]
+        """Every value, in the order of their keys, as one array; `like` as in `arrays`."""
+        return self.arrays(like)[1]
 
     def to_arrow(self) -> pyarrow.Table:
         """Every pair as a PyArrow table with the columns `key` and `value`."""
         from gpulsm._tables import to_arrow
 
-        return to_arrow(*self.items())
+        return to_arrow(*self.arrays())
 
     def to_pandas(self) -> pandas.DataFrame:
         """Every pair as a pandas data frame with the columns `key` and `value`; where a value is a few
         numbers or a structure, a column for each of its parts (`value_0`, …, or `value_name`)."""
         from gpulsm._tables import to_pandas
 
-        return to_pandas(*self.items())
+        return to_pandas(*self.arrays())
 
     def stats(self) -> Stats:
         """What the levels hold, and how many bytes that takes.
@@ -449,6 +470,42 @@ class Queries:
     def _end(self, nearest: Any, lowest: bool) -> tuple[Any, Any] | None:
         key, value, found = nearest(self._bounds()[0 if lowest else 1])
         return (key, value) if found else None
+
+
+class Items:
+    """The pairs of a dictionary or snapshot in ascending key order; made by `items()`."""
+
+    def __init__(self, of: Queries) -> None:
+        self._of = of
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        frozen = self._of._frozen()
+        for start in range(0, len(frozen), _CHUNK):
+            keys, values = frozen._pairs_at(start)
+            yield from zip(keys.tolist(), _listed(values), strict=True)
+
+    def __reversed__(self) -> Iterator[tuple[Any, Any]]:
+        frozen = self._of._frozen()
+        for start in reversed(range(0, len(frozen), _CHUNK)):
+            keys, values = frozen._pairs_at(start)
+            yield from reversed([*zip(keys.tolist(), _listed(values), strict=True)])
+
+    def __contains__(self, pair: Any) -> bool:
+        if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] not in self._of:
+            return False
+        return bool(np.all(self._of[pair[0]] == pair[1]))
+
+    def __repr__(self) -> str:
+        return f"<the items of {self._of!r}>"
+
+
+def _listed(values: Any) -> list[Any]:
+    """Values as `d[key]` returns each of them."""
+    is_number = values.dtype.kind in "biufc" and values.ndim == 1
+    return values.tolist() if is_number else [*values]
 
 
 def place_of_device(device: str) -> Place:

@@ -79,7 +79,7 @@ def test_answers_are_of_the_family_of_the_question(family: Family, device: str) 
     ]
     if family.on_gpu == (device != "cpu"):
         # What no array is asked with comes from the dictionary's device.
-        answers += [*d.items(like=keys), d.keys(like=keys), d.values(like=keys)]
+        answers += [*d.arrays(like=keys), d.keys(like=keys), d.values(like=keys)]
     for answer in answers:
         assert isinstance(answer, family.kind())
         assert family.read(answer).dtype in ("int64", "float32", "bool")
@@ -127,16 +127,53 @@ def test_scalars_in_scalars_out(device: str) -> None:
     assert d.contains(np.array(5, np.int32)) is False  # An array of no dimension is a scalar.
 
 
+def test_items_are_pairs_however_many_there_are(device: str) -> None:
+    # Of exactly two keys, an iteration over two arrays would pass for one over pairs.
+    d = gpulsm.Dictionary.build([20, 10], [2.5, 1.5], device=device)
+    assert [(key, value) for key, value in d.items()] == [(10, 1.5), (20, 2.5)]
+    assert [*reversed(d.items())] == [(20, 2.5), (10, 1.5)]
+    assert dict(d.items()) == {10: 1.5, 20: 2.5} and len(d.items()) == 2
+    assert (10, 1.5) in d.items() and (10, 2.5) not in d.items() and (11, 1.5) not in d.items()
+    assert 10 not in d.items() and (-1, 1.5) not in d.items()
+    view = d.items()
+    iteration = iter(view)
+    next(iteration)
+    d.clear()
+    assert [*iteration] == [(20, 2.5)] and [*view] == []
+    many = np.arange(40_000, dtype=np.uint32)
+    d = gpulsm.Dictionary.build(many, many * 3, device=device)
+    assert [*d.items()] == [(key, key * 3) for key in range(40_000)]
+    assert [*reversed(d.items())] == [(key, key * 3) for key in reversed(range(40_000))]
+
+
+@pytest.mark.parametrize("value", VALUE_TYPES, ids=str)
+def test_items_have_the_values_that_subscripts_have(value: Any) -> None:
+    dtype = np.dtype(value)
+    raw = np.arange(1, 1 + 3 * dtype.itemsize, dtype=np.uint8)
+    values = raw.view(dtype.base).reshape(3, *dtype.shape)
+    if dtype.kind == "U":  # Any bytes are no text.
+        values = np.array(["a", "é", "∞"])
+    d = gpulsm.Dictionary("int64", value, device="cpu")
+    d.insert([-1, 0, 1], values)
+    for key, item in d.items():
+        assert type(item) is type(d[key])
+        assert bits(item) == bits(d[key])
+
+
 def test_a_set_has_no_values(device: str) -> None:
     s = gpulsm.Dictionary("uint64", None, device=device)
     s.insert([3, 1, 2])
     s.update(insert=[7, 8], delete=[1, 8])
     s.update(insert=9)
-    assert s.keys().tolist() == [2, 3, 7, 9] and s.values() is None and s.items()[1] is None
+    assert s.keys().tolist() == [2, 3, 7, 9] and s.values() is None and s.arrays()[1] is None
     values, found = s.lookup([2, 4])
     assert values is None and found.tolist() == [True, False]
     assert s.first() == (2, None) and s.successor(4) == (7, None, True)
     assert s.range(0, 5)[2] is None and 2 in s and list(s) == [2, 3, 7, 9]
+    with pytest.raises(TypeError, match="insert: expected keys alone, for a set has no values"):
+        s.update(insert=([1, 2], None))
+    with pytest.raises(TypeError, match="a set has no values"):
+        s.items()
     with pytest.raises(TypeError, match="a set has no values"):
         s[2]
     with pytest.raises(TypeError, match="values: expected none"):
@@ -210,8 +247,8 @@ def test_pandas_and_arrow_come_in_and_go_out(device: str) -> None:
     table = d.to_arrow()
     assert table.column_names == ["key", "value"]
     again = gpulsm.Dictionary.build(table["key"], table["value"], device=device)
-    assert again.items()[0].tolist() == d.items()[0].tolist()
-    assert (again.items()[1] == d.items()[1]).all()
+    assert again.arrays()[0].tolist() == d.arrays()[0].tolist()
+    assert (again.arrays()[1] == d.arrays()[1]).all()
     d.insert(pyarrow.array([9, 10, 11], pyarrow.int64())[1:], times[:2])
     assert d.keys().tolist() == [1, 2, 4, 10, 11]
     d.insert(pandas.Series([20, 21], dtype="Int64"), times[:2])
@@ -260,7 +297,7 @@ def test_build_takes_its_types_from_the_arrays(family: Family, device: str) -> N
         family.make(keys), family.make(values), device=device, batch_size=256
     )
     assert (d.key_dtype, d.value_dtype, d.batch_size) == (np.int32, np.float32, 256)
-    assert d.items()[1].tolist() == [2.0, 3.0]  # Of equal keys the last one wins.
+    assert d.arrays()[1].tolist() == [2.0, 3.0]  # Of equal keys the last one wins.
     wide = gpulsm.Dictionary.build(
         family.make(keys), family.make(np.ones((3, 2), np.float64)), device=device
     )

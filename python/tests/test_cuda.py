@@ -71,7 +71,7 @@ def test_every_answer_is_that_of_the_cpu(key: str, device: str, cupy: Any) -> No
             for answer, right in zip(answers, expected, strict=True):
                 answer = answer.get() if hasattr(answer, "get") else answer
                 assert answer.dtype == right.dtype and (answer == right).all()
-    for answer, right in zip(on_gpu.items(like="cupy"), on_cpu.items(), strict=True):
+    for answer, right in zip(on_gpu.arrays(like="cupy"), on_cpu.arrays(), strict=True):
         assert (answer.get() == right).all()
 
 

@@ -95,7 +95,20 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "no pair",
         lambda d: d.update(insert=[1]),
         TypeError,
-        r"insert: expected a pair, \(keys, values\)",
+        r"insert: expected a tuple \(keys, values\), got list",
+    ),
+    (
+        # Two keys, or a key and its value? This stored {10: 20.0} once.
+        "two keys",
+        lambda d: d.update(insert=[10, 20]),
+        TypeError,
+        r"insert: expected a tuple \(keys, values\), got list",
+    ),
+    (
+        "three of them",
+        lambda d: d.update(insert=([1], [1.0], [2])),
+        TypeError,
+        r"insert: expected a tuple \(keys, values\), got 3 of them",
     ),
     (
         "update",
@@ -164,8 +177,8 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         TypeError,
         "other: expected keys and values of uint32 and float32",
     ),
-    ("like", lambda d: d.items(like="jax"), ValueError, "like: expected 'numpy', 'cupy', 'torch'"),
-    ("like a list", lambda d: d.items(like=[1]), ValueError, "or an array of those, got list"),
+    ("like", lambda d: d.arrays(like="jax"), ValueError, "like: expected 'numpy', 'cupy', 'torch'"),
+    ("like a list", lambda d: d.arrays(like=[1]), ValueError, "or an array of those, got list"),
 ]
 
 
@@ -177,10 +190,10 @@ def test_mistakes_are_named_and_change_nothing(
 ) -> None:
     d = gpulsm.Dictionary("uint32", "float32", device=device)
     d.insert([5, 6], [0.5, 0.6])
-    before = d.items()
+    before = d.arrays()
     with pytest.raises(kind, match=text):
         call(d)
-    for was, now in zip(before, d.items(), strict=True):
+    for was, now in zip(before, d.arrays(), strict=True):
         assert was.tolist() == now.tolist()
     d.validate()
 
@@ -259,7 +272,7 @@ def test_an_array_on_a_gpu_is_not_for_a_dictionary_on_the_cpu(family: Family) ->
     with pytest.raises(ValueError, match="keys is on cuda:0 but the dictionary is on the CPU"):
         d.lookup(family.make(np.zeros(2, np.int64)))
     with pytest.raises(ValueError, match="like: CuPy arrays are on a GPU"):
-        d.items(like="cupy")
+        d.arrays(like="cupy")
 
 
 def test_one_call_has_its_arrays_in_one_place(family: Family, device: str) -> None:

@@ -174,7 +174,7 @@ def test_calls_work_on_the_gpu_of_their_arrays(gpus: Gpus, cupy: Any) -> None:
     d.update(insert=(keys, values), delete=3)
     d.delete_range(keys, 9)
     answers = [*d.lookup(keys), d.contains(keys), d.count(keys, 9), d.count(0, keys), d.rank(keys)]
-    answers += [*d.range(keys, 9), *d.successor(keys), *d.select(keys), *d.items(like="cupy")]
+    answers += [*d.range(keys, 9), *d.successor(keys), *d.select(keys), *d.arrays(like="cupy")]
     answers += [d.keys(like=keys), d.values(like="cupy")]
     assert {answer.device.id for answer in answers} == {HOME}
     assert gpus.all_happened_at_home("allocate", "convert", "fill")

@@ -174,7 +174,7 @@ def check_ranges(run: Run, asked: Any, lo: list[Any], hi: list[Any]) -> None:
 
 def check_all(run: Run, asked: Any) -> None:
     expected = [_same(pair) for pair in run.oracle.items()]
-    keys, values = asked.items()
+    keys, values = asked.arrays()
     assert keys.dtype == run.key
     found = np.ones(len(keys), bool)
     values = [None] * len(keys) if values is None else values[found].tolist()

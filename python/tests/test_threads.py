@@ -171,7 +171,7 @@ def test_an_array_that_changes_during_a_call_does_no_harm(key: str, device: str)
 
     run_all(change, call)
     d.validate()
-    found_keys, found_values = d.items()
+    found_keys, found_values = d.arrays()
     assert (found_keys[1:] > found_keys[:-1]).all() and (found_keys[-1000:] == known).all()
     assert found_keys[0] >= 0 and not found_values[:-1000].any() and len(found_keys) == len(d)
     d.insert(keys, values + 1)

@@ -44,7 +44,7 @@ def tensors(d: gpulsm.Snapshot, keys: Tensor) -> None:
 def others(d: gpulsm.Dictionary) -> None:
     assert_type(d.snapshot(), gpulsm.Snapshot)
     assert_type(d.keys(), NDArray[Any])
-    assert_type(d.items(), tuple[NDArray[Any], NDArray[Any]])
+    assert_type(d.arrays(), tuple[NDArray[Any], NDArray[Any]])
     gpulsm.Dictionary.build([1], batchsize=3)  # type: ignore[call-arg]
     assert_type(d.stats().levels, tuple[gpulsm.LevelStats, ...])
     assert_type(gpulsm.devices(), list[str])
