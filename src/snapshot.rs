@@ -41,7 +41,7 @@ pub struct Snapshot<K: Key, V: Value> {
 /// Answers of at most one pair per query.
 type MaybePairs<K, V> = Vec<Option<(K, V)>>;
 
-/// Queries with such answers.
+/// Queries that return at most one pair each.
 enum PairQuery<'a, B> {
     Nearest(Side, &'a [B]),
     Select(&'a [u64]),
@@ -242,7 +242,8 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         values: &mut [V],
         found: &mut [bool],
     ) -> Result<(), Error> {
-        let query = PairQuery::Nearest(Side::Successor, &key::encode(keys)?);
+        let keys = key::encode(keys)?;
+        let query = PairQuery::Nearest(Side::Successor, &keys);
         self.pairs_into(&query, ("out_keys", out_keys), values, found)
     }
 
@@ -259,7 +260,8 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         values: &mut [V],
         found: &mut [bool],
     ) -> Result<(), Error> {
-        let query = PairQuery::Nearest(Side::Predecessor, &key::encode(keys)?);
+        let keys = key::encode(keys)?;
+        let query = PairQuery::Nearest(Side::Predecessor, &keys);
         self.pairs_into(&query, ("out_keys", out_keys), values, found)
     }
 
@@ -292,7 +294,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         self.pairs_into(&PairQuery::Select(indices), ("keys", keys), values, found)
     }
 
-    /// The answers to queries for at most one pair each.
+    /// Answers queries that return at most one pair each.
     fn pairs(&self, query: &PairQuery<'_, K::Ordered>) -> Result<MaybePairs<K, V>, Error> {
         let len = query.len();
         let (mut keys, mut values) = (try_zeroed(len)?, try_zeroed(len)?);

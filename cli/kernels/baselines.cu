@@ -216,15 +216,15 @@ EXPORT bench_array_range(int key_width, int value_width, void* temp, size_t* byt
                          const void* values, uint64_t len, const void* lo, const void* hi, uint64_t many,
                          uint64_t* starts, uint64_t* offsets, void* out_keys, void* out_values,
                          cudaStream_t stream) {
-    auto add_up = [&] { return cub::DeviceScan::ExclusiveSum(temp, *bytes, offsets, offsets, many + 1, stream); };
-    if (temp == nullptr) return add_up();
+    auto prefix_sum = [&] { return cub::DeviceScan::ExclusiveSum(temp, *bytes, offsets, offsets, many + 1, stream); };
+    if (temp == nullptr) return prefix_sum();
     return with_types(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
         array_count<<<blocks(many + 1), THREADS, 0, stream>>>(static_cast<const Key*>(keys), len,
                                                               static_cast<const Key*>(lo),
                                                               static_cast<const Key*>(hi), many, offsets, starts);
-        int error = add_up();
+        int error = prefix_sum();
         if (error != cudaSuccess) return error;
         array_copy<8><<<blocks(many * 8), THREADS, 0, stream>>>(
             static_cast<const Key*>(keys), static_cast<const Value*>(values), starts, offsets, many,

@@ -27,7 +27,7 @@ __device__ __forceinline__ Nothing value_at(const Nothing*, uint64_t) { return {
 
 /// Finds the newest entry of a key; returns its run, or -1, and its position.
 template <class Key, class Value>
-__device__ __forceinline__ int find(const View<Key, Value>& view, typename TypeIdentity<Key>::Type key, uint64_t& position) {
+__device__ __forceinline__ int find(const View<Key, Value>& view, NotDeduced<Key> key, uint64_t& position) {
     for (int run = 0; run < view.count; run++) {
         position = lower_bound(view.runs[run], key);
         if (position < length(view.runs[run]) && __ldg(view.runs[run].keys + position) == key) {
@@ -39,7 +39,7 @@ __device__ __forceinline__ int find(const View<Key, Value>& view, typename TypeI
 
 /// Returns whether the dictionary holds the key.
 template <class Key, class Value>
-__device__ __forceinline__ bool contains(const View<Key, Value>& view, typename TypeIdentity<Key>::Type key) {
+__device__ __forceinline__ bool contains(const View<Key, Value>& view, NotDeduced<Key> key) {
     uint64_t position;
     int run = find(view, key, position);
     return run >= 0 && is_live(view.runs[run].marks, position);
@@ -47,7 +47,7 @@ __device__ __forceinline__ bool contains(const View<Key, Value>& view, typename 
 
 /// Returns whether the dictionary holds the key, and its value, or zeros.
 template <class Key, class Value>
-__device__ __forceinline__ bool lookup(const View<Key, Value>& view, typename TypeIdentity<Key>::Type key, Value& value) {
+__device__ __forceinline__ bool lookup(const View<Key, Value>& view, NotDeduced<Key> key, Value& value) {
     uint64_t position;
     int run = find(view, key, position);
     bool found = run >= 0 && is_live(view.runs[run].marks, position);
@@ -65,7 +65,7 @@ __device__ __forceinline__ uint64_t len(const View<Key, Value>& view) {
 
 /// Returns how many keys are less than `key`.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t rank(const View<Key, Value>& view, typename TypeIdentity<Key>::Type key) {
+__device__ __forceinline__ uint64_t rank(const View<Key, Value>& view, NotDeduced<Key> key) {
     int64_t sum = 0;
     for (int run = 0; run < view.count; run++) {
         sum += sum_before(view.runs[run].marks, lower_bound(view.runs[run], key));
@@ -75,7 +75,7 @@ __device__ __forceinline__ uint64_t rank(const View<Key, Value>& view, typename 
 
 /// Returns how many keys are not greater than `key`.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t rank_up_to(const View<Key, Value>& view, typename TypeIdentity<Key>::Type key) {
+__device__ __forceinline__ uint64_t rank_up_to(const View<Key, Value>& view, NotDeduced<Key> key) {
     return key == HIGHEST<Key> ? len(view) : rank(view, static_cast<Key>(key + 1));
 }
 
@@ -90,8 +90,8 @@ __device__ __forceinline__ int64_t sum_between(const RunView<Key, Value>& run, K
 /// Returns how many keys k there are with lo <= k <= hi. Takes two searches per run, whatever the width of the
 /// range.
 template <class Key, class Value>
-__device__ __forceinline__ uint64_t count(const View<Key, Value>& view, typename TypeIdentity<Key>::Type lo,
-                                          typename TypeIdentity<Key>::Type hi) {
+__device__ __forceinline__ uint64_t count(const View<Key, Value>& view, NotDeduced<Key> lo,
+                                          NotDeduced<Key> hi) {
     int64_t sum = 0;
     for (int run = 0; run < view.count; run++) sum += sum_between(view.runs[run], lo, hi);
     return sum;
@@ -165,7 +165,7 @@ __device__ bool select(const View<Key, Value>& view, uint64_t index, Key& key, V
 
 /// Finds the pair with the least key that is not less than `from`; returns whether there is one.
 template <class Key, class Value>
-__device__ bool successor(const View<Key, Value>& view, typename TypeIdentity<Key>::Type from, Key& key, Value& value) {
+__device__ bool successor(const View<Key, Value>& view, NotDeduced<Key> from, Key& key, Value& value) {
     key = 0;
     value = zero<Value>();
     for (int step = 0; step < MAX_WALK; step++) {
@@ -196,7 +196,7 @@ __device__ bool successor(const View<Key, Value>& view, typename TypeIdentity<Ke
 
 /// Finds the pair with the greatest key that is not greater than `from`; returns whether there is one.
 template <class Key, class Value>
-__device__ bool predecessor(const View<Key, Value>& view, typename TypeIdentity<Key>::Type from, Key& key, Value& value) {
+__device__ bool predecessor(const View<Key, Value>& view, NotDeduced<Key> from, Key& key, Value& value) {
     key = 0;
     value = zero<Value>();
     for (int step = 0; step < MAX_WALK; step++) {

@@ -38,11 +38,14 @@ struct RunView {
     const Head* head;
 };
 
-/// The type itself, where it must not be deduced: a key may be written as any number.
 template <class T>
 struct TypeIdentity {
     using Type = T;
 };
+
+/// The type itself, which is not deduced from an argument: a key may be written as any number.
+template <class T>
+using NotDeduced = typename TypeIdentity<T>::Type;
 
 /// All runs, newest first: the first run that contains a key decides.
 template <class Key, class Value>

@@ -113,11 +113,11 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
 }
 
 /// The tiles of a merge of at most `bound` entries.
-struct MergeTiles {
+struct MergeTiling {
     bool few;
     uint64_t step, tiles;
 
-    MergeTiles(int key_width, int value_width, int sources, uint64_t bound) : few(bound <= FEW_ENTRIES) {
+    MergeTiling(int key_width, int value_width, int sources, uint64_t bound) : few(bound <= FEW_ENTRIES) {
         int items = few ? FEW_ITEMS : merge_items(key_width, value_width);
         int pairs = (sources + 1) / 2;  // The last thread of each pair may have fewer entries than the others.
         step = THREADS * items - SLACK - pairs * items;
@@ -131,13 +131,13 @@ using namespace gpulsm;
 
 /// Returns the bytes of scratch memory that `gpulsm_merge` needs: its chain and its cuts.
 extern "C" uint64_t gpulsm_merge_scratch(int key_width, int value_width, int sources, uint64_t bound) {
-    uint64_t tiles = MergeTiles(key_width, value_width, sources, bound).tiles;
+    uint64_t tiles = MergeTiling(key_width, value_width, sources, bound).tiles;
     return Chain::bytes_for(tiles) + (tiles + 1) * sources * sizeof(uint64_t);
 }
 
 /// Returns the number of tiles of a merge.
 extern "C" uint64_t gpulsm_merge_tiles(int key_width, int value_width, int sources, uint64_t bound) {
-    return MergeTiles(key_width, value_width, sources, bound).tiles;
+    return MergeTiling(key_width, value_width, sources, bound).tiles;
 }
 
 /// Merges sources of at least one and at most `bound` entries in total, and drops entries that are neither live nor
@@ -150,15 +150,15 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
                            uint64_t first, uint64_t tiles, const ShadowQueries<char>* queries,
                            const View<char, char>* older, const Filters* filters, char* scratch,
                            const RunOutput<char, char>* out, cudaStream_t stream) {
-    MergeTiles all(key_width, value_width, sources->count, bound);
-    tiles = tiles < all.tiles - first ? tiles : all.tiles - first;
+    MergeTiling tiling(key_width, value_width, sources->count, bound);
+    tiles = tiles < tiling.tiles - first ? tiles : tiling.tiles - first;
     bool begins = first == 0;
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        uint64_t chain_bytes = Chain::bytes_for(all.tiles);
+        uint64_t chain_bytes = Chain::bytes_for(tiling.tiles);
         auto* cuts = reinterpret_cast<uint64_t*>(scratch + chain_bytes);
-        TileCuts to_cut = {all.step, first, tiles, cuts,
+        TileCuts to_cut = {tiling.step, first, tiles, cuts,
                            {Zeros(out->marks, begins ? out->sectors * sizeof(Sector) : 0),
                             Zeros(out->filter, begins ? out->filter_len * sizeof(uint64_t) : 0),
                             Zeros(scratch, begins ? chain_bytes : 0)}};
@@ -167,12 +167,11 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
                             typed<Key, Nothing>(*older), *filters, stream);
         if (error != cudaSuccess) return error;
         constexpr int MANY = merge_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
-        bool marks = out->marks != nullptr;
-        auto merge = marks ? all.few ? merge_kernel<true, FEW_ITEMS, Key, Value> : merge_kernel<true, MANY, Key, Value>
-                     : all.few ? merge_kernel<false, FEW_ITEMS, Key, Value>
-                                : merge_kernel<false, MANY, Key, Value>;
+        auto marked = tiling.few ? merge_kernel<true, FEW_ITEMS, Key, Value> : merge_kernel<true, MANY, Key, Value>;
+        auto unmarked = tiling.few ? merge_kernel<false, FEW_ITEMS, Key, Value> : merge_kernel<false, MANY, Key, Value>;
+        auto merge = out->marks != nullptr ? marked : unmarked;
         merge<<<static_cast<unsigned>(tiles), THREADS, 0, stream>>>(
-            reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain(scratch, all.tiles, first),
+            reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain(scratch, tiling.tiles, first),
             reinterpret_cast<const RunOutput<Key, Value>&>(*out));
         return cudaGetLastError();
     });

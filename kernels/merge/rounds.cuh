@@ -56,7 +56,7 @@ struct SequencePair {
 /// Merges pairs of neighbouring sequences. A sequence holds `width` sources before, and twice as many after. A last
 /// sequence without a neighbour stays as it is. Each thread merges up to `PER_THREAD` entries of one pair. The first
 /// thread of a pair is number `offset / PER_THREAD + pair`, which leaves enough threads for the pairs before. Tiles are
-/// limited (`MergeTiles`, `RangeMerge::capacity`) such that there are enough threads for all pairs.
+/// limited (`MergeTiling`, `RangeMerge::capacity`) such that there are enough threads for all pairs.
 template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
 __device__ void merge_pairs(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int count, int width) {
     // Find this thread's pair, the last one whose first thread is not greater.

@@ -15,10 +15,10 @@ namespace gpulsm {
 template <class Key>
 __global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 count_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, const Key* hi, uint64_t len,
-             uint32_t top_fences, ulonglong2* windows, uint64_t* counts) {
+             uint32_t max_top_fences, ulonglong2* windows, uint64_t* counts) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ Index<Key, Nothing> index;
-    index.load(view, reinterpret_cast<Key*>(shared), top_fences);
+    index.load(view, reinterpret_cast<Key*>(shared), max_top_fences);
     for_each_in_warps(len, [&](uint64_t at) {
         Key from = at < len ? lo[at] : 1, to = at < len ? hi[at] : 0;
         bool is_active = from <= to, to_the_end = to == HIGHEST<Key>;
@@ -38,11 +38,11 @@ count_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* lo, con
 /// Ranks many keys, by whole warps.
 template <class Key>
 __global__ void __launch_bounds__(THREADS, RANK_BLOCKS<Key>)
-rank_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys, uint64_t len, uint32_t top_fences,
+rank_kernel(const __grid_constant__ View<Key, Nothing> view, const Key* keys, uint64_t len, uint32_t max_top_fences,
             uint64_t* ranks) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ Index<Key, Nothing> index;
-    index.load(view, reinterpret_cast<Key*>(shared), top_fences);
+    index.load(view, reinterpret_cast<Key*>(shared), max_top_fences);
     for_each_in_warps(len, [&](uint64_t at) {
         Key key = at < len ? keys[at] : 0;
         int64_t sum = 0;
@@ -106,7 +106,7 @@ GPULSM_EXPORT gpulsm_count(int key_width, const View<char, char>* view, const vo
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
                 count_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
-                    typed<Key, Nothing>(*view), from, to, len, launch.top_fences, windows, counts);
+                    typed<Key, Nothing>(*view), from, to, len, launch.max_top_fences, windows, counts);
             } else {
                 count_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
                     typed<Key, Nothing>(*view), from, to, len, windows, counts);
@@ -126,7 +126,7 @@ GPULSM_EXPORT gpulsm_rank(int key_width, const View<char, char>* view, const voi
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count, RANK_BLOCKS<Key>);
                 rank_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
-                    typed<Key, Nothing>(*view), queries, len, launch.top_fences, ranks);
+                    typed<Key, Nothing>(*view), queries, len, launch.max_top_fences, ranks);
             } else {
                 rank_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
                     typed<Key, Nothing>(*view), queries, len, ranks);

@@ -10,10 +10,10 @@ namespace gpulsm {
 template <class Key, class Value>
 __global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 lookup_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Filters filters, const Key* keys,
-              uint64_t len, uint32_t top_fences, Value* values, uint8_t* found) {
+              uint64_t len, uint32_t max_top_fences, Value* values, uint8_t* found) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ Index<Key, Value> index;
-    index.load(view, reinterpret_cast<Key*>(shared), top_fences);
+    index.load(view, reinterpret_cast<Key*>(shared), max_top_fences);
     int count = static_cast<int>(view.count);
     for_each_in_warps(len, [&](uint64_t at) {
         Key key = at < len ? keys[at] : 0;
@@ -102,7 +102,7 @@ GPULSM_EXPORT gpulsm_lookup(int key_width, int value_width, const View<char, cha
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
                 lookup_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
-                    runs, *filters, queries, len, launch.top_fences, to, found);
+                    runs, *filters, queries, len, launch.max_top_fences, to, found);
             } else {
                 lookup_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
                     runs, *filters, queries, len, to, found);

@@ -9,10 +9,10 @@ namespace gpulsm {
 template <class Key, class Value>
 __global__ void __launch_bounds__(THREADS, NEAREST_BLOCKS)
 nearest_kernel(const __grid_constant__ View<Key, Value> view, bool is_successor, const Key* keys, uint64_t len,
-               uint32_t top_fences, PairsOutput<Key, Value> out) {
+               uint32_t max_top_fences, PairsOutput<Key, Value> out) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ Index<Key, Value> index;
-    index.load(view, reinterpret_cast<Key*>(shared), top_fences);
+    index.load(view, reinterpret_cast<Key*>(shared), max_top_fences);
     for_each_in_warps(len, [&](uint64_t at) {
         Key from = at < len ? keys[at] : 0;
         // Search for the first key not less than `from` (successor), or greater (predecessor).
@@ -57,7 +57,7 @@ GPULSM_EXPORT gpulsm_nearest(int key_width, int value_width, const View<char, ch
         using Value = typename decltype(value)::type;
         IndexLaunch launch = IndexLaunch::of<Key>(len, view->count, NEAREST_BLOCKS);
         nearest_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
-            typed<Key, Value>(*view), is_successor, static_cast<const Key*>(keys), len, launch.top_fences,
+            typed<Key, Value>(*view), is_successor, static_cast<const Key*>(keys), len, launch.max_top_fences,
             reinterpret_cast<const PairsOutput<Key, Value>&>(*out));
         return cudaGetLastError();
     });

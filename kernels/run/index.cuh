@@ -1,4 +1,4 @@
-// Searches runs by whole warps. The top of every run's fences is in shared memory; below that, threads read each
+// Searches runs by whole warps. A few top fences of every run are in shared memory; below that, threads read each
 // other's nodes, which coalesces the loads of a warp. Each thread has its own key and its own run.
 #pragma once
 
@@ -112,12 +112,12 @@ struct Index {
     RunView<Key, Value> runs[MAX_RUNS];
     uint64_t len[MAX_RUNS];
     uint32_t fences[MAX_RUNS];     // outer fences
-    uint32_t first[MAX_RUNS + 1];  // top fence of each run
+    uint32_t first[MAX_RUNS + 1];  // index of each run's first top fence
     uint32_t step;                 // outer fences per top fence
     Key* top_fences;
 
     /// Loads the index, by the whole block, with at most `room` top fences: at least twice the number of runs.
-    __device__ void load(const View<Key, Value>& view, Key* top_fences_to, uint32_t room) {
+    __device__ void load(const View<Key, Value>& view, Key* storage, uint32_t room) {
         for (int run = threadIdx.x; run < view.count; run += THREADS) {
             runs[run] = view.runs[run];
             len[run] = length(view.runs[run]);
@@ -125,7 +125,7 @@ struct Index {
         }
         __syncthreads();
         if (threadIdx.x == 0) {
-            top_fences = top_fences_to;
+            top_fences = storage;
             uint64_t all = 0;
             for (int run = 0; run < view.count; run++) all += fences[run];
             uint32_t places = room - static_cast<uint32_t>(view.count);
@@ -199,16 +199,16 @@ __device__ __forceinline__ void for_each_in_warps(uint64_t len, Body body) {
 /// many top fences as it has keys to search for, up to `INDEX_BYTES`.
 struct IndexLaunch {
     unsigned blocks;
-    uint32_t top_fences;
+    uint32_t max_top_fences;
     size_t bytes;
 
     template <class Key>
     static IndexLaunch of(uint64_t len, uint64_t runs, int blocks_per_multiprocessor = INDEX_BLOCKS<Key>) {
         unsigned blocks = blocks_at_once(len, blocks_per_multiprocessor);
-        uint64_t top_fences = len / blocks, room = INDEX_BYTES / sizeof(Key);
-        if (top_fences > room) top_fences = room;
-        if (top_fences < 4 * runs) top_fences = 4 * runs;
-        return {blocks, static_cast<uint32_t>(top_fences), top_fences * sizeof(Key)};
+        uint64_t max_top_fences = len / blocks, room = INDEX_BYTES / sizeof(Key);
+        if (max_top_fences > room) max_top_fences = room;
+        if (max_top_fences < 4 * runs) max_top_fences = 4 * runs;
+        return {blocks, static_cast<uint32_t>(max_top_fences), max_top_fences * sizeof(Key)};
     }
 };
 

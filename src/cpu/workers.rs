@@ -99,15 +99,21 @@ impl Workers {
         }
         let jobs: Vec<Mutex<Option<Job<'_>>>> =
             jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
-        let failed = Mutex::new(None);
+        // The error of the first job in order that fails, so that which one it is does not depend on
+        // the threads.
+        let failed: Mutex<Option<(usize, Error)>> = Mutex::new(None);
         self.share(jobs.len(), &|index| {
             // Each index is passed once, so no thread ever waits for this lock.
             let job = jobs[index].lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Err(error) = job.expect("each index is passed once")() {
-                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                if failed.as_ref().is_none_or(|&(first, _)| index < first) {
+                    *failed = Some((index, error));
+                }
             }
         });
-        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.map_or(Ok(()), |(_, error)| Err(error))
     }
 
     /// Calls `work` once with every index below `count`, in parallel.
@@ -148,7 +154,7 @@ impl Workers {
     }
 }
 
-/// A task with what is to be done with it.
+/// A task together with the work to do on it.
 type Job<'a> = Box<dyn FnOnce() -> Result<(), Error> + Send + 'a>;
 
 /// Returns the threads that all dictionaries of this process share. After a fork the child starts

@@ -14,7 +14,7 @@ use crate::engine::{Engine, IncrementalMerge, MergeProgress};
 const MIN_BATCHES: usize = 16;
 
 /// With this many runs, nothing more is deferred: queries must search all of them.
-const MAX_DEFERRED_RUNS: usize = 32;
+const MAX_RUNS_TO_DEFER: usize = 32;
 
 /// How much one batch merges, and the merge that is under way.
 pub(crate) struct DeferredMerges<E: Engine> {
@@ -48,7 +48,7 @@ impl<E: Engine> DeferredMerges<E> {
     pub fn defers(&self, engine: &E, levels: &Levels<E::Run>, len: usize, entries: usize) -> bool {
         let bytes = engine.pair_bytes().saturating_mul(entries as u64);
         entries > self.max_merge(len)
-            && levels.runs().len() < MAX_DEFERRED_RUNS
+            && levels.runs().len() < MAX_RUNS_TO_DEFER
             && engine.budget().allows_deferred_merge(bytes)
     }
 

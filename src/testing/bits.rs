@@ -5,10 +5,10 @@ use bytemuck::Pod;
 use crate::key::{Key, OrderedKey};
 use crate::value::Value;
 
-/// The bits of a key; 0 above its width.
+/// The bits of a key, zero-extended.
 pub type KeyBits = u64;
 
-/// The bits of a value; 0 above its width.
+/// The bits of a value, zero-extended.
 pub type ValueBits = u128;
 
 /// Returns the bits of plain data of at most 16 bytes.

@@ -107,7 +107,7 @@ fn check_once(
 }
 
 /// Checks a list of operations drawn from `bytes`, on key and value types that they choose too.
-#[inline] // Compiled for its types only where it is called.
+#[inline] // Instantiated only in crates that call it.
 pub fn check_bytes(bytes: &[u8]) -> Result<(), Mismatch> {
     fn open<K: Key, V: Value>(settings: Option<u8>) -> (Box<dyn Subject>, Types) {
         let dictionary = Draw::new(settings).settings::<K, V>().build();
@@ -131,7 +131,7 @@ pub fn check_bytes(bytes: &[u8]) -> Result<(), Mismatch> {
     check_subject(dictionary, &operations.collect::<Vec<_>>())
 }
 
-/// What a dictionary means: the model over the integers that keys sort by.
+/// What a dictionary should contain: the model, keyed by the integers that keys sort by.
 #[derive(Clone)]
 struct Meaning {
     key: KeyType,
@@ -371,20 +371,20 @@ fn same<T: PartialEq + fmt::Debug>(what: &str, got: &T, expected: &T) -> Result<
     Err(format!("{what}: got {got:?}, expected {expected:?}"))
 }
 
-/// Compares pairs by their bits, so that NaN equals NaN. The message has the first that differs.
+/// Compares pairs by their bits, so that NaN equals NaN. The message names the first pair that differs.
 fn same_pairs(
     what: &str,
     key: &KeyType,
     got: &[Option<Pair>],
     expected: &[Option<Pair>],
 ) -> Result<(), String> {
-    same(&format!("number of {what}"), &got.len(), &expected.len())?;
+    same(&format!("pairs of {what}"), &got.len(), &expected.len())?;
     let Some(at) = (0..got.len()).find(|&at| got[at] != expected[at]) else { return Ok(()) };
     let show = |pair: Option<Pair>| match pair {
         None => "nothing".to_owned(),
-        Some((bits, value)) => format!("{} → {value:#x}", key.show(bits)),
+        Some((bits, value)) => format!("{} → {value}", key.show(bits)),
     };
-    Err(format!("{what}, number {at}: got {}, expected {}", show(got[at]), show(expected[at])))
+    Err(format!("{what}, at index {at}: got {}, expected {}", show(got[at]), show(expected[at])))
 }
 
 fn some(pairs: Vec<Pair>) -> Vec<Option<Pair>> {
@@ -399,7 +399,7 @@ fn unzip(ranges: &[(KeyBits, KeyBits)]) -> (Vec<KeyBits>, Vec<KeyBits>) {
 mod tests {
     use super::*;
 
-    /// A dictionary of two pairs, and what it would mean with these instead.
+    /// Compares a dictionary of two pairs with a model that holds `expected`.
     fn mismatch(expected: &[(f64, u32)]) -> Result<(), String> {
         let dictionary: Dictionary<f64, u32> = [(0.5, 7), (2.0, 9)].into_iter().collect();
         let mut meaning = Meaning::new(KeyType::of::<f64>());
@@ -415,11 +415,11 @@ mod tests {
         assert_eq!(told(&[(0.5, 7)]), "length: got 2, expected 1");
         assert_eq!(
             told(&[(0.5, 7), (2.0, 10)]),
-            "ends, number 1: got 2.0 → 0x9, expected 2.0 → 0xa"
+            "ends, at index 1: got 2.0 → 9, expected 2.0 → 10"
         );
         assert_eq!(
             told(&[(-0.5, 7), (2.0, 9)]),
-            "ends, number 0: got 0.5 → 0x7, expected -0.5 → 0x7"
+            "ends, at index 0: got 0.5 → 7, expected -0.5 → 7"
         );
     }
 
@@ -428,9 +428,8 @@ mod tests {
         let dictionary: Dictionary<i32, u32> = [(-3, 1)].into_iter().collect();
         // The check begins with an empty model: the dictionary has a pair too many.
         let keys = vec![u64::from((-3i32).cast_unsigned())];
-        let mismatch = check(dictionary, &[Operation::Cleanup, Operation::Lookup(keys)]);
-        let mismatch = mismatch.unwrap_err().to_string();
-        assert_eq!(mismatch, "operation 0 (Cleanup): length: got 1, expected 0");
+        let mismatch = check(dictionary, &[Operation::Lookup(keys)]).unwrap_err().to_string();
+        assert_eq!(mismatch, "operation 0 (Lookup([-3])): values: got [Some(1)], expected [None]");
         let shown = Operation::Delete(vec![u64::from((-3i32).cast_unsigned())]);
         assert_eq!(format!("{:?}", shown.shown(&KeyType::of::<i32>())), "Delete([-3])");
     }

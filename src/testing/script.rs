@@ -8,7 +8,8 @@ use crate::key::Key;
 use crate::testing::bits::{KeyBits, KeyType, Types, ValueBits};
 use crate::value::Value;
 
-/// One call, or a few that belong together. Keys and values are bits; a message shows `K` otherwise.
+/// One call, or a few that belong together. Keys and values are bits; for messages, `K` is the
+/// key as its type prints it.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // Each is the call of that name.
 pub enum Operation<K = KeyBits> {
@@ -179,7 +180,7 @@ impl<I: Iterator<Item = u8>> Draw<I> {
         key.from_ordered(moved & u64::MAX >> (64 - 8 * key.width))
     }
 
-    /// Any bits, of this many bytes.
+    /// Draws this many bytes, as an integer.
     fn bits(&mut self, bytes: usize) -> u64 {
         (0..bytes).fold(0, |bits, at| bits | u64::from(self.byte()) << (8 * at))
     }

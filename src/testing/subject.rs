@@ -47,7 +47,8 @@ pub(super) trait Subject {
     fn update(&mut self, pairs: &[Pair], deletes: &[KeyBits]) -> Answer<()>;
     fn delete_range(&mut self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<()>;
     fn merge_from(&mut self, pairs: &[Pair]) -> Answer<()>;
-    /// Replaces the dictionary by one that is built of its pairs, in order and in a scattered order.
+    /// Replaces the dictionary with one built from its sorted pairs, and merges in one built from them
+    /// shuffled.
     fn rebuild(&mut self) -> Answer<()>;
     fn cleanup(&mut self) -> Answer<()>;
     fn clear(&mut self);
@@ -94,7 +95,7 @@ impl<K: Key, V: Value> Queries for Snapshot<K, V> {
         let ranges = self.range(&typed_keys(lo), &typed_keys(hi))?;
         let mut answers = Vec::new();
         for index in 0..ranges.len() {
-            answers.push(pairs_of_bits(ranges.get(index)));
+            answers.push(bits_of_pairs(ranges.get(index)));
         }
         Ok(answers)
     }
@@ -129,7 +130,7 @@ impl<K: Key, V: Value> Queries for Snapshot<K, V> {
 
     fn all(&self) -> Answer<Vec<Pair>> {
         let (keys, values) = self.to_vecs()?;
-        Ok(pairs_of_bits((&keys, &values)))
+        Ok(bits_of_pairs((&keys, &values)))
     }
 }
 
@@ -170,7 +171,7 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
 
     fn merge_from(&mut self, pairs: &[Pair]) -> Answer<()> {
         let (keys, values) = typed_pairs(pairs);
-        // On the best device, which may be another than this one's.
+        // On the best device, which may differ from this dictionary's.
         let mut other = Dictionary::new();
         other.insert(&keys, &values)?;
         self.merge_from(&other)
@@ -184,12 +185,12 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
                 .device(self.device())
                 .cleanup(self.cleanup_policy())
         };
-        let (mut scattered_keys, mut scattered_values) = (Vec::new(), Vec::new());
-        for index in scattered(keys.len()) {
-            scattered_keys.push(keys[index]);
-            scattered_values.push(values[index]);
+        let (mut shuffled_keys, mut shuffled_values) = (Vec::new(), Vec::new());
+        for index in shuffled(keys.len()) {
+            shuffled_keys.push(keys[index]);
+            shuffled_values.push(values[index]);
         }
-        let other = settings().bulk_build(&scattered_keys, &scattered_values)?;
+        let other = settings().bulk_build(&shuffled_keys, &shuffled_values)?;
         let rebuilt = settings().from_sorted(&keys, &values)?;
         *self = rebuilt;
         self.merge_from(&other)
@@ -204,14 +205,15 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
     }
 }
 
-/// Returns the indices below `len` in a scattered order.
-fn scattered(len: usize) -> Vec<usize> {
+/// Returns the indices below `len` in a shuffled order.
+fn shuffled(len: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
     order.sort_by_key(|&index| index.wrapping_mul(0x9e37_79b1) % 1009);
     order
 }
 
-// Plain loops from here on: they are compiled for every pair of types, and iterators take longer.
+// Plain loops, here and above: this is compiled for every pair of types, and iterator chains take longer
+// to compile.
 
 fn typed_keys<K: Key>(keys: &[KeyBits]) -> Vec<K> {
     let mut typed = Vec::with_capacity(keys.len());
@@ -250,7 +252,7 @@ fn bits_of_all<K: Key, V: Value>(pairs: &mut dyn Iterator<Item = (K, V)>) -> Vec
     bits
 }
 
-fn pairs_of_bits<K: Key, V: Value>((keys, values): (&[K], &[V])) -> Vec<Pair> {
+fn bits_of_pairs<K: Key, V: Value>((keys, values): (&[K], &[V])) -> Vec<Pair> {
     let mut pairs = Vec::with_capacity(keys.len());
     for index in 0..keys.len() {
         pairs.push(bits_of_pair((keys[index], values[index])));

@@ -65,8 +65,8 @@ impl Width {
 
 /// A type of the keys and values that a backend stores.
 pub trait Number: OrderedKey + Element {
-    /// The type of a value `V` in a record beside a key of this type: as wide as the padding after the value
-    /// makes it in any case, so that fewer types of records are compiled.
+    /// The type that holds a value `V` next to such a key in a record. It fills what would be padding anyway,
+    /// so that fewer record types are compiled.
     type ValueBeside<V: Number>: Number;
 
     /// Returns the low bits of a number.

@@ -29,7 +29,7 @@ pub fn generate<T: Default + Clone + Send>(
     elements
 }
 
-/// Returns the length of the parts that work on `len` elements is best divided into: a few for each core.
+/// Returns how many elements each part of the work on `len` elements should have, for a few parts per core.
 pub fn part_of(len: usize) -> usize {
     len.div_ceil(rayon::current_num_threads() * 4).max(1 << 12)
 }

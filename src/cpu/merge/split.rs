@@ -1,5 +1,5 @@
 //! Splitting sorted lists of keys at the same keys: between threads, or between the steps of an
-//! incremental merge. (Values do not matter here, so that this is compiled once for all of them.)
+//! incremental merge. This sees keys only, so it is compiled once per key type, whatever the values.
 
 use std::ops::Range;
 

@@ -34,7 +34,7 @@ pub(crate) fn range_offsets<B: OrderedKey, V: Value>(
     for part in parts(lo.len(), max_queries(cpu, size_of::<u64>())) {
         let mut counts = cpu.memory.zeroed::<u64>(part.len())?;
         count(cpu, runs, &lo[part.clone()], &hi[part.clone()], &mut counts)?;
-        add_up(&counts, &mut offsets[part.start..=part.end]);
+        prefix_sum(&counts, &mut offsets[part.start..=part.end]);
     }
     Ok(())
 }
@@ -55,7 +55,7 @@ pub(crate) fn range<B: OrderedKey, V: Value>(
     for part in parts(lo.len(), max_queries(cpu, query_bytes).min(MAX_QUERIES)) {
         let (windows, counts) = find_windows(cpu, runs, &lo[part.clone()], &hi[part.clone()])?;
         let offsets = &mut offsets[part.start..=part.end];
-        add_up(&counts, offsets);
+        prefix_sum(&counts, offsets);
         let answers = offsets[0]..offsets[counts.len()];
         if let Some(keys) = keys.get_mut(answers.clone()) {
             let values = values.as_mut().map(|values| &mut values[answers]);
@@ -80,7 +80,7 @@ fn parts(len: usize, max_len: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Lays answers of these lengths end to end, from the first offset on.
-fn add_up(counts: &[u64], offsets: &mut [usize]) {
+fn prefix_sum(counts: &[u64], offsets: &mut [usize]) {
     let mut end = offsets[0];
     for (offset, &count) in offsets[1..].iter_mut().zip(counts) {
         end += count as usize;

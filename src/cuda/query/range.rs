@@ -49,7 +49,7 @@ pub(crate) fn offsets(
         return Ok(());
     }
     count(cuda, view, (queries.lo, queries.hi), queries.len, counts_at(offsets))?;
-    add_up(cuda, offsets, queries.len)
+    prefix_sum(cuda, offsets, queries.len)
 }
 
 /// Writes the same offsets and, if there is room for all, every pair at its place.
@@ -67,7 +67,7 @@ pub(crate) fn range(
     }
     write_first_offset(cuda, offsets)?;
     let windows = find_windows(cuda, view, queries, counts_at(offsets))?;
-    add_up(cuda, offsets, queries.len)?;
+    prefix_sum(cuda, offsets, queries.len)?;
     let all = Chunk { len: queries.len, offsets, rest: queries.len, all: queries.len };
     write_pairs(cuda, view, &all, &windows, room)
 }
@@ -114,14 +114,14 @@ fn write_first_offset(cuda: &EnteredCuda<'_>, offsets: Address) -> Result<(), Er
 }
 
 /// Turns counts into offsets.
-fn add_up(cuda: &EnteredCuda<'_>, offsets: Address, len: u64) -> Result<(), Error> {
+fn prefix_sum(cuda: &EnteredCuda<'_>, offsets: Address, len: u64) -> Result<(), Error> {
     if len == 1 {
         return Ok(()); // The only count is where the only range ends.
     }
     let launch = |temp: Address, temp_bytes: &mut usize| {
         // SAFETY: there are `len` counts, `temp` is null or of the size that this function returned, and
         // both are used in the order of this stream.
-        check("adding up counts", unsafe {
+        check("summing counts", unsafe {
             ffi::gpulsm_prefix_sum(temp, temp_bytes, counts_at(offsets), len, cuda.raw_stream())
         })
     };

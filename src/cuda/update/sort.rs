@@ -210,7 +210,7 @@ impl WholeSort {
     ) -> Result<(), Error> {
         // SAFETY: keys and values have `len` elements of their widths and are sorted, the output has room
         // for as many, there are as many zeros as the kernel needs, and all are used on this stream.
-        check("removing duplicates of a batch", unsafe {
+        check("removing duplicates from a batch", unsafe {
             ffi::gpulsm_dedup(
                 part.key_width,
                 part.value_width,

@@ -51,7 +51,7 @@ fn typed_mut<T: 'static>(array: &mut Array) -> &mut T {
     array.downcast_mut().expect("an array of this backend and kind")
 }
 
-/// Returns the numbers 0 to `len` as `number` maps them, computed on all cores.
+/// Returns `number(i)` for every i below `len`, computed on all cores.
 fn numbers<T: Number>(len: usize, number: &(dyn Fn(usize) -> u64 + Sync)) -> Vec<T> {
     generate(len, &|index| T::narrow(number(index)))
 }

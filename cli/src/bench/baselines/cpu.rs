@@ -34,7 +34,7 @@ impl<K: Number, V: Number> RadixKey for KeyValue<K, V> {
     }
 }
 
-/// What a pair of `K` and `V` is sorted as.
+/// The record that a pair is sorted as.
 type Record<K, V> = KeyValue<K, <K as Number>::ValueBeside<V>>;
 
 fn sort_pairs<K: Number, V: Number>(keys: &[K], values: &[V]) -> Vec<Record<K, V>> {

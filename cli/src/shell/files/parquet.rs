@@ -172,7 +172,7 @@ pub fn write(file: &mut dyn WriteSend, rows: &Rows, types: Types) -> Result<(), 
     let parts: [(Type, &dyn Fn(usize) -> Scalar); 2] = [(kinds[0], &key), (kinds[1], &value)];
     let write = || -> Result<(), ParquetError> {
         let schema = Arc::new(parse_message_type(&schema)?);
-        // Keys are unique: a dictionary of them would only take time.
+        // Keys are unique: dictionary encoding would only cost time.
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_column_dictionary_enabled(ColumnPath::from(columns(types)[0]), false)
