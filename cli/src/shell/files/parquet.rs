@@ -12,8 +12,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::ColumnPath;
-use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
+use parquet::schema::types::{ColumnDescriptor, ColumnPath, SchemaDescriptor};
 
 use super::{Rows, WriteSend, columns};
 use crate::shell::command::counted;
