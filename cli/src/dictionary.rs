@@ -11,7 +11,7 @@ use crate::types::{Column, Element, KeyType, Types, ValueType};
 pub type Pair = (u128, u128);
 
 /// A [`Dictionary`] of any types. Columns must have the widths of its keys and values.
-pub trait AnyDictionary {
+pub trait AnyDictionary: Any {
     fn update(&mut self, inserts: (&Column, &Column), deletes: &Column) -> Result<(), Error>;
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error>;
     fn cleanup(&mut self) -> Result<(), Error>;
@@ -37,8 +37,6 @@ pub trait AnyDictionary {
     fn fork(&self) -> Box<dyn AnyDictionary>;
     /// Returns a snapshot, which keeps the present runs alive.
     fn snapshot(&self) -> Box<dyn Any>;
-    fn as_any(&self) -> &dyn Any;
-    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 /// Makes an empty dictionary.
@@ -164,13 +162,5 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
 
     fn snapshot(&self) -> Box<dyn Any> {
         Box::new(self.snapshot())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

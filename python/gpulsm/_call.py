@@ -57,10 +57,7 @@ class Call:
 
     def answer(self, room: Room) -> Any:
         """What the caller gets: the array, or its only element."""
-        if not self.is_scalar or room.array is None:
-            return room.array
-        one = room.array[0]
-        return one.item() if room.array.dtype.kind in "biufc" and one.ndim == 0 else one
+        return listed(room.array)[0] if self.is_scalar and room.array is not None else room.array
 
 
 class Room:
@@ -71,6 +68,12 @@ class Room:
     def __init__(self, array: Any, span: Span) -> None:
         self.array = array
         self.span = span
+
+
+def listed(array: Any) -> list[Any]:
+    """The elements of a NumPy array as a caller gets one of them: numbers are Python's."""
+    is_numbers = array.dtype.kind in "biufc" and array.ndim == 1
+    return array.tolist() if is_numbers else [*array]
 
 
 def _check_place(first: Given, one: Given, place: Place) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._arrays import Given, OutOfRange, read
-from gpulsm._call import BOOL, INT64, Call, check_lengths
+from gpulsm._call import BOOL, INT64, Call, check_lengths, listed
 from gpulsm._families import HOST, DType, Place, describe
 from gpulsm._families import like as family_like
 from gpulsm._native import Store
@@ -282,23 +282,19 @@ class Queries:
         """The keys in ascending order, as they are when iterating begins."""
         frozen = self._frozen()
         for start in range(0, len(frozen), _CHUNK):
-            yield from frozen._keys_at(start).tolist()
+            yield from frozen._pairs_at(start)[0].tolist()
 
     def __reversed__(self) -> Iterator[Any]:
         """The keys in descending order, as they are when iterating begins."""
         frozen = self._frozen()
         for start in reversed(range(0, len(frozen), _CHUNK)):
-            yield from reversed(frozen._keys_at(start).tolist())
-
-    def _keys_at(self, start: int) -> Any:
-        """A few keys from a place in their order on."""
-        return self._pairs_at(start)[0]
+            yield from reversed(frozen._pairs_at(start)[0].tolist())
 
     def _pairs_at(self, start: int) -> tuple[Any, Any]:
         """A few keys from a place in their order on, and their values."""
-        ranks = np.arange(start, start + _CHUNK, dtype=np.int64)
-        keys, values, found = self.select(ranks)
-        return keys[found], None if values is None else values[found]
+        end = min(start + _CHUNK, len(self))
+        keys, values, _ = self.select(np.arange(start, end, dtype=np.int64))
+        return keys, values
 
     def first(self) -> tuple[Any, Any] | None:
         """The pair with the least key, or None.
@@ -485,27 +481,23 @@ class Items:
         frozen = self._of._frozen()
         for start in range(0, len(frozen), _CHUNK):
             keys, values = frozen._pairs_at(start)
-            yield from zip(keys.tolist(), _listed(values), strict=True)
+            yield from zip(keys.tolist(), listed(values), strict=True)
 
     def __reversed__(self) -> Iterator[tuple[Any, Any]]:
         frozen = self._of._frozen()
         for start in reversed(range(0, len(frozen), _CHUNK)):
             keys, values = frozen._pairs_at(start)
-            yield from reversed([*zip(keys.tolist(), _listed(values), strict=True)])
+            yield from reversed([*zip(keys.tolist(), listed(values), strict=True)])
 
     def __contains__(self, pair: Any) -> bool:
-        if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] not in self._of:
+        if not isinstance(pair, tuple) or len(pair) != 2:
             return False
-        return bool(np.all(self._of[pair[0]] == pair[1]))
+        missing = object()
+        value = self._of.get(pair[0], missing)
+        return value is not missing and bool(np.all(value == pair[1]))
 
     def __repr__(self) -> str:
         return f"<the items of {self._of!r}>"
-
-
-def _listed(values: Any) -> list[Any]:
-    """Values as `d[key]` returns each of them."""
-    is_number = values.dtype.kind in "biufc" and values.ndim == 1
-    return values.tolist() if is_number else [*values]
 
 
 def place_of_device(device: str) -> Place:

@@ -71,10 +71,15 @@ impl Workers {
         T: Send,
         R: Send,
     {
-        let mut slots = Vec::new();
-        for task in tasks {
-            slots.push((Some(task), None));
+        let tasks: Vec<T> = tasks.into_iter().collect();
+        let mut results = Vec::with_capacity(tasks.len());
+        if tasks.len() <= 1 || self.count() == 1 {
+            for task in tasks {
+                results.push(work(task)?);
+            }
+            return Ok(results);
         }
+        let mut slots: Vec<_> = tasks.into_iter().map(|task| (Some(task), None)).collect();
         let work = &work;
         let mut jobs: Vec<Job<'_>> = Vec::with_capacity(slots.len());
         for (task, result) in &mut slots {
@@ -84,19 +89,15 @@ impl Workers {
             }));
         }
         self.run(jobs)?;
-        let mut results = Vec::with_capacity(slots.len());
         for (_, result) in slots {
             results.push(result.expect("every job has run"));
         }
         Ok(results)
     }
 
-    /// Runs all jobs, in parallel if there are several. Not generic, so that the use of the pool is
-    /// compiled once and not for every kind of task.
+    /// Runs all jobs in parallel. Not generic, so that the use of the pool is compiled once and not
+    /// for every kind of task.
     fn run(&self, jobs: Vec<Job<'_>>) -> Result<(), Error> {
-        if jobs.len() <= 1 || self.count() == 1 {
-            return jobs.into_iter().try_for_each(|job| job());
-        }
         let jobs: Vec<Mutex<Option<Job<'_>>>> =
             jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
         // The error of the first job in order that fails, so that which one it is does not depend on

@@ -58,11 +58,13 @@ fn numbers<T: Number>(len: usize, number: &(dyn Fn(usize) -> u64 + Sync)) -> Vec
 
 /// Returns the dictionary that a backend made, with its own type.
 fn dictionary<K: Number, V: Number>(any: &dyn AnyDictionary) -> &Dictionary<K, V> {
-    any.as_any().downcast_ref().expect("a dictionary of this backend")
+    let any: &dyn Any = any;
+    any.downcast_ref().expect("a dictionary of this backend")
 }
 
 fn dictionary_mut<K: Number, V: Number>(any: &mut dyn AnyDictionary) -> &mut Dictionary<K, V> {
-    any.as_any_mut().downcast_mut().expect("a dictionary of this backend")
+    let any: &mut dyn Any = any;
+    any.downcast_mut().expect("a dictionary of this backend")
 }
 
 /// How a dictionary maintains itself.

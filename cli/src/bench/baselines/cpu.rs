@@ -156,6 +156,26 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
         let start = self.keys.partition_point(|&key| key < lo);
         start..start.max(self.keys.partition_point(|&key| key <= hi))
     }
+
+    /// Writes what `answer` makes of each range's window, on all cores.
+    fn each_window<T: Send>(
+        &self,
+        ranges: &RangeEnds,
+        answers: &mut [T],
+        answer: impl Fn(Range<usize>) -> T + Sync,
+    ) {
+        let (lo, hi) = (vec::<K>(&ranges.lo), vec::<K>(&ranges.hi));
+        let answer = &answer;
+        let ends = lo.chunks(CHUNK).zip(hi.chunks(CHUNK));
+        let tasks = ends.zip(answers.chunks_mut(CHUNK)).map(|((lo, hi), answers)| -> Task<'_> {
+            Box::new(move || {
+                for ((&lo, &hi), out) in lo.iter().zip(hi).zip(answers) {
+                    *out = answer(self.window(lo, hi));
+                }
+            })
+        });
+        run_all(tasks.collect());
+    }
 }
 
 impl<K: Number, V: Number> SortedArray for SortedVecs<K, V> {
@@ -174,33 +194,13 @@ impl<K: Number, V: Number> SortedArray for SortedVecs<K, V> {
     }
 
     fn count(&self, ranges: &RangeEnds, counts: &mut Array) -> Outcome<()> {
-        let (lo, hi) = (vec::<K>(&ranges.lo), vec::<K>(&ranges.hi));
-        let counts = vec_mut::<u64>(counts).chunks_mut(CHUNK);
-        let ends = lo.chunks(CHUNK).zip(hi.chunks(CHUNK));
-        let tasks = ends.zip(counts).map(|((lo, hi), counts)| -> Task<'_> {
-            Box::new(move || {
-                for ((&lo, &hi), count) in lo.iter().zip(hi).zip(counts) {
-                    *count = self.window(lo, hi).len() as u64;
-                }
-            })
-        });
-        run_all(tasks.collect());
+        self.each_window(ranges, vec_mut::<u64>(counts), |window| window.len() as u64);
         Ok(())
     }
 
     fn range(&mut self, ranges: &RangeEnds, out: &mut RangeOut) -> Outcome<()> {
-        let (lo, hi) = (vec::<K>(&ranges.lo), vec::<K>(&ranges.hi));
-        let this = &*self;
-        let mut windows = vec![0..0; lo.len()];
-        let ends = lo.chunks(CHUNK).zip(hi.chunks(CHUNK));
-        let tasks = ends.zip(windows.chunks_mut(CHUNK)).map(|((lo, hi), windows)| -> Task<'_> {
-            Box::new(move || {
-                for ((&lo, &hi), window) in lo.iter().zip(hi).zip(windows) {
-                    *window = this.window(lo, hi);
-                }
-            })
-        });
-        run_all(tasks.collect());
+        let mut windows = vec![0..0; ranges.len];
+        self.each_window(ranges, &mut windows, |window| window);
         let offsets: &mut Vec<u64> = vec_mut(&mut out.offsets);
         let mut total = 0;
         for (offset, window) in offsets.iter_mut().zip(&windows) {
