@@ -14,11 +14,11 @@ fn main() -> Result<(), Error> {
     }
 
     println!("One mixed batch: two keys deleted, one replaced, one new.\n");
-    dictionary.update(Batch::inserting(&[30, 35], &[333, 350]).deleting(&[10, 20]))?;
+    dictionary.update(Batch::new().insert(&[30, 35], &[333, 350]).delete(&[10, 20]))?;
 
     println!("lookup 10, 30, 35:    {:?}", dictionary.lookup(&[10, 30, 35])?);
-    println!("count 0 to 100:       {:?}", dictionary.count(&[0], &[100])?);
-    println!("pairs in 0..50:       {:?}", dictionary.pairs_in(0..50)?);
+    println!("count 0 to 100:       {:?}", dictionary.count((&[0], &[100]))?);
+    println!("pairs in 0..50:       {:?}", dictionary.range_one(0..50)?);
     println!("successor of 1:       {:?}", dictionary.successor(&[1])?[0]);
     println!("predecessor of 29:    {:?}", dictionary.predecessor(&[29])?[0]);
     println!("rank of 50:           {:?}", dictionary.rank(&[50])?[0]);

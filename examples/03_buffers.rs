@@ -14,13 +14,13 @@ fn main() -> Result<(), Error> {
     for step in 0..50 {
         let lo: Vec<f32> = (0..100).map(|i| (i * 500 + step) as f32).collect();
         let hi: Vec<f32> = lo.iter().map(|lo| lo + 25.0).collect();
-        match points.range_into(&lo, &hi, &mut offsets, &mut keys, &mut values) {
+        match points.range_into((&lo, &hi), &mut offsets, &mut keys, &mut values) {
             Ok(found) => near += found,
             Err(Error::BufferTooSmall { needed, .. }) => {
                 // An answer that doesn't fit says how much is needed.
                 keys.resize(needed, 0.0);
                 values.resize(needed, 0);
-                near += points.range_into(&lo, &hi, &mut offsets, &mut keys, &mut values)?;
+                near += points.range_into((&lo, &hi), &mut offsets, &mut keys, &mut values)?;
             }
             Err(other) => return Err(other),
         }

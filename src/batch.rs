@@ -3,12 +3,19 @@
 //! One call is one batch, of any length. Within it the last insert of a key wins, and a key both
 //! inserted and deleted is deleted.
 
-use crate::error::{Error, check_lengths};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use crate::error::{Error, check_lengths, try_with_capacity};
 use crate::key::{self, Key, OrderedKey};
 use crate::value::Value;
-use std::borrow::Cow;
 
-/// One mixed batch of inserts and deletes, borrowed from the caller.
+/// One batch of inserts and deletes, borrowed from the caller, for
+/// [`Dictionary::update`](crate::Dictionary::update).
+///
+/// A key that is both inserted and deleted is deleted, whatever the order of the calls here; a
+/// [`WriteBatch`](crate::WriteBatch) keeps the order of operations instead. Of a key that is inserted
+/// several times the last value wins, unless [`duplicates`](Batch::duplicates) says otherwise.
 ///
 /// ```
 /// # fn main() -> Result<(), gpulsm::Error> {
@@ -16,39 +23,135 @@ use std::borrow::Cow;
 ///
 /// let mut dictionary = Dictionary::<u32, u32>::new();
 /// dictionary.insert(&[1, 2, 3], &[10, 20, 30])?;
-/// dictionary.update(Batch::inserting(&[4, 5], &[40, 50]).deleting(&[1, 5]))?;
+/// dictionary.update(Batch::new().insert(&[4, 5], &[40, 50]).delete(&[1, 5]))?;
 /// assert_eq!(dictionary.to_vecs()?, (vec![2, 3, 4], vec![20, 30, 40]));
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
+#[must_use = "a batch does nothing until `Dictionary::update` applies it"]
 pub struct Batch<'a, K, V> {
-    keys: &'a [K],
-    values: &'a [V],
-    deletes: &'a [K],
+    inserts: Vec<(&'a [K], &'a [V])>,
+    deletes: Vec<&'a [K]>,
+    duplicates: Duplicates,
+}
+
+/// Which insert wins if one batch inserts a key several times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Duplicates {
+    /// The last.
+    #[default]
+    Last,
+    /// The first. Costs a copy of the batch.
+    First,
+    /// None: such a batch is an [`Error::DuplicateKey`]. Costs a second sort of the batch.
+    Error,
+}
+
+impl<K, V> Default for Batch<'_, K, V> {
+    fn default() -> Self {
+        Batch { inserts: Vec::new(), deletes: Vec::new(), duplicates: Duplicates::default() }
+    }
 }
 
 impl<'a, K: Key, V: Value> Batch<'a, K, V> {
-    /// Creates a batch that inserts each key with the value at the same index.
-    pub fn inserting(keys: &'a [K], values: &'a [V]) -> Self {
-        Batch { keys, values, deletes: &[] }
+    /// Creates an empty batch.
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// Returns the same batch, deleting these keys instead of any it deleted before.
-    #[must_use]
-    pub fn deleting(self, deletes: &'a [K]) -> Self {
-        Batch { deletes, ..self }
+    /// Adds inserts of each key with the value at the same index, after those that the batch has.
+    pub fn insert(mut self, keys: &'a [K], values: &'a [V]) -> Self {
+        self.inserts.push((keys, values));
+        self
     }
 
-    /// Checks the lengths, and returns the batch as engines take it.
-    pub(crate) fn check(&self) -> Result<Updates<'a, K::Ordered>, Error> {
-        check_lengths(("keys", self.keys.len()), ("values", self.values.len()))?;
+    /// Adds deletes of these keys to those that the batch has.
+    pub fn delete(mut self, keys: &'a [K]) -> Self {
+        self.deletes.push(keys);
+        self
+    }
+
+    /// Sets which insert of a key wins. Default: the last.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// use gpulsm::{Batch, Dictionary, Duplicates};
+    ///
+    /// let mut dictionary = Dictionary::<u32, u32>::new();
+    /// let batch = Batch::new().insert(&[7, 8, 7], &[1, 2, 3]);
+    /// let error = dictionary.update(batch.clone().duplicates(Duplicates::Error)).unwrap_err();
+    /// assert!(error.to_string().contains("keys[0] and keys[2] are both 7"));
+    /// dictionary.update(batch.duplicates(Duplicates::First))?;
+    /// assert_eq!(dictionary.lookup_one(7)?, Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn duplicates(mut self, duplicates: Duplicates) -> Self {
+        self.duplicates = duplicates;
+        self
+    }
+
+    /// Returns which insert of a key wins.
+    pub(crate) fn policy(&self) -> Duplicates {
+        self.duplicates
+    }
+
+    /// Checks the lengths, and returns the batch as columns in which the last insert of a key wins.
+    pub(crate) fn columns(&self) -> Result<Columns<'a, K, V>, Error> {
+        for (keys, values) in &self.inserts {
+            check_lengths(("keys", keys.len()), ("values", values.len()))?;
+        }
+        let mut keys = concatenated(self.inserts.iter().map(|(keys, _)| *keys))?;
+        let mut values = concatenated(self.inserts.iter().map(|(_, values)| *values))?;
+        if self.duplicates == Duplicates::First {
+            keys.to_mut().reverse();
+            values.to_mut().reverse();
+        }
+        Ok(Columns { keys, values, deletes: concatenated(self.deletes.iter().copied())? })
+    }
+}
+
+/// Returns slices laid end to end; borrowed if there is only one.
+fn concatenated<'a, T: Copy>(
+    slices: impl ExactSizeIterator<Item = &'a [T]> + Clone,
+) -> Result<Cow<'a, [T]>, Error> {
+    if slices.len() <= 1 {
+        return Ok(Cow::Borrowed(slices.last().unwrap_or_default()));
+    }
+    let mut all = try_with_capacity(slices.clone().map(<[T]>::len).sum())?;
+    slices.for_each(|slice| all.extend_from_slice(slice));
+    Ok(Cow::Owned(all))
+}
+
+/// A batch as columns, in which the last insert of a key wins and a delete wins over every insert.
+#[derive(Debug)]
+pub(crate) struct Columns<'a, K: Clone, V: Clone> {
+    pub keys: Cow<'a, [K]>,
+    pub values: Cow<'a, [V]>,
+    pub deletes: Cow<'a, [K]>,
+}
+
+impl<K: Key, V: Value> Columns<'_, K, V> {
+    /// Returns the batch as engines take it.
+    pub fn updates(&self) -> Result<Updates<'_, K::Ordered>, Error> {
         Ok(Updates {
-            keys: key::encode(self.keys)?,
-            values: bytemuck::cast_slice(self.values),
-            deletes: key::encode(self.deletes)?,
+            keys: key::encode(&self.keys)?,
+            values: bytemuck::cast_slice(&self.values),
+            deletes: key::encode(&self.deletes)?,
             order: Order::Any,
         })
+    }
+
+    /// Returns the error that names the first key to insert that is there a second time.
+    pub fn first_duplicate(&self) -> Error {
+        let mut seen = HashMap::new();
+        let mut twice = self.keys.iter().enumerate().filter_map(|(second, key)| {
+            seen.insert(key.to_ordered(), second).map(|first| (first, second))
+        });
+        let (first, second) = twice.next().unwrap_or_default();
+        let key = self.keys.get(second).map(|key| format!("{key:?}")).unwrap_or_default();
+        Error::DuplicateKey { key, first, second }
     }
 }
 

@@ -1,18 +1,18 @@
-//! How a dictionary is to be.
+//! Settings of a dictionary, and its construction.
 
 use std::marker::PhantomData;
 
-use crate::batch::{Batch, Updates};
+use crate::batch::{Batch, Duplicates, Updates};
 use crate::device::Device;
 use crate::dictionary::Dictionary;
 use crate::error::{Error, MAX_BATCH_SIZE, check_lengths};
 use crate::key::{self, Key};
 use crate::open::{Location, open};
-use crate::snapshot::Snapshot;
 use crate::store::{CleanupPolicy, Settings};
+use crate::typed::TypedStore;
 use crate::value::Value;
 
-/// Makes a [`Dictionary`] with other than the usual settings.
+/// Creates a [`Dictionary`] with settings other than the defaults.
 ///
 /// ```
 /// # fn main() -> Result<(), gpulsm::Error> {
@@ -35,15 +35,8 @@ pub struct Builder<K, V> {
     #[cfg(feature = "cuda")]
     stream: Option<crate::cuda::Stream>,
     settings: Settings,
+    duplicates: Duplicates,
     types: PhantomData<fn() -> (K, V)>,
-}
-
-impl<K, V> Builder<K, V> {
-    /// The batch size b of a dictionary that isn't told another.
-    pub const DEFAULT_BATCH_SIZE: usize = Settings::DEFAULT_BATCH_SIZE;
-
-    /// The largest batch size there can be.
-    pub const MAX_BATCH_SIZE: usize = MAX_BATCH_SIZE;
 }
 
 impl<K: Key, V: Value> Default for Builder<K, V> {
@@ -53,22 +46,24 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             #[cfg(feature = "cuda")]
             stream: None,
             settings: Settings::default(),
+            duplicates: Duplicates::default(),
             types: PhantomData,
         }
     }
 }
 
 impl<K: Key, V: Value> Builder<K, V> {
-    /// The size b that batches are expected to have; 65,536 if nothing is said.
+    /// Sets the size b that batches are expected to have, from 1 to [`MAX_BATCH_SIZE`]. Default:
+    /// [`DEFAULT_BATCH_SIZE`](crate::DEFAULT_BATCH_SIZE).
     ///
-    /// Any call may be shorter or longer. A larger b means fewer levels and faster queries; with a
-    /// b near the usual length of a call, taking one in costs least.
+    /// Any call may be shorter or longer. A larger b means fewer levels and faster queries; with a b near
+    /// the usual length of a call, updates cost least.
     pub fn batch_size(mut self, batch_size: usize) -> Self {
         self.settings.batch_size = batch_size;
         self
     }
 
-    /// Where the dictionary lives; [`Device::best`] if nothing is said.
+    /// Sets where the dictionary lives. Default: [`Device::best`].
     pub fn device(mut self, device: Device) -> Self {
         #[cfg(feature = "cuda")]
         self.stream.take_if(|stream| stream.device() != device);
@@ -90,35 +85,47 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// The most bytes that the dictionary, its clones and its snapshots may take together, with the
-    /// working space of sorting, merging and searching. (Answers, and keys on their way in or out of a
-    /// call, are the caller's and not counted.) A call that would need more is an [`Error::OutOfMemory`], and changes
-    /// nothing. Taking in a batch needs room for what is merged beside what there is: allow about
-    /// 2.5 times the size of the pairs.
+    /// Sets the most bytes that the dictionary, its clones and its snapshots may take together, with the
+    /// working space of sorting, merging and searching. Answers, and keys on their way in or out of a
+    /// call, are the caller's and not counted. Default: no limit.
+    ///
+    /// A call that would need more fails with [`Error::OutOfMemory`] and changes nothing. A merge needs room
+    /// for its output beside its inputs: allow about 2.5 times the size of the pairs. Deletes are possible
+    /// even then: they are stored without being merged, in a part of the limit that is kept free for them,
+    /// until there is room to merge.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.settings.memory_limit = Some(bytes);
         self
     }
 
-    /// About how many entries a batch merges at most; as many as take a few times as long as a usual
-    /// batch, if nothing is said.
+    /// Sets about how many entries one batch merges at most. Default: as many as take a few times as long
+    /// as a usual batch.
     ///
-    /// Now and then a batch would make many runs into one, which takes long. With more entries than
-    /// this (and than 16 times what the batch has), it is done in slices instead, one with each of the
-    /// batches that come next; until then queries have more runs to ask, and memory holds both. `usize::MAX` for everything at once.
-    pub fn merged_at_once(mut self, entries: usize) -> Self {
+    /// Now and then a batch would merge many runs into one, which takes long. If that is more entries than
+    /// this (and than 16 times the batch), the merge is deferred: a part of it is done with each of the
+    /// following batches. Until then queries have more runs to search, and memory holds both. If it is set,
+    /// it also bounds how many updates are buffered, so that applying them takes no longer than other batches
+    /// do. `usize::MAX` merges everything at once.
+    pub fn max_merge_per_batch(mut self, entries: usize) -> Self {
         self.settings.max_merge_per_batch = Some(entries);
         self
     }
 
-    /// When stale entries are removed; by itself, if nothing is said.
-    pub fn cleanup(mut self, cleanup: CleanupPolicy) -> Self {
-        self.settings.policy = cleanup;
+    /// Sets when stale entries are removed. Default: [`CleanupPolicy::Automatic`].
+    pub fn cleanup_policy(mut self, policy: CleanupPolicy) -> Self {
+        self.settings.policy = policy;
         self
     }
 
-    /// On a GPU, and on that of the stream: the stream that the dictionary's calls run on. If nothing
-    /// is said it has one of its own.
+    /// Sets which pair wins if [`bulk_build`](Builder::bulk_build) is given a key several times. Default: the
+    /// last. (For later updates, see [`Batch::duplicates`].)
+    pub fn duplicates(mut self, duplicates: Duplicates) -> Self {
+        self.duplicates = duplicates;
+        self
+    }
+
+    /// Sets the stream that the dictionary's calls run on, and with it the device. Default: a stream of its
+    /// own.
     #[cfg(feature = "cuda")]
     pub fn stream(mut self, stream: &crate::cuda::Stream) -> Self {
         self.device = Some(stream.device());
@@ -126,11 +133,24 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// An empty dictionary.
+    /// Creates an empty dictionary.
+    ///
+    /// # Errors
+    ///
+    /// [`BatchSize`](Error::BatchSize), [`Setting`](Error::Setting) or [`Threads`](Error::Threads) for a
+    /// setting out of its range; [`NoCudaDevice`](Error::NoCudaDevice) for a GPU that can't be used.
     pub fn build(self) -> Result<Dictionary<K, V>, Error> {
         let given = self.settings.batch_size;
-        if given == 0 || given > Self::MAX_BATCH_SIZE {
+        if given == 0 || given > MAX_BATCH_SIZE {
             return Err(Error::BatchSize { given });
+        }
+        let entries = self.settings.max_merge_per_batch.map(|entries| entries as u64);
+        for (setting, given) in
+            [("memory_limit", self.settings.memory_limit), ("max_merge_per_batch", entries)]
+        {
+            if given == Some(0) {
+                return Err(Error::Setting { setting, given: 0 });
+            }
         }
         let device = self.device.unwrap_or_else(Device::best);
         let location = Location {
@@ -139,17 +159,40 @@ impl<K: Key, V: Value> Builder<K, V> {
             stream: self.stream,
         };
         let store = open(&location, &self.settings, V::WIDTH)?;
-        Ok(Dictionary::from_snapshot(Snapshot::new(device, store)))
+        Ok(Dictionary { store: TypedStore::new(device, store) })
     }
 
-    /// A dictionary of these pairs, at the speed of one sort. Of equal keys the last one wins.
+    /// Creates a dictionary of these pairs, at the cost of one sort.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Builder::build); [`LengthMismatch`](Error::LengthMismatch);
+    /// [`DuplicateKey`](Error::DuplicateKey) if none are allowed; [`OutOfMemory`](Error::OutOfMemory).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// use gpulsm::{Dictionary, Duplicates};
+    ///
+    /// let builder = Dictionary::<u32, u32>::builder().duplicates(Duplicates::First);
+    /// let dictionary = builder.bulk_build(&[7, 8, 7], &[1, 2, 3])?;
+    /// assert_eq!(dictionary.to_vecs()?, (vec![7, 8], vec![1, 2]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn bulk_build(self, keys: &[K], values: &[V]) -> Result<Dictionary<K, V>, Error> {
+        let batch = Batch::new().insert(keys, values).duplicates(self.duplicates);
         let mut dictionary = self.build()?;
-        dictionary.update(Batch::inserting(keys, values))?;
+        dictionary.update(batch)?;
         Ok(dictionary)
     }
 
-    /// A dictionary of these pairs, whose keys are strictly ascending, without any sorting.
+    /// Creates a dictionary of these pairs, whose keys are strictly ascending, without sorting.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Builder::build); [`LengthMismatch`](Error::LengthMismatch);
+    /// [`NotSorted`](Error::NotSorted), which names the first key out of order;
+    /// [`OutOfMemory`](Error::OutOfMemory).
     pub fn from_sorted(self, keys: &[K], values: &[V]) -> Result<Dictionary<K, V>, Error> {
         check_lengths(("keys", keys.len()), ("values", values.len()))?;
         let ordered = key::encode(keys)?;

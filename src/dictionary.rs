@@ -1,31 +1,33 @@
-//! The dictionary: everything that changes it. What it answers is in [`Snapshot`].
+//! The dictionary: everything that changes it. What it answers is in `queries.rs`.
 
-use std::fmt;
-use std::ops::Deref;
-
-use crate::batch::{Batch, Updates};
+use crate::batch::{Batch, Duplicates, Updates};
 use crate::builder::Builder;
-use crate::error::{Error, check_lengths, try_zeroed};
-use crate::iter::Iter;
+use crate::device::Device;
+use crate::error::{Error, try_zeroed};
+use crate::iter::{Iter, TryIter};
 use crate::key::{self, Key, OrderedKey};
-use crate::query::Query;
+use crate::queries::impl_queries;
+use crate::query::{Query, Side};
+use crate::ranges::{KeyRange, RangeBatch, RangeEnds, Ranges};
 use crate::snapshot::Snapshot;
-use crate::store::AnyStore;
+use crate::stats::Stats;
+use crate::store::{AnyStore, CleanupPolicy};
+use crate::typed::{self, PairQuery, TypedStore};
 use crate::value::Value;
+use crate::write_batch::WriteBatch;
 
-/// A dynamic, ordered dictionary, changed and asked in batches.
+/// A dynamic, ordered dictionary that is updated and queried in batches.
 ///
-/// A call happens whole or not at all: after an error the dictionary is as it was. One call is one
-/// batch, of any length. Later batches win over earlier ones; within one batch the last insert of a
-/// key wins, and a key that is both inserted and deleted is deleted.
+/// One call is one batch, of any length, and is applied as a whole or not at all: after an error the
+/// dictionary is as it was. Later batches win over earlier ones. Within one batch the last insert of a key
+/// wins ([`Duplicates`] sets another rule), and a key that is both inserted and deleted is deleted
+/// ([`WriteBatch`] keeps the order of operations instead).
 ///
-/// Batches that come one after another, with nothing asked between them, may wait and be taken in
-/// together: that is many times faster for short ones. The next query takes them in first, and it is that
-/// query which fails if there is no memory for it, again without any loss. [`settle`](Snapshot::settle)
-/// takes them in at once.
+/// Successive batches with no query in between may be buffered and applied together, which is many times
+/// faster for short ones. The next query applies them first; if there is no memory for that, it is this
+/// query that fails, and again nothing is lost. [`flush`](Self::flush) applies them at once.
 ///
-/// A dictionary answers every query that its [`Snapshot`] does, which it dereferences to. Cloning
-/// one costs next to nothing: the clones share what they have in common.
+/// Cloning a dictionary copies nothing: clones share what they have in common, and each can be updated.
 ///
 /// ```
 /// # fn main() -> Result<(), gpulsm::Error> {
@@ -33,136 +35,432 @@ use crate::value::Value;
 /// dictionary.insert(&[30, 10, 20], &[3.0, 1.0, 2.0])?;
 /// dictionary.delete(&[10])?;
 /// assert_eq!(dictionary.lookup(&[10, 20])?, [None, Some(2.0)]);
-/// assert_eq!(dictionary.count(&[0], &[25])?, [1]);
+/// assert_eq!(dictionary.count_one(..25)?, 1);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+///
+/// # Batch and single forms
+///
+/// A method with a plain name takes a batch. With `_one` it takes a single key, position or range.
+///
+/// | `BTreeMap` | one | a batch |
+/// | --- | --- | --- |
+/// | `insert` | [`insert_one`](Self::insert_one) | [`insert`](Self::insert) |
+/// | `remove` | [`delete_one`](Self::delete_one) | [`delete`](Self::delete) |
+/// | `get` | [`lookup_one`](Self::lookup_one) | [`lookup`](Self::lookup) |
+/// | `contains_key` | [`contains_one`](Self::contains_one) | [`contains`](Self::contains) |
+/// | `range` | [`iter_range`](Self::iter_range), [`range_one`](Self::range_one) | [`range`](Self::range) |
+/// | `range(…).count()` | [`count_one`](Self::count_one) | [`count`](Self::count) |
+///
+/// # Costs
+///
+/// With n pairs, batch size b and a call of m operations: there are at most log2(n / b) + 1 levels from b
+/// up, and below them a few of short batches.
+///
+/// | call | work |
+/// | --- | --- |
+/// | [`insert`](Self::insert), [`delete`](Self::delete), [`update`](Self::update), [`write`](Self::write) | sorts m, and merges each pair log2(n / b) times in its life |
+/// | [`delete_range`](Self::delete_range) | counts, then lists the keys to delete, then deletes them as one batch: about three times a `delete` of as many keys |
+/// | [`lookup`](Self::lookup), [`contains`](Self::contains) | one search per level until the key is found; filters skip most levels |
+/// | [`count`](Self::count), [`rank`](Self::rank), [`successor`](Self::successor), [`select`](Self::select) | two searches per level, however wide the range; `select` several |
+/// | [`range`](Self::range), [`to_vecs`](Self::to_vecs) | a count, then merges the pairs of all levels |
+/// | [`merge_from`](Self::merge_from) | copies all pairs of the other to the host, then one batch |
+/// | [`cleanup`](Self::cleanup) | merges everything into one run |
+/// | [`snapshot`](Self::snapshot), `clone`, [`len`](Self::len), [`clear`](Self::clear) | nothing to speak of |
 pub struct Dictionary<K: Key, V: Value> {
-    now: Snapshot<K, V>,
+    pub(crate) store: TypedStore<K, V>,
 }
 
+impl_queries!(Dictionary);
+
+/// # Construction
 impl<K: Key, V: Value> Dictionary<K, V> {
-    /// An empty dictionary on the best device, with the usual settings.
+    /// Creates an empty dictionary on [`Device::best`], with default settings.
     ///
     /// # Panics
     ///
-    /// If the best device, though there, can't be used; [`Builder::build`] returns that as an error.
+    /// If the best device exists but can't be used; [`Builder::build`] returns that as an error.
+    #[must_use]
     pub fn new() -> Self {
-        Self::builder().build().expect("the best device can be used")
+        Self::builder().build().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Settings to make a dictionary with.
+    /// Returns a builder, to set anything but the defaults.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
 
-    /// A dictionary of these pairs, at the speed of one sort. Of equal keys the last one wins.
+    /// Creates a dictionary of these pairs, at the cost of one sort. Of equal keys the last wins.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Builder::bulk_build`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let d = gpulsm::Dictionary::bulk_build(&[3u32, 1, 2], &[30u32, 10, 20])?;
+    /// assert_eq!(d.to_vecs()?.1, [10, 20, 30]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn bulk_build(keys: &[K], values: &[V]) -> Result<Self, Error> {
         Self::builder().bulk_build(keys, values)
     }
 
-    /// A dictionary of these pairs, whose keys are strictly ascending, without any sorting.
+    /// Creates a dictionary of these pairs, whose keys are strictly ascending, without sorting.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Builder::from_sorted`].
     pub fn from_sorted(keys: &[K], values: &[V]) -> Result<Self, Error> {
         Self::builder().from_sorted(keys, values)
     }
 
-    pub(crate) fn from_snapshot(now: Snapshot<K, V>) -> Self {
-        Dictionary { now }
+    /// Creates a dictionary of the iterator's pairs. Of equal keys the last wins.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Builder::bulk_build`].
+    pub fn try_from_iter(pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, Error> {
+        let mut dictionary = Self::builder().build()?;
+        dictionary.try_extend(pairs)?;
+        Ok(dictionary)
     }
+}
 
-    /// Inserts each key with its value, replacing what it had. Of equal keys the last one wins.
+/// # Updates
+///
+/// After an error the dictionary is as it was.
+impl<K: Key, V: Value> Dictionary<K, V> {
+    /// Inserts each key with the value at the same index, replacing the value it had. Of equal keys the
+    /// last wins.
+    ///
+    /// # Errors
+    ///
+    /// [`LengthMismatch`](Error::LengthMismatch) if there is not one value for each key;
+    /// [`OutOfMemory`](Error::OutOfMemory).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let mut d = gpulsm::Dictionary::<u32, u32>::new();
+    /// d.insert(&[2, 1, 2], &[20, 10, 21])?;
+    /// assert_eq!(d.to_vecs()?, (vec![1, 2], vec![10, 21]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn insert(&mut self, keys: &[K], values: &[V]) -> Result<(), Error> {
-        self.now.store_mut().apply(&Batch::inserting(keys, values).check()?)
+        self.update(Batch::new().insert(keys, values))
     }
 
-    /// Deletes each key; one that isn't there is no error.
+    /// Inserts one key, replacing the value it had. A call of one pair costs as much as one of thousands:
+    /// collect pairs in a [`WriteBatch`] where you can.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert).
+    pub fn insert_one(&mut self, key: K, value: V) -> Result<(), Error> {
+        self.insert(&[key], &[value])
+    }
+
+    /// Deletes each key; absent keys are ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`](Error::OutOfMemory). At the memory limit, deletes of up to b keys are still possible:
+    /// see [`Builder::memory_limit`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let mut d: gpulsm::Dictionary<u32, u32> = (0..10).map(|i| (i, i)).collect();
+    /// d.delete(&[3, 99])?;
+    /// assert_eq!(d.len()?, 9);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete(&mut self, keys: &[K]) -> Result<(), Error> {
-        self.now.store_mut().apply(&Batch::<K, V>::inserting(&[], &[]).deleting(keys).check()?)
+        self.update(Batch::new().delete(keys))
     }
 
-    /// Deletes every key k with `lo[i]` ≤ k ≤ `hi[i]`, for each i.
-    pub fn delete_range(&mut self, lo: &[K], hi: &[K]) -> Result<(), Error> {
-        check_lengths(("lo", lo.len()), ("hi", hi.len()))?;
-        delete_ranges(self.now.store_mut(), &key::encode(lo)?, &key::encode(hi)?)
+    /// Deletes one key and returns the value it had, or `None` if it is absent. Costs a lookup and a call of
+    /// [`delete`](Self::delete).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`delete`](Self::delete).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let mut d: gpulsm::Dictionary<u32, u32> = [(1, 10)].into_iter().collect();
+    /// assert_eq!((d.delete_one(1)?, d.delete_one(1)?), (Some(10), None));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "remove")]
+    pub fn delete_one(&mut self, key: K) -> Result<Option<V>, Error> {
+        let value = self.lookup_one(key)?;
+        if value.is_some() {
+            self.delete(&[key])?;
+        }
+        Ok(value)
     }
 
-    /// Takes in one mixed batch of inserts and deletes.
+    /// Deletes every key of each range. Costs about three times as much as deleting as many keys by
+    /// [`delete`](Self::delete): they are counted and listed first.
+    ///
+    /// # Errors
+    ///
+    /// [`LengthMismatch`](Error::LengthMismatch) if two columns differ in length; those of
+    /// [`delete`](Self::delete).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let mut d: gpulsm::Dictionary<u32, u32> = (0..100).map(|i| (i, i)).collect();
+    /// d.delete_range(&[10..20, 50..60])?;
+    /// assert_eq!(d.len()?, 80);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn delete_range(&mut self, ranges: impl RangeBatch<K>) -> Result<(), Error> {
+        self.delete_all(&ranges.encode()?)
+    }
+
+    /// Deletes every key of one range.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`delete`](Self::delete).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let mut d: gpulsm::Dictionary<u32, u32> = (0..100).map(|i| (i, i)).collect();
+    /// let cutoff = 0;
+    /// d.delete_range_one(..cutoff)?; // Deletes nothing: the end is excluded.
+    /// assert_eq!(d.len()?, 100);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn delete_range_one(&mut self, range: impl KeyRange<K>) -> Result<(), Error> {
+        self.delete_all(&RangeEnds::of(&range))
+    }
+
+    /// Deletes every key of these ranges. If there is no memory for the deletes, the other pairs are stored
+    /// anew, which takes little if they are few.
+    fn delete_all(&mut self, ranges: &RangeEnds<'_, K::Ordered>) -> Result<(), Error> {
+        let doomed = union(&ranges.lo, &ranges.hi);
+        match delete_ranges(self.store.any_mut(), &doomed) {
+            Err(error @ Error::OutOfMemory { .. }) => {
+                self.keep(&complement(&doomed)).map_err(|_| error)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Keeps only the pairs of these ranges, which are in ascending order.
+    fn keep(&mut self, ranges: &RangeEnds<'_, K::Ordered>) -> Result<(), Error> {
+        let Ranges { keys, values, .. } = self.store.range(ranges)?;
+        self.store.any_mut().replace(&Updates::sorted(key::encode(&keys)?, &values))
+    }
+
+    /// Applies one batch of inserts and deletes, in which a delete wins over an insert of the same key.
+    ///
+    /// # Errors
+    ///
+    /// [`LengthMismatch`](Error::LengthMismatch) if there is not one value for each key to insert;
+    /// [`DuplicateKey`](Error::DuplicateKey) if the batch allows none; [`OutOfMemory`](Error::OutOfMemory).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// use gpulsm::{Batch, Dictionary};
+    ///
+    /// let mut d: Dictionary<u32, u32> = (0..10).map(|i| (i, i)).collect();
+    /// d.update(Batch::new().insert(&[10, 11], &[0, 0]).delete(&[0, 11]))?;
+    /// assert_eq!(d.contains(&[0, 10, 11])?, [false, true, false]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn update(&mut self, batch: Batch<'_, K, V>) -> Result<(), Error> {
-        self.apply(&batch.check()?)
+        let columns = batch.columns()?;
+        let updates = columns.updates()?;
+        if batch.policy() == Duplicates::Error {
+            let inserts = Updates { deletes: (&[]).into(), ..updates.clone() };
+            if self.store.any().count_distinct(&inserts)? < inserts.keys.len() as u64 {
+                return Err(columns.first_duplicate());
+            }
+        }
+        self.apply(&updates)
     }
 
-    /// Takes in everything of another dictionary, or snapshot, as one batch: its pairs win.
+    /// Applies a batch of inserts and deletes, in which the last operation on a key wins.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`](Error::OutOfMemory).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// use gpulsm::{Dictionary, WriteBatch};
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.delete(7);
+    /// batch.insert(7, 70);
+    /// let mut d = Dictionary::<u32, u32>::new();
+    /// d.write(&batch)?;
+    /// assert_eq!(d.lookup_one(7)?, Some(70));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write(&mut self, batch: &WriteBatch<K, V>) -> Result<(), Error> {
+        self.apply(&batch.columns()?.updates()?)
+    }
+
+    /// Inserts every pair of another dictionary's snapshot, as one batch: its values win.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`](Error::OutOfMemory), of either device or of the host, which all pairs pass through.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let mut d: gpulsm::Dictionary<u32, u32> = [(1, 1), (2, 2)].into_iter().collect();
+    /// let other: gpulsm::Dictionary<u32, u32> = [(2, 20), (3, 30)].into_iter().collect();
+    /// d.merge_from(&other.snapshot())?;
+    /// assert_eq!(d.to_vecs()?.1, [1, 20, 30]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn merge_from(&mut self, other: &Snapshot<K, V>) -> Result<(), Error> {
         let (keys, values) = other.to_vecs()?;
         self.apply(&Updates::sorted(key::encode(&keys)?, &values))
     }
 
-    pub(crate) fn apply(&mut self, updates: &Updates<'_, K::Ordered>) -> Result<(), Error> {
-        self.now.store_mut().apply(updates)
+    /// Inserts the iterator's pairs as one batch. Of equal keys the last wins.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert).
+    pub fn try_extend(&mut self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<(), Error> {
+        let (keys, values): (Vec<K>, Vec<V>) = pairs.into_iter().unzip();
+        self.insert(&keys, &values)
     }
 
-    /// Inserts one key, replacing what it had. A batch of many costs far less than many of one.
-    pub fn set(&mut self, key: K, value: V) -> Result<(), Error> {
-        self.insert(&[key], &[value])
+    /// Deletes the pair with the least key and returns it, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`delete`](Self::delete).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let mut d: gpulsm::Dictionary<u32, u32> = [(2, 20), (1, 10), (3, 30)].into_iter().collect();
+    /// assert_eq!((d.pop_first()?, d.pop_last()?, d.len()?), (Some((1, 10)), Some((3, 30)), 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pop_first(&mut self) -> Result<Option<(K, V)>, Error> {
+        let pair = self.first()?;
+        self.pop(pair)
     }
 
-    /// Deletes one key; if it isn't there, nothing happens.
-    pub fn remove(&mut self, key: K) -> Result<(), Error> {
-        self.delete(&[key])
+    /// Deletes the pair with the greatest key and returns it, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`delete`](Self::delete).
+    pub fn pop_last(&mut self) -> Result<Option<(K, V)>, Error> {
+        let pair = self.last()?;
+        self.pop(pair)
     }
 
-    /// Removes every stale entry and leaves one run. No answer changes.
+    fn pop(&mut self, pair: Option<(K, V)>) -> Result<Option<(K, V)>, Error> {
+        if let Some((key, _)) = pair {
+            self.delete(&[key])?;
+        }
+        Ok(pair)
+    }
+
+    /// Removes every stale entry and merges everything into one run, the fastest to query. No answer
+    /// changes. By default the dictionary does this itself when it pays ([`CleanupPolicy`]).
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`](Error::OutOfMemory): the new run needs room beside the old ones.
     pub fn cleanup(&mut self) -> Result<(), Error> {
-        self.now.store_mut().cleanup()
+        self.store.any_mut().cleanup()
     }
 
-    /// Removes everything.
+    /// Deletes everything and frees its memory, unless snapshots or clones hold it.
     pub fn clear(&mut self) {
-        self.now.store_mut().clear();
+        self.store.any_mut().clear();
     }
 
-    /// The dictionary as it is now, frozen: it can be read from other threads while this one goes
-    /// on taking updates. Costs next to nothing, once what waits is taken in.
+    /// Returns the dictionary as it is now, frozen: it can be queried from other threads while this one is
+    /// updated. Applies buffered batches; otherwise nothing is copied.
+    #[must_use]
     pub fn snapshot(&self) -> Snapshot<K, V> {
-        self.now.clone()
+        Snapshot { store: self.store.clone() }
     }
 
-    /// On a GPU: updates from data in its memory.
+    /// Returns updates from data in the GPU's memory.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOnCuda`](Error::NotOnCuda) if the dictionary is on the CPU.
     #[cfg(feature = "cuda")]
     pub fn resident_mut(&mut self) -> Result<crate::cuda::ResidentMut<'_, K, V>, Error> {
-        crate::cuda::ResidentMut::new(self.now.store_mut())
+        crate::cuda::ResidentMut::new(self.store.any_mut())
     }
 
     /// Makes the allocation after the next `n` fail, once.
     #[cfg(feature = "testing")]
     pub fn fail_allocation_after(&self, n: u64) {
-        self.now.store().fail_after(n);
+        self.store.any().fail_after(n);
+    }
+
+    pub(crate) fn apply(&mut self, updates: &Updates<'_, K::Ordered>) -> Result<(), Error> {
+        self.store.any_mut().apply(updates)
+    }
+}
+
+impl<K: Key, V: Value> Snapshot<K, V> {
+    /// Returns a dictionary with these pairs that can be updated. It shares memory with the snapshot,
+    /// which stays as it is.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// let snapshot = [(1u32, 10u32)].into_iter().collect::<gpulsm::Dictionary<_, _>>().snapshot();
+    /// let mut dictionary = snapshot.thaw();
+    /// dictionary.insert(&[2], &[20])?;
+    /// assert_eq!((dictionary.len()?, snapshot.len()?), (2, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn thaw(&self) -> Dictionary<K, V> {
+        Dictionary { store: self.store.clone() }
     }
 }
 
 /// Deletes every key of these ranges; compiled for the integers that keys sort by.
 fn delete_ranges<B: OrderedKey>(
     store: &mut dyn AnyStore<B>,
-    lo: &[B],
-    hi: &[B],
+    ranges: &RangeEnds<'_, B>,
 ) -> Result<(), Error> {
-    let (lo, hi) = union(lo, hi);
+    let (lo, hi) = (&*ranges.lo, &*ranges.hi);
     let mut offsets = try_zeroed(lo.len() + 1)?;
-    store.answer(Query::RangeOffsets { lo: &lo, hi: &hi, offsets: &mut offsets })?;
+    store.answer(Query::RangeOffsets { lo, hi, offsets: &mut offsets })?;
     let doomed = offsets[lo.len()];
-    if doomed as u64 == store.len()? {
+    if doomed == store.len()? {
         store.clear();
         return Ok(());
     }
-    let mut keys = try_zeroed(doomed)?;
-    let (lo, hi, offsets) = (&lo, &hi, &mut offsets);
-    store.answer(Query::Range { lo, hi, offsets, keys: &mut keys, values: None })?;
+    let mut keys = try_zeroed(doomed as usize)?;
+    store.answer(Query::Range { lo, hi, offsets: &mut offsets, keys: &mut keys, values: None })?;
     store.apply(&Updates::sorted_deletes(keys))
 }
 
-/// The union of closed ranges as ranges in ascending order that do not touch each other.
-fn union<B: OrderedKey>(lo: &[B], hi: &[B]) -> (Vec<B>, Vec<B>) {
+/// Returns the union of closed ranges as ranges in ascending order that do not touch each other.
+fn union<B: OrderedKey>(lo: &[B], hi: &[B]) -> RangeEnds<'static, B> {
     let mut ranges: Vec<(B, B)> = lo.iter().copied().zip(hi.iter().copied()).collect();
     ranges.retain(|(lo, hi)| lo <= hi);
     ranges.sort_unstable();
@@ -171,7 +469,32 @@ fn union<B: OrderedKey>(lo: &[B], hi: &[B]) -> (Vec<B>, Vec<B>) {
         last.1 = if meet { last.1.max(next.1) } else { last.1 };
         meet
     });
-    ranges.into_iter().unzip()
+    let (lo, hi): (Vec<B>, Vec<B>) = ranges.into_iter().unzip();
+    RangeEnds { lo: lo.into(), hi: hi.into() }
+}
+
+/// Returns the closed ranges between ranges that are in ascending order and do not touch each other.
+fn complement<B: OrderedKey>(ranges: &RangeEnds<'_, B>) -> RangeEnds<'static, B> {
+    let (mut lo, mut hi) = (vec![B::LOWEST], Vec::new());
+    for (&first, &last) in ranges.lo.iter().zip(ranges.hi.iter()) {
+        match first.previous() {
+            Some(previous) => hi.push(previous),
+            None => {
+                lo.pop();
+            }
+        }
+        lo.extend(last.next());
+    }
+    hi.resize(lo.len(), B::HIGHEST);
+    RangeEnds { lo: lo.into(), hi: hi.into() }
+}
+
+impl<K: Key, V: Value> Clone for Dictionary<K, V> {
+    /// Returns a dictionary that shares memory with this one and can be updated on its own. Applies buffered
+    /// batches; otherwise nothing is copied.
+    fn clone(&self) -> Self {
+        Dictionary { store: self.store.clone() }
+    }
 }
 
 impl<K: Key, V: Value> Default for Dictionary<K, V> {
@@ -180,23 +503,14 @@ impl<K: Key, V: Value> Default for Dictionary<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Deref for Dictionary<K, V> {
-    type Target = Snapshot<K, V>;
-
-    fn deref(&self) -> &Snapshot<K, V> {
-        &self.now
-    }
-}
-
 /// Inserts all pairs as one batch.
 ///
 /// # Panics
 ///
-/// If there is no memory for them; [`Dictionary::insert`] returns that as an error.
+/// If there is no memory for them; [`Dictionary::try_extend`] returns that as an error.
 impl<K: Key, V: Value> Extend<(K, V)> for Dictionary<K, V> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
-        let (keys, values): (Vec<K>, Vec<V>) = pairs.into_iter().unzip();
-        self.insert(&keys, &values).expect("room for the pairs");
+        self.try_extend(pairs).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
@@ -204,35 +518,10 @@ impl<K: Key, V: Value> Extend<(K, V)> for Dictionary<K, V> {
 ///
 /// # Panics
 ///
-/// If there is no memory for it; [`Dictionary::bulk_build`] returns that as an error.
+/// If there is no memory for it; [`Dictionary::try_from_iter`] returns that as an error.
 impl<K: Key, V: Value> FromIterator<(K, V)> for Dictionary<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let mut dictionary = Self::new();
-        dictionary.extend(pairs);
-        dictionary
-    }
-}
-
-impl<K: Key, V: Value> IntoIterator for &Dictionary<K, V> {
-    type Item = (K, V);
-    type IntoIter = Iter<K, V>;
-
-    fn into_iter(self) -> Iter<K, V> {
-        self.iter()
-    }
-}
-
-impl<K: Key, V: Value> fmt::Debug for Dictionary<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.now.describe("Dictionary", f)
-    }
-}
-
-/// Writes a small picture of the levels, as far as they are known: nothing is done or waited for.
-/// [`stats`](Snapshot::stats) has every figure.
-impl<K: Key, V: Value> fmt::Display for Dictionary<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.now.fmt(f)
+        Self::try_from_iter(pairs).unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
@@ -244,6 +533,26 @@ mod tests {
     fn ranges_to_delete_are_united_before_anything_is_gathered() {
         let lo = [5u32, 0, 9, 20, 21, 30];
         let hi = [7, 4, 3, 25, 22, u32::MAX];
-        assert_eq!(union(&lo, &hi), (vec![0, 5, 20, 30], vec![4, 7, 25, u32::MAX]));
+        let united = union(&lo, &hi);
+        assert_eq!((&*united.lo, &*united.hi), (&[0, 5, 20, 30][..], &[4, 7, 25, u32::MAX][..]));
+        let between = complement(&united);
+        assert_eq!((&*between.lo, &*between.hi), (&[5, 8, 26][..], &[4, 19, 29][..]));
+    }
+
+    #[test]
+    fn what_is_not_deleted_is_kept() {
+        let max = u32::MAX;
+        for (lo, hi, kept) in [
+            (vec![], vec![], vec![(0, max)]),
+            (vec![0], vec![max], vec![]),
+            (vec![0], vec![9], vec![(10, max)]),
+            (vec![9], vec![max], vec![(0, 8)]),
+            (vec![0, 5], vec![2, 6], vec![(3, 4), (7, max)]),
+        ] {
+            let between = complement(&union(&lo, &hi));
+            let between: Vec<(u32, u32)> =
+                between.lo.iter().copied().zip(between.hi.iter().copied()).collect();
+            assert_eq!(between, kept);
+        }
     }
 }

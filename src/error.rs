@@ -1,7 +1,7 @@
 //! The error type, and checks that return it.
 
-/// The largest batch size that is allowed.
-pub(crate) const MAX_BATCH_SIZE: usize = 1 << 40;
+/// The largest batch size b that [`Builder::batch_size`](crate::Builder::batch_size) accepts.
+pub const MAX_BATCH_SIZE: usize = 1 << 40;
 
 /// Why a call failed. The dictionary is as it was before the call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,8 +45,27 @@ pub enum Error {
         index: usize,
     },
 
+    /// A batch that allows no duplicates inserts a key twice.
+    #[error(
+        "keys[{first}] and keys[{second}] are both {key}: remove one, or use `Duplicates::Last` or \
+         `Duplicates::First` to choose which wins"
+    )]
+    DuplicateKey {
+        /// The key, as `Debug` writes it.
+        key: String,
+        /// The index of its first insert in the batch.
+        first: usize,
+        /// The index of another.
+        second: usize,
+    },
+
     /// The device has no room for a buffer, or the dictionary's memory limit does not allow it.
-    #[error("out of memory: wanted {wanted} bytes, {} free (of the device's memory, or of the dictionary's memory limit)", .free.map_or("unknown".into(), |free: u64| free.to_string()))]
+    #[error(
+        "out of memory: wanted {wanted} bytes, {} free (of the device's memory, or of the dictionary's \
+         memory limit): raise the limit, use smaller batches, drop snapshots and clones, or delete keys and \
+         call `cleanup`",
+        .free.map_or("unknown".into(), |free: u64| free.to_string())
+    )]
     OutOfMemory {
         /// The size of the requested buffer, in bytes.
         wanted: u64,
@@ -61,13 +80,23 @@ pub enum Error {
         given: usize,
     },
 
+    /// A setting of the builder is out of its range.
+    #[error("`{setting}` is {given}, but must be at least 1: leave it out for no limit")]
+    Setting {
+        /// The name of the builder's method.
+        setting: &'static str,
+        /// The requested number.
+        given: u64,
+    },
+
     /// The worker threads could not be started.
     #[error("cannot start {threads} worker threads: {reason}")]
     Threads {
         /// The requested number of threads.
         threads: usize,
         /// What the system reports.
-        reason: String,
+        #[source]
+        reason: Cause,
     },
 
     /// A CUDA device was requested in a build without the CUDA engine.
@@ -86,7 +115,8 @@ pub enum Error {
         /// The index of the requested GPU.
         index: usize,
         /// What is missing, and what to do.
-        reason: String,
+        #[source]
+        reason: Cause,
     },
 
     /// CUDA reports an error, of this call or of an earlier one.
@@ -95,7 +125,8 @@ pub enum Error {
         /// What was being done.
         call: &'static str,
         /// What CUDA says.
-        reason: String,
+        #[source]
+        reason: Cause,
     },
 
     /// A call that cannot be part of a CUDA graph was made on a stream that is being captured, or
@@ -138,6 +169,17 @@ pub enum Error {
         /// The text.
         text: String,
     },
+}
+
+/// What the system or CUDA reports: the source of an [`Error`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Cause(String);
+
+impl From<String> for Cause {
+    fn from(text: String) -> Self {
+        Cause(text)
+    }
 }
 
 /// Returns an error if the slices `left` and `right` differ in length.

@@ -1,43 +1,150 @@
-//! Every pair in key order.
+//! Pairs in key order, read from either end.
 
 use std::iter::FusedIterator;
+use std::ops::Range;
 use std::vec;
 
 use crate::error::Error;
 use crate::key::Key;
-use crate::query::Ranges;
-use crate::snapshot::Snapshot;
+use crate::query::Query;
+use crate::ranges::{KeyRange, RangeEnds, Ranges};
+use crate::typed::{PairQuery, TypedStore};
 use crate::value::Value;
 
 /// Pairs read from the device at a time.
 const CHUNK: u64 = 1 << 12;
 
-/// Every pair of a snapshot in key order, from either end; made by [`Snapshot::iter`].
-#[derive(Clone, Debug)]
-pub struct Iter<K: Key, V: Value> {
-    snapshot: Snapshot<K, V>,
+/// An iterator over pairs in key order, from either end, that returns errors as items; made by
+/// [`Dictionary::try_iter`](crate::Dictionary::try_iter) and
+/// [`try_iter_range`](crate::Dictionary::try_iter_range). After an error it ends.
+///
+/// It reads the dictionary as it was when the iterator was made, a few thousand pairs at a time.
+#[derive(Clone)]
+#[must_use = "an iterator does nothing until it is advanced"]
+pub struct TryIter<K: Key, V: Value> {
+    store: TypedStore<K, V>,
     front: vec::IntoIter<(K, V)>,
     /// The ranks of the pairs that neither end has read yet.
-    unread: std::ops::Range<u64>,
+    unread: Range<u64>,
     back: vec::IntoIter<(K, V)>,
 }
 
-impl<K: Key, V: Value> Iter<K, V> {
-    pub(crate) fn new(snapshot: Snapshot<K, V>) -> Self {
-        let len = snapshot.len().expect("the snapshot's device answers") as u64;
-        let (front, back) = (Vec::new().into_iter(), Vec::new().into_iter());
-        Iter { snapshot, front, unread: 0..len, back }
+impl<K: Key, V: Value> TryIter<K, V> {
+    /// Creates an iterator over every pair.
+    pub(crate) fn new(store: TypedStore<K, V>) -> Result<Self, Error> {
+        let len = store.any().len()?;
+        Ok(Self::of_ranks(store, 0..len))
     }
 
-    /// The pairs of these ranks, which are there.
-    fn read(&self, ranks: std::ops::Range<u64>) -> vec::IntoIter<(K, V)> {
-        let read = || -> Result<Vec<(K, V)>, Error> {
-            let ends = self.snapshot.select(&[ranks.start, ranks.end - 1])?;
-            let key = |end: usize| ends[end].expect("ranks below the length have pairs").0;
-            let Ranges { keys, values, .. } = self.snapshot.range(&[key(0)], &[key(1)])?;
-            Ok(keys.into_iter().zip(values).collect())
+    /// Creates an iterator over the pairs of a range.
+    pub(crate) fn of_range(
+        store: TypedStore<K, V>,
+        range: &impl KeyRange<K>,
+    ) -> Result<Self, Error> {
+        let (mut first, mut len) = ([0], [0]);
+        if let Some((lo, hi)) = range.ends() {
+            store.any().answer(Query::Rank { keys: &[lo], ranks: &mut first })?;
+            store.any().answer(Query::Count { lo: &[lo], hi: &[hi], counts: &mut len })?;
+        }
+        Ok(Self::of_ranks(store, first[0]..first[0] + len[0]))
+    }
+
+    fn of_ranks(store: TypedStore<K, V>, unread: Range<u64>) -> Self {
+        let (front, back) = (Vec::new().into_iter(), Vec::new().into_iter());
+        TryIter { store, front, unread, back }
+    }
+
+    /// Reads the pairs of these ranks, which exist. After an error nothing is left to read.
+    fn read(&mut self, ranks: &Range<u64>) -> Result<vec::IntoIter<(K, V)>, Error> {
+        let read = || {
+            let ends = self.store.pairs(&PairQuery::Select(&[ranks.start, ranks.end - 1]))?;
+            let key =
+                |end: usize| ends[end].expect("ranks below the length have pairs").0.to_ordered();
+            let ends = RangeEnds { lo: vec![key(0)].into(), hi: vec![key(1)].into() };
+            let Ranges { keys, values, .. } = self.store.range(&ends)?;
+            Ok(keys.into_iter().zip(values).collect::<Vec<_>>().into_iter())
         };
-        read().expect("memory for a few thousand pairs").into_iter()
+        let pairs = read();
+        if pairs.is_err() {
+            self.unread = 0..0;
+            (self.front, self.back) = (Vec::new().into_iter(), Vec::new().into_iter());
+        }
+        pairs
+    }
+
+    /// Returns how many pairs are left.
+    fn remaining(&self) -> usize {
+        self.front.len() + (self.unread.end - self.unread.start) as usize + self.back.len()
+    }
+}
+
+impl<K: Key, V: Value> Iterator for TryIter<K, V> {
+    type Item = Result<(K, V), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.front.as_slice().is_empty() && !self.unread.is_empty() {
+            let middle = self.unread.end.min(self.unread.start + CHUNK);
+            let ranks = self.unread.start..middle;
+            self.unread.start = middle;
+            match self.read(&ranks) {
+                Ok(pairs) => self.front = pairs,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.front.next().or_else(|| self.back.next()).map(Ok)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // An error ends it early.
+        (0, Some(self.remaining()))
+    }
+}
+
+impl<K: Key, V: Value> DoubleEndedIterator for TryIter<K, V> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.back.as_slice().is_empty() && !self.unread.is_empty() {
+            let middle = self.unread.start.max(self.unread.end.saturating_sub(CHUNK));
+            let ranks = middle..self.unread.end;
+            self.unread.end = middle;
+            match self.read(&ranks) {
+                Ok(pairs) => self.back = pairs,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.back.next_back().or_else(|| self.front.next_back()).map(Ok)
+    }
+}
+
+impl<K: Key, V: Value> FusedIterator for TryIter<K, V> {}
+
+impl<K: Key, V: Value> std::fmt::Debug for TryIter<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TryIter").field("remaining", &self.remaining()).finish_non_exhaustive()
+    }
+}
+
+/// An iterator over pairs in key order, from either end; made by
+/// [`Dictionary::iter`](crate::Dictionary::iter) and [`iter_range`](crate::Dictionary::iter_range).
+///
+/// It reads the dictionary as it was when the iterator was made, a few thousand pairs at a time.
+///
+/// # Panics
+///
+/// Advancing it panics if there is no memory for a few thousand pairs, or the GPU fails;
+/// [`TryIter`] returns that as an error.
+#[derive(Clone, Debug)]
+#[must_use = "an iterator does nothing until it is advanced"]
+pub struct Iter<K: Key, V: Value>(pub(crate) TryIter<K, V>);
+
+/// Returns the pair that was read.
+fn expect<T>(item: Result<T, Error>) -> T {
+    item.unwrap_or_else(|error| panic!("{error} (`try_iter` returns errors)"))
+}
+
+impl<K: Key, V: Value> Iter<K, V> {
+    /// Makes a panic of the error, if there is one.
+    pub(crate) fn expect(iter: Result<TryIter<K, V>, Error>) -> Self {
+        Iter(expect(iter))
     }
 }
 
@@ -45,29 +152,17 @@ impl<K: Key, V: Value> Iterator for Iter<K, V> {
     type Item = (K, V);
 
     fn next(&mut self) -> Option<(K, V)> {
-        if self.front.as_slice().is_empty() && !self.unread.is_empty() {
-            let middle = self.unread.end.min(self.unread.start + CHUNK);
-            self.front = self.read(self.unread.start..middle);
-            self.unread.start = middle;
-        }
-        self.front.next().or_else(|| self.back.next())
+        self.0.next().map(expect)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let unread = (self.unread.end - self.unread.start) as usize;
-        let len = self.front.len() + unread + self.back.len();
-        (len, Some(len))
+        (self.0.remaining(), Some(self.0.remaining()))
     }
 }
 
 impl<K: Key, V: Value> DoubleEndedIterator for Iter<K, V> {
     fn next_back(&mut self) -> Option<(K, V)> {
-        if self.back.as_slice().is_empty() && !self.unread.is_empty() {
-            let middle = self.unread.start.max(self.unread.end.saturating_sub(CHUNK));
-            self.back = self.read(middle..self.unread.end);
-            self.unread.end = middle;
-        }
-        self.back.next_back().or_else(|| self.front.next_back())
+        self.0.next_back().map(expect)
     }
 }
 

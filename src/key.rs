@@ -3,18 +3,24 @@
 //! The map is applied at the edge of the dictionary: engines see `u32` and `u64` only.
 
 use std::borrow::Cow;
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 use std::hash::Hash;
 
 use bytemuck::Pod;
 
 use crate::error::{Error, try_with_capacity};
 
-/// A type of key: `u32`, `u64`, `i32`, `i64`, `f32` or `f64`.
+/// A type of key: `u32`, `u64`, `i32`, `i64`, `f32`, `f64`, or a wrapper of one of them that the macro
+/// [`key!`](crate::key) made a key.
 ///
 /// Every value of the type is a legal key. Integers have their usual order. Floats are ordered by
 /// value; −0 is stored as +0, and every NaN is one and the same NaN, which comes after +∞.
-pub trait Key: sealed::Sealed + Pod + Debug + Display + Send + Sync + PartialOrd {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be a key of a gpulsm dictionary",
+    note = "keys are `u32`, `u64`, `i32`, `i64`, `f32` and `f64`; convert narrower integers",
+    note = "for a wrapper, `#[repr(transparent)] struct Id(u64)`, write `gpulsm::key!(Id(u64));`"
+)]
+pub trait Key: private::Sealed + Pod + Debug + Send + Sync + PartialOrd {
     /// The unsigned integer of the same width that engines sort by.
     type Ordered: OrderedKey;
 
@@ -28,10 +34,10 @@ pub trait Key: sealed::Sealed + Pod + Debug + Display + Send + Sync + PartialOrd
     #[doc(hidden)]
     const ENCODING: Encoding;
 
-    /// The integer that sorts as this key does.
+    /// Returns the integer that sorts as this key does.
     fn to_ordered(self) -> Self::Ordered;
 
-    /// The key that [`to_ordered`](Key::to_ordered) maps to this integer.
+    /// Returns the key that [`to_ordered`](Key::to_ordered) maps to this integer.
     fn from_ordered(ordered: Self::Ordered) -> Self;
 }
 
@@ -47,23 +53,80 @@ pub enum Encoding {
 
 /// An integer that engines sort by: `u32` or `u64`.
 pub trait OrderedKey: Key<Ordered = Self> + Ord + Hash + Default {
-    /// The key after this one, unless it is the largest.
+    /// Returns the key after this one, unless it is the largest.
     fn next(self) -> Option<Self>;
 
-    /// The key before this one, unless it is 0.
+    /// Returns the key before this one, unless it is 0.
     fn previous(self) -> Option<Self>;
 
-    /// This key as a `u64`.
+    /// Returns this key as a `u64`.
     fn widen(self) -> u64;
 }
 
-mod sealed {
+#[doc(hidden)]
+pub mod private {
+    /// Implemented by [`key!`](crate::key) for wrappers of the width of their key only, which kernels rely on.
     pub trait Sealed {}
+}
+
+/// Makes a wrapper of a key a [`Key`], ordered as the wrapped key.
+///
+/// ```
+/// /// The number of an order.
+/// #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct OrderId(u64);
+///
+/// gpulsm::key!(OrderId(u64));
+///
+/// # fn main() -> Result<(), gpulsm::Error> {
+/// let mut totals = gpulsm::Dictionary::<OrderId, f64>::new();
+/// totals.insert(&[OrderId(7), OrderId(3)], &[9.5, 1.0])?;
+/// assert_eq!(totals.first()?, Some((OrderId(3), 1.0)));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The type that it wraps must be a key:
+///
+/// ```compile_fail
+/// # #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Pod, bytemuck::Zeroable)]
+/// # #[repr(transparent)]
+/// struct Port(u16);
+/// gpulsm::key!(Port(u16));
+/// ```
+#[macro_export]
+macro_rules! key {
+    ($Wrapper:ident($Inner:ty)) => {
+        const _: () = assert!(
+            ::core::mem::size_of::<$Wrapper>() == ::core::mem::size_of::<$Inner>(),
+            "a wrapper of a key has one field"
+        );
+
+        impl $crate::private::Sealed for $Wrapper {}
+
+        impl $crate::Key for $Wrapper {
+            type Ordered = <$Inner as $crate::Key>::Ordered;
+            const LOWEST: Self = $Wrapper(<$Inner as $crate::Key>::LOWEST);
+            const HIGHEST: Self = $Wrapper(<$Inner as $crate::Key>::HIGHEST);
+            const ENCODING: $crate::private::Encoding = <$Inner as $crate::Key>::ENCODING;
+
+            #[inline]
+            fn to_ordered(self) -> Self::Ordered {
+                $crate::Key::to_ordered(self.0)
+            }
+
+            #[inline]
+            fn from_ordered(ordered: Self::Ordered) -> Self {
+                $Wrapper(<$Inner as $crate::Key>::from_ordered(ordered))
+            }
+        }
+    };
 }
 
 macro_rules! unsigned_key {
     ($type:ty) => {
-        impl sealed::Sealed for $type {}
+        impl private::Sealed for $type {}
 
         impl Key for $type {
             type Ordered = $type;
@@ -103,7 +166,7 @@ macro_rules! unsigned_key {
 
 macro_rules! signed_key {
     ($type:ty, $ordered:ty) => {
-        impl sealed::Sealed for $type {}
+        impl private::Sealed for $type {}
 
         impl Key for $type {
             type Ordered = $ordered;
@@ -127,7 +190,7 @@ macro_rules! signed_key {
 
 macro_rules! float_key {
     ($type:ty, $ordered:ty) => {
-        impl sealed::Sealed for $type {}
+        impl private::Sealed for $type {}
 
         impl Key for $type {
             type Ordered = $ordered;
@@ -167,7 +230,7 @@ signed_key!(i64, u64);
 float_key!(f32, u32);
 float_key!(f64, u64);
 
-/// A caller's keys as engines want them: borrowed where the map is the identity, else mapped.
+/// Returns a caller's keys as engines take them: borrowed where the map is the identity, otherwise mapped.
 pub(crate) fn encode<K: Key>(keys: &[K]) -> Result<Cow<'_, [K::Ordered]>, Error> {
     // The cast succeeds for every key type; it *means* the same only where the types are equal.
     if same_type::<K, K::Ordered>() {

@@ -11,11 +11,11 @@
 //! # fn main() -> Result<(), gpulsm::Error> {
 //! let mut dictionary = Dictionary::<u64, u32>::new();
 //! dictionary.insert(&[30, 10, 20], &[3, 1, 2])?;
-//! dictionary.update(Batch::inserting(&[40], &[4]).deleting(&[10]))?;
+//! dictionary.update(Batch::new().insert(&[40], &[4]).delete(&[10]))?;
 //!
 //! assert_eq!(dictionary.lookup(&[10, 20])?, [None, Some(2)]);
-//! assert_eq!(dictionary.count(&[0], &[100])?, [3]);
-//! assert_eq!(dictionary.pairs_in(25..)?, [(30, 3), (40, 4)]);
+//! assert_eq!(dictionary.count(&[0..25, 25..100])?, [1, 2]);
+//! assert_eq!(dictionary.range_one(25..)?, [(30, 3), (40, 4)]);
 //! # Ok(())
 //! # }
 //! ```
@@ -65,26 +65,39 @@ mod iter;
 mod key;
 mod mark;
 mod open;
+mod queries;
 mod query;
+mod ranges;
 mod snapshot;
 mod stats;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod typed;
 mod value;
+mod write_batch;
 
-pub use batch::Batch;
+pub use batch::{Batch, Duplicates};
 pub use builder::Builder;
 pub use device::Device;
 pub use dictionary::Dictionary;
-pub use error::Error;
-pub use iter::Iter;
+pub use error::{Cause, Error, MAX_BATCH_SIZE};
+pub use iter::{Iter, TryIter};
 pub use key::{Key, OrderedKey};
-pub use query::Ranges;
+pub use ranges::{KeyRange, RangeBatch, Ranges};
 pub use snapshot::Snapshot;
 pub use stats::{Bytes, LevelStats, Stats};
-pub use store::CleanupPolicy;
+pub use store::{CleanupPolicy, DEFAULT_BATCH_SIZE};
 pub use value::Value;
+pub use write_batch::WriteBatch;
+
+/// What the macros `key!` and `value!` expand to.
+#[doc(hidden)]
+pub mod private {
+    pub use crate::key::Encoding;
+    pub use crate::key::private::Sealed;
+    pub use crate::ranges::RangeEnds;
+}
 
 /// The README's example, so that it is tested.
 #[cfg(doctest)]

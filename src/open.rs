@@ -96,7 +96,7 @@ fn open_on<B: OrderedKey>(
     }
     debug_assert!(!location.device.is_cuda());
     match width {
-        0 => open_cpu::<B, [u8; 0]>(settings),
+        0 => open_cpu::<B, ()>(settings),
         4 => open_cpu::<B, [u8; 4]>(settings),
         8 => open_cpu::<B, [u8; 8]>(settings),
         16 => open_cpu::<B, [u8; 16]>(settings),

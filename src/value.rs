@@ -2,10 +2,10 @@
 
 use bytemuck::Pod;
 
-/// A type of value: any plain data ([`bytemuck::Pod`]) of 0, 4, 8 or 16 bytes.
+/// A type of value: plain data of 0, 4, 8 or 16 bytes.
 ///
-/// `()` makes the dictionary a set. Numbers and arrays of them are values, and so are your own
-/// structs, with the crate `bytemuck` and its feature `derive`:
+/// `()` makes the dictionary a set. Numbers of 4, 8 and 16 bytes are values, and so are arrays of numbers
+/// of these sizes. A struct of your own becomes one by the macro [`value!`](crate::value):
 ///
 /// ```
 /// #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -15,32 +15,66 @@ use bytemuck::Pod;
 ///     name: u32,
 /// }
 ///
+/// gpulsm::value!(Particle);
+///
 /// # fn main() -> Result<(), gpulsm::Error> {
 /// let particle = Particle { position: [0.5, 1.0, 2.0], name: 7 };
 /// let mut cells = gpulsm::Dictionary::<u64, Particle>::new();
-/// cells.set(12, particle)?;
-/// assert_eq!(cells.get(12)?, Some(particle));
+/// cells.insert_one(12, particle)?;
+/// assert_eq!(cells.lookup_one(12)?, Some(particle));
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// Another width does not compile:
+/// Other sizes don't compile:
 ///
 /// ```compile_fail
-/// let dictionary = gpulsm::Dictionary::<u32, [u8; 3]>::new();
+/// let dictionary = gpulsm::Dictionary::<u32, u16>::new();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be a value of a gpulsm dictionary",
+    note = "values have 0, 4, 8 or 16 bytes: `()`, numbers and arrays of numbers of these sizes",
+    note = "for a struct of your own that derives `bytemuck::Pod`, write `gpulsm::value!({Self});`"
+)]
 pub trait Value: Pod + Send + Sync {
-    /// Bytes in a value.
-    const WIDTH: usize = {
-        let width = size_of::<Self>();
-        assert!(matches!(width, 0 | 4 | 8 | 16), "a gpulsm value has 0, 4, 8 or 16 bytes");
-        width
+    /// The number of bytes of a value.
+    const WIDTH: usize = size_of::<Self>();
+}
+
+/// Makes a type that implements [`bytemuck::Pod`] a [`Value`]; its size must be 0, 4, 8 or 16 bytes.
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C)]
+/// struct Triple([f32; 3]);
+///
+/// gpulsm::value!(Triple); // 12 bytes
+/// ```
+#[macro_export]
+macro_rules! value {
+    ($Type:ty) => {
+        const _: () = assert!(
+            matches!(::core::mem::size_of::<$Type>(), 0 | 4 | 8 | 16),
+            "a gpulsm value has 0, 4, 8 or 16 bytes"
+        );
+
+        impl $crate::Value for $Type {}
     };
 }
 
-impl<T: Pod + Send + Sync> Value for T {}
+macro_rules! values {
+    ($($type:ty),*) => {
+        $(value!($type);)*
+    };
+}
 
-/// `len` values from their bytes.
+values!((), u32, i32, f32, u64, i64, f64, u128, i128);
+values!([u8; 4], [u8; 8], [u8; 16], [i8; 4], [i8; 8], [i8; 16]);
+values!([u16; 2], [u16; 4], [u16; 8], [i16; 2], [i16; 4], [i16; 8]);
+values!([u32; 1], [u32; 2], [u32; 4], [i32; 1], [i32; 2], [i32; 4], [f32; 1], [f32; 2], [f32; 4]);
+values!([u64; 1], [u64; 2], [i64; 1], [i64; 2], [f64; 1], [f64; 2], [u128; 1], [i128; 1]);
+
+/// Returns `len` values from their bytes.
 pub(crate) fn of_bytes<V: Value>(bytes: &[u8], len: usize) -> &[V] {
     match V::WIDTH {
         0 => nothings(len),
@@ -48,7 +82,7 @@ pub(crate) fn of_bytes<V: Value>(bytes: &[u8], len: usize) -> &[V] {
     }
 }
 
-/// `len` values from their bytes, to be written.
+/// Returns `len` values from their bytes, to be written.
 pub(crate) fn of_bytes_mut<V: Value>(bytes: &mut [u8], len: usize) -> &mut [V] {
     match V::WIDTH {
         0 => nothings(len),
@@ -56,8 +90,8 @@ pub(crate) fn of_bytes_mut<V: Value>(bytes: &mut [u8], len: usize) -> &mut [V] {
     }
 }
 
-/// Values without width leave no bytes behind to count them by. A vector of them takes no memory,
-/// so there is none to leak.
+/// Returns `len` values without width, which leave no bytes behind to count them by. A vector of them takes
+/// no memory, so there is none to leak.
 fn nothings<V: Value>(len: usize) -> &'static mut [V] {
     bytemuck::zeroed_vec(len).leak()
 }

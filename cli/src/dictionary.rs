@@ -85,12 +85,12 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
         (keys, values): (&Column, &Column),
         deletes: &Column,
     ) -> Result<(), Error> {
-        let batch = Batch::inserting(K::slice(keys), V::slice(values));
-        self.update(batch.deleting(K::slice(deletes)))
+        let batch = Batch::new().insert(K::slice(keys), V::slice(values));
+        self.update(batch.delete(K::slice(deletes)))
     }
 
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error> {
-        self.delete_range(&[K::from_bits(lo)], &[K::from_bits(hi)])
+        self.delete_range_one((K::from_bits(lo), K::from_bits(hi)))
     }
 
     fn cleanup(&mut self) -> Result<(), Error> {
@@ -102,53 +102,53 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
     }
 
     fn flush(&self) -> Result<(), Error> {
-        self.settle()
+        self.flush()
     }
 
     fn len(&self) -> Result<usize, Error> {
-        (**self).len()
+        Ok(self.len()? as usize)
     }
 
     fn stats(&self) -> Result<Stats, Error> {
-        (**self).stats()
+        self.stats()
     }
 
     fn lookup(&self, keys: &Column) -> Result<Vec<Option<u128>>, Error> {
-        let values = (**self).lookup(K::slice(keys))?;
+        let values = self.lookup(K::slice(keys))?;
         Ok(values.into_iter().map(|value| value.map(V::bits)).collect())
     }
 
     fn count(&self, lo: &Column, hi: &Column) -> Result<Vec<u64>, Error> {
-        (**self).count(K::slice(lo), K::slice(hi))
+        self.count((K::slice(lo), K::slice(hi)))
     }
 
     fn range(&self, lo: u128, hi: u128) -> Result<(Column, Column), Error> {
-        let pairs = (**self).range(&[K::from_bits(lo)], &[K::from_bits(hi)])?;
+        let pairs = self.range(&[(K::from_bits(lo), K::from_bits(hi))])?;
         Ok((K::column(pairs.keys), V::column(pairs.values)))
     }
 
     fn successor(&self, key: u128) -> Result<Option<Pair>, Error> {
-        Ok((**self).successor(&[K::from_bits(key)])?[0].map(bits))
+        Ok(self.successor_one(K::from_bits(key))?.map(bits))
     }
 
     fn predecessor(&self, key: u128) -> Result<Option<Pair>, Error> {
-        Ok((**self).predecessor(&[K::from_bits(key)])?[0].map(bits))
+        Ok(self.predecessor_one(K::from_bits(key))?.map(bits))
     }
 
     fn first(&self) -> Result<Option<Pair>, Error> {
-        Ok((**self).first()?.map(bits))
+        Ok(self.first()?.map(bits))
     }
 
     fn last(&self) -> Result<Option<Pair>, Error> {
-        Ok((**self).last()?.map(bits))
+        Ok(self.last()?.map(bits))
     }
 
     fn select(&self, index: u64) -> Result<Option<Pair>, Error> {
-        Ok((**self).select(&[index])?[0].map(bits))
+        Ok(self.select_one(index)?.map(bits))
     }
 
     fn rank(&self, key: u128) -> Result<u64, Error> {
-        Ok((**self).rank(&[K::from_bits(key)])?[0])
+        self.rank_one(K::from_bits(key))
     }
 
     fn columns(&self) -> Result<(Column, Column), Error> {

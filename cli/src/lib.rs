@@ -83,7 +83,7 @@ pub fn main() -> ExitCode {
 
 /// Returns the parser of batch sizes.
 fn batch_size() -> RangedU64ValueParser {
-    RangedU64ValueParser::new().range(1..=Builder::<u32, ()>::MAX_BATCH_SIZE as u64)
+    RangedU64ValueParser::new().range((1..=gpulsm::MAX_BATCH_SIZE as u64))
 }
 
 #[cfg(test)]

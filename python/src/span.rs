@@ -37,7 +37,7 @@ impl Span {
 
     /// The elements, on the stream's GPU, to be read.
     #[cfg(feature = "cuda")]
-    pub fn gpu<T: gpulsm::Value>(
+    pub fn gpu<T: bytemuck::Pod>(
         self,
         stream: &gpulsm::cuda::Stream,
     ) -> gpulsm::cuda::DeviceSlice<'_, T> {
@@ -47,7 +47,7 @@ impl Span {
 
     /// The elements, on the stream's GPU, to be written.
     #[cfg(feature = "cuda")]
-    pub fn gpu_mut<T: gpulsm::Value>(
+    pub fn gpu_mut<T: bytemuck::Pod>(
         self,
         stream: &gpulsm::cuda::Stream,
     ) -> gpulsm::cuda::DeviceSliceMut<'_, T> {

@@ -306,7 +306,7 @@ impl Settings {
         let mut builder = Dictionary::<K, V>::builder()
             .device(device)
             .batch_size(self.batch_size)
-            .cleanup(policy);
+            .cleanup_policy(policy);
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
@@ -314,7 +314,7 @@ impl Settings {
             builder = builder.memory_limit(bytes);
         }
         if let Some(entries) = self.merged_at_once {
-            builder = builder.merged_at_once(entries);
+            builder = builder.max_merge_per_batch(entries);
         }
         Ok(Box::new(Typed::new(builder.build()?)))
     }

@@ -98,8 +98,8 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
         let mut dictionary = self.write();
         match at {
             Place::Host => {
-                let batch = Batch::inserting(keys.host(), values.host());
-                dictionary.update(batch.deleting(deletes.host()))
+                let batch = Batch::new().insert(keys.host(), values.host());
+                dictionary.update(batch.delete(deletes.host()))
             }
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
@@ -111,12 +111,12 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
     fn delete_range(&self, at: &Place, Ranges(lo, hi): Ranges) -> Result<(), Error> {
         let mut dictionary = self.write();
         match at {
-            Place::Host => dictionary.delete_range(lo.host(), hi.host()),
+            Place::Host => dictionary.delete_range((lo.host(), hi.host())),
             // The keys to delete are gathered on the host in any case.
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
                 let (lo, hi) = (lo.gpu(on).to_vec()?, hi.gpu(on).to_vec()?);
-                dictionary.delete_range(&lo, &hi)
+                dictionary.delete_range((&lo, &hi))
             }
         }
     }
@@ -152,7 +152,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
     fn count(&self, at: &Place, Ranges(lo, hi): Ranges, counts: Span) -> Result<(), Error> {
         let dictionary = self.read();
         match at {
-            Place::Host => dictionary.count_into(lo.host(), hi.host(), counts.host_mut()),
+            Place::Host => dictionary.count_into((lo.host(), hi.host()), counts.host_mut()),
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
                 dictionary.resident()?.count(lo.gpu(on), hi.gpu(on), counts.gpu_mut(on))
@@ -177,7 +177,11 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
     ) -> Result<usize, Error> {
         let dictionary = self.read();
         match at {
-            Place::Host => dictionary.range_offsets_into(lo.host(), hi.host(), offsets.host_mut()),
+            Place::Host => {
+                let offsets = offsets.host_mut();
+                let total = dictionary.range_offsets_into((lo.host(), hi.host()), offsets)?;
+                Ok(total as usize)
+            }
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
                 let resident = dictionary.resident()?;
@@ -200,7 +204,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
             Place::Host => {
                 let (offsets, keys, values) =
                     (offsets.host_mut(), keys.host_mut(), values.host_mut());
-                dictionary.range_into(lo.host(), hi.host(), offsets, keys, values).map(drop)
+                dictionary.range_into((lo.host(), hi.host()), offsets, keys, values).map(drop)
             }
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
@@ -247,7 +251,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
     }
 
     fn len(&self) -> Result<usize, Error> {
-        self.read().len()
+        Ok(self.read().len()? as usize)
     }
 
     fn stats(&self) -> Result<Stats, Error> {
@@ -262,7 +266,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
                 return (None, "a dictionary that another thread is changing".into());
             }
         };
-        (dictionary.len_if_known(), dictionary.to_string())
+        (dictionary.len_if_known().map(|len| len as usize), dictionary.to_string())
     }
 
     fn validate(&self) -> Result<(), String> {
@@ -275,7 +279,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
     }
 
     fn settle(&self) -> Result<(), Error> {
-        self.read().settle()
+        self.read().flush()
     }
 
     fn synchronize(&self) -> Result<(), Error> {
@@ -290,7 +294,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
 
     fn copy(&self) -> Result<Box<dyn AnyDictionary>, Error> {
         let dictionary = self.read();
-        dictionary.settle()?; // Once, not in each copy.
+        dictionary.flush()?; // Once, not in each copy.
         Ok(Box::new(Self::new(dictionary.clone())))
     }
 

@@ -44,12 +44,12 @@ pub fn run() {
     stream.synchronize().unwrap();
     let start = Instant::now();
     let mut d = Dictionary::<u32, u32>::builder().stream(stream).build().unwrap();
-    d.resident_mut().unwrap().insert((&pairs.keys).into(), (&pairs.values).into()).unwrap();
+    d.resident_mut().unwrap().insert(&pairs.keys, &pairs.values).unwrap();
     d.synchronize().unwrap();
     println!("{len} pairs built in {:.1?}", start.elapsed());
     assert_eq!(d.len().unwrap() as u64, len);
     assert_eq!(d.stats().unwrap().levels.len(), 1);
-    let all = d.count(&[0], &[u32::MAX]).unwrap();
+    let all = d.count((&[0], &[u32::MAX])).unwrap();
     assert_eq!(all, [len]);
     // Every number below `len` is there with its own value, and none from there on.
     for first in [0, (1 << 31) - 1000, len - (1 << 20)] {
@@ -59,7 +59,7 @@ pub fn run() {
         let mut found = DeviceVec::<u8>::zeroed(stream, 1 << 20).unwrap();
         d.resident()
             .unwrap()
-            .lookup((&some.keys).into(), (&mut values).into(), (&mut found).into())
+            .lookup(&some.keys, &mut values, &mut found)
             .unwrap();
         for ((&number, value), found) in
             numbers.iter().zip(values.to_vec().unwrap()).zip(found.to_vec().unwrap())
@@ -71,7 +71,7 @@ pub fn run() {
     // Counts of ranges against ranks, and ranks against the whole.
     let lo: Vec<u32> = (0..1000).map(|i| i * 4_000_000).collect();
     let hi: Vec<u32> = lo.iter().map(|lo| lo + 249_999_999).collect();
-    let counts = d.count(&lo, &hi).unwrap();
+    let counts = d.count((&lo, &hi)).unwrap();
     let ranks = d.rank(&lo).unwrap();
     let next: Vec<u32> = hi.iter().map(|hi| hi + 1).collect();
     let ends = d.rank(&next).unwrap();

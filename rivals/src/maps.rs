@@ -213,7 +213,7 @@ fn dictionary_rates(queries: &Queries, dictionary: &Dictionary<u32, u32>, map: &
 
     let mut counts = vec![0; COUNTS];
     let count = rate(COUNTS, || {
-        dictionary.count_into(&queries.lo, &queries.hi, &mut counts).unwrap();
+        dictionary.count_into((&queries.lo, &queries.hi), &mut counts).unwrap();
     });
     for index in (0..COUNTS).step_by(61) {
         let expected = map.range(queries.lo[index]..=queries.hi[index]).count();
@@ -226,13 +226,13 @@ fn dictionary_rates(queries: &Queries, dictionary: &Dictionary<u32, u32>, map: &
     };
     let mut offsets = vec![0; RANGES_PER_CALL + 1];
     let longest =
-        calls().map(|(lo, hi)| dictionary.range_offsets_into(lo, hi, &mut offsets).unwrap());
-    let room = longest.max().unwrap_or(0);
+        calls().map(|(lo, hi)| dictionary.range_offsets_into((lo, hi), &mut offsets).unwrap());
+    let room = longest.max().unwrap_or(0) as usize;
     let (mut keys, mut values) = (vec![0; room], vec![0; room]);
     let mut ask = |lo: &[u32], hi: &[u32], check: &dyn Fn(usize, &[u32], &[u32])| {
-        dictionary.range_into(lo, hi, &mut offsets, &mut keys, &mut values).unwrap();
+        dictionary.range_into((lo, hi), &mut offsets, &mut keys, &mut values).unwrap();
         for index in 0..lo.len() {
-            let answer = offsets[index]..offsets[index + 1];
+            let answer = offsets[index] as usize..offsets[index + 1] as usize;
             check(index, &keys[answer.clone()], &values[answer]);
         }
     };

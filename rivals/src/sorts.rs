@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use gpulsm::{Dictionary, OrderedKey};
+use gpulsm::{Dictionary, OrderedKey, Value};
 use rayon::prelude::*;
 use rdst::{RadixKey, RadixSort as _};
 use voracious_radix_sort::{RadixSort as _, Radixable};
@@ -81,12 +81,12 @@ fn rate<B: OrderedKey>(
     pairs.0.len() as f64 / times[2] / 1e6
 }
 
-fn bulk_build<B: OrderedKey>((keys, values): &Pairs<B>) -> Sorted<B> {
+fn bulk_build<B: OrderedKey + Value>((keys, values): &Pairs<B>) -> Sorted<B> {
     let dictionary = Dictionary::bulk_build(keys, values).expect("memory for the pairs");
     Box::new(move || dictionary.to_vecs().expect("memory for the pairs"))
 }
 
-fn compare<B: OrderedKey>(
+fn compare<B: OrderedKey + Value>(
     name: &str,
     len: usize,
     voracious: impl Fn(&mut [Record<B>]),

@@ -34,7 +34,7 @@ impl Workers {
             None => Some(shared_pool()?),
             Some(threads) if !(1..=MAX_THREADS).contains(&threads) => {
                 let reason = format!("from 1 to {MAX_THREADS} are allowed");
-                return Err(Error::Threads { threads, reason });
+                return Err(Error::Threads { threads, reason: reason.into() });
             }
             Some(1) => None,
             Some(threads) => Some(Arc::new(new_pool(threads)?)),
@@ -188,7 +188,7 @@ fn new_pool(threads: usize) -> Result<ThreadPool, Error> {
         .num_threads(threads)
         .thread_name(|index| format!("gpulsm-{index}"))
         .build()
-        .map_err(|error| Error::Threads { threads, reason: error.to_string() })
+        .map_err(|error| Error::Threads { threads, reason: error.to_string().into() })
 }
 
 impl std::fmt::Debug for Workers {

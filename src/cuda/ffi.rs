@@ -431,7 +431,7 @@ pub(crate) fn check(call: &'static str, error: c_int) -> Result<(), Error> {
     match error {
         0 => Ok(()),
         OUT_OF_MEMORY => Err(Error::OutOfMemory { wanted: 0, free: None }),
-        _ => Err(Error::Cuda { call, reason: describe(error) }),
+        _ => Err(Error::Cuda { call, reason: describe(error).into() }),
     }
 }
 

@@ -1,12 +1,14 @@
 //! Stores behind one trait: what dictionaries are built on.
 
 use std::any::Any;
+use std::sync::Arc;
 
+use super::levels::Levels;
 use super::settings::CleanupPolicy;
 use super::state::{State, Store};
 use crate::batch::Updates;
 use crate::device::Device;
-use crate::engine::Engine;
+use crate::engine::{DeviceBatch, Engine};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::query::Query;
@@ -29,10 +31,16 @@ pub trait AnyStore<B: OrderedKey>: Send + Sync {
     /// Applies one batch, as a whole or not at all.
     fn apply(&mut self, updates: &Updates<'_, B>) -> Result<(), Error>;
 
+    /// Counts the different keys that a batch inserts; it must have no deletes.
+    fn count_distinct(&self, inserts: &Updates<'_, B>) -> Result<u64, Error>;
+
     /// Merges everything into one run without stale entries.
     fn cleanup(&mut self) -> Result<(), Error>;
 
     fn clear(&mut self);
+
+    /// Replaces everything by what a batch of inserts holds, as a whole or not at all.
+    fn replace(&mut self, inserts: &Updates<'_, B>) -> Result<(), Error>;
 
     fn answer(&self, query: Query<'_, B>) -> Result<(), Error>;
 
@@ -91,6 +99,13 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
         self.apply_staged(&batch)
     }
 
+    fn count_distinct(&self, inserts: &Updates<'_, E::Key>) -> Result<u64, Error> {
+        self.with_memory(|| {
+            let run = self.engine.absorb(&self.engine.stage(inserts)?, &[], &[])?;
+            self.engine.len(run.as_slice())
+        })
+    }
+
     fn cleanup(&mut self) -> Result<(), Error> {
         self.cleanup()
     }
@@ -100,8 +115,25 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
         self.deferred.abandon();
     }
 
+    fn replace(&mut self, inserts: &Updates<'_, E::Key>) -> Result<(), Error> {
+        let mut state = State::new(self.batch_size);
+        let mut levels = Levels::new(self.batch_size);
+        let batch = self.with_memory(|| self.engine.stage(inserts))?;
+        if batch.len() > 0 {
+            self.install(&self.engine, &mut levels, &batch)?;
+        }
+        state.levels = Arc::new(levels);
+        *self.state_mut() = state;
+        self.deferred.abandon();
+        Ok(())
+    }
+
     fn answer(&self, query: Query<'_, E::Key>) -> Result<(), Error> {
-        self.engine.answer(self.flushed()?.runs(), query)
+        let runs = self.flushed()?;
+        match &self.reserve {
+            Some(reserve) => self.engine.drawing_on(reserve).answer(runs.runs(), query),
+            None => self.engine.answer(runs.runs(), query),
+        }
     }
 
     fn stats(&self, device: Device) -> Result<Stats, Error> {

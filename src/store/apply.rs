@@ -8,6 +8,10 @@ use super::state::Store;
 use crate::engine::{DeviceBatch, Engine};
 use crate::error::Error;
 
+/// Deletes without memory to merge them are added as runs of their own while there are fewer runs than this:
+/// queries search every one.
+const MAX_RUNS_FOR_DELETES: usize = 32;
+
 impl<E: Engine> Store<E> {
     /// Applies one batch that is on the device, as a whole or not at all.
     pub fn apply_staged(&mut self, batch: &E::Batch<'_>) -> Result<(), Error> {
@@ -22,7 +26,14 @@ impl<E: Engine> Store<E> {
         }
         self.apply_buffered()?;
         let mut levels = Levels::clone(&self.state_mut().levels);
-        let merged = self.install(&self.engine, &mut levels, batch)?;
+        let merged = match self.install(&self.engine, &mut levels, batch) {
+            Err(Error::OutOfMemory { .. })
+                if batch.inserts() == 0 && levels.runs().len() < MAX_RUNS_FOR_DELETES =>
+            {
+                self.add_deletes(&mut levels, batch)?
+            }
+            installed => installed?,
+        };
         let state = self.state_mut();
         state.levels = Arc::new(levels);
         state.count_updates(batch.len());
@@ -53,6 +64,24 @@ impl<E: Engine> Store<E> {
         let run = self.with_memory(|| engine.absorb(batch, carried, older))?;
         levels.install(&carry, run);
         Ok(entries)
+    }
+
+    /// Adds a batch of deletes for whose merge there is no memory, as a run of its own, which takes little
+    /// and may use up the reserve: whoever is out of memory must be able to delete. It is merged later, as a
+    /// deferred merge is. Returns how many entries were merged: none.
+    fn add_deletes(
+        &self,
+        levels: &mut Levels<E::Run>,
+        batch: &E::Batch<'_>,
+    ) -> Result<usize, Error> {
+        let engine = match &self.reserve {
+            Some(reserve) => self.engine.drawing_on(reserve),
+            None => self.engine.clone(),
+        };
+        let carry = levels.walk(batch.len(), |run| engine.bound(run));
+        let run = self.with_memory(|| engine.absorb(batch, &[], levels.runs()))?;
+        levels.gather(&carry, run);
+        Ok(0)
     }
 
     /// Cleans up if it is time to, and advances deferred merges, after `len` updates were applied for

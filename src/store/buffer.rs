@@ -92,6 +92,6 @@ impl<E: Engine> Store<E> {
     fn max_buffered(&self) -> usize {
         let entries = self.entries(&self.state().levels);
         let usual = self.batch_size.saturating_mul(MAX_BATCHES);
-        usual.max((entries / MAX_PART) as usize).min(E::MAX_BUFFERED)
+        usual.max((entries / MAX_PART) as usize).min(E::MAX_BUFFERED).min(self.max_buffered)
     }
 }

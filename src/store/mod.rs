@@ -20,5 +20,5 @@ mod validate;
 pub use any::AnyStore;
 #[cfg(feature = "cuda")]
 pub(crate) use levels::Levels;
-pub use settings::{CleanupPolicy, Settings};
+pub use settings::{CleanupPolicy, DEFAULT_BATCH_SIZE, Settings};
 pub(crate) use state::Store;

@@ -4,12 +4,13 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CleanupPolicy {
-    /// The dictionary cleans itself when stale entries outnumber live keys by more than a batch:
-    /// whoever asks for its `stats` sees at most 2·len + b entries, and there are never more than half
-    /// as many again. A cleanup moves no more entries than were updated since the last. (One that finds no memory is put off, not an error.)
+    /// The dictionary removes them when they outnumber live keys by more than a batch: `stats` never shows
+    /// more than 2 · len + b entries, and there are never more than half as many again. A cleanup moves no
+    /// more entries than were updated since the last one. One that finds no memory is postponed, and is no
+    /// error.
     #[default]
     Automatic,
-    /// Only [`Dictionary::cleanup`](crate::Dictionary::cleanup) does.
+    /// Only [`Dictionary::cleanup`](crate::Dictionary::cleanup) removes them.
     Manual,
 }
 
@@ -23,15 +24,13 @@ pub struct Settings {
     pub max_merge_per_batch: Option<usize>,
 }
 
-impl Settings {
-    /// The batch size b of a dictionary that isn't told another.
-    pub const DEFAULT_BATCH_SIZE: usize = 1 << 16;
-}
+/// The batch size b of a dictionary for which [`Builder::batch_size`](crate::Builder::batch_size) sets no other.
+pub const DEFAULT_BATCH_SIZE: usize = 1 << 16;
 
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            batch_size: Self::DEFAULT_BATCH_SIZE,
+            batch_size: DEFAULT_BATCH_SIZE,
             policy: CleanupPolicy::default(),
             threads: None,
             memory_limit: None,

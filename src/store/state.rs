@@ -18,6 +18,10 @@ pub(crate) struct Store<E: Engine> {
     /// Locked by the thread that applies the buffered batches.
     pub(super) flushing: Mutex<()>,
     pub(super) deferred: DeferredMerges<E>,
+    /// The most updates that are buffered, if the user bounds what one batch merges.
+    pub(super) max_buffered: usize,
+    /// If there is a memory limit: what deletes and queries may take when nothing else is free.
+    pub(super) reserve: Option<Arc<Allowance>>,
     /// Whether there was a query since the last batch.
     pub(super) queried: AtomicBool,
     /// Levels that live as long as the store: captured graphs hold their addresses.
@@ -80,6 +84,8 @@ impl<E: Engine> Clone for Store<E> {
             state: Mutex::new(self.state().clone()),
             flushing: Mutex::default(),
             deferred: DeferredMerges::new(self.deferred.max_merge_per_batch()),
+            max_buffered: self.max_buffered,
+            reserve: self.reserve.clone(),
             queried: AtomicBool::new(true),
             #[cfg(feature = "cuda")]
             pinned: Mutex::default(),
@@ -91,13 +97,16 @@ impl<E: Engine> Store<E> {
     pub fn new(engine: E, settings: &Settings) -> Self {
         let Settings { batch_size, policy, max_merge_per_batch, .. } = *settings;
         let max_merge = max_merge_per_batch.unwrap_or_else(|| engine.max_merge_per_batch());
+        let max_buffered = max_merge_per_batch.unwrap_or(usize::MAX).max(batch_size);
         Store {
+            reserve: reserve(&engine, batch_size),
             engine,
             policy,
             batch_size,
             state: Mutex::new(State::new(batch_size)),
             flushing: Mutex::default(),
             deferred: DeferredMerges::new(max_merge),
+            max_buffered,
             queried: AtomicBool::new(true),
             #[cfg(feature = "cuda")]
             pinned: Mutex::default(),
@@ -147,4 +156,15 @@ impl<E: Engine> Store<E> {
     pub(super) fn entries(&self, levels: &Levels<E::Run>) -> u64 {
         levels.runs().iter().map(|run| self.engine.bound(run) as u64).sum()
     }
+}
+
+/// The reserve takes at most this part of the memory limit.
+const RESERVE_DIVISOR: u64 = 8;
+
+/// Sets aside what a batch of b deletes takes if it is merged with nothing, if there is a memory limit.
+fn reserve<E: Engine>(engine: &E, batch_size: usize) -> Option<Arc<Allowance>> {
+    let limit = engine.budget().free()?;
+    let reserve = Allowance::new(engine.budget());
+    reserve.grow_to(engine.bytes_to_apply(batch_size, &[]).min(limit / RESERVE_DIVISOR));
+    Some(reserve)
 }

@@ -63,7 +63,7 @@ impl<E: Engine> Store<E> {
 }
 
 /// Checks that one run is sorted, fits its level, and has the right marks over the `live` older keys.
-fn validate_entries<B: Ord + std::fmt::Display>(
+fn validate_entries<B: Ord + std::fmt::Debug>(
     entries: &[(B, Mark)],
     capacity: usize,
     live: &BTreeSet<B>,
@@ -72,15 +72,15 @@ fn validate_entries<B: Ord + std::fmt::Display>(
         return Err(format!("{} entries where 1 to {capacity} may be", entries.len()));
     }
     if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-        return Err(format!("key {} is followed by {}", pair[0].0, pair[1].0));
+        return Err(format!("key {:?} is followed by {:?}", pair[0].0, pair[1].0));
     }
     for (key, mark) in entries {
         if mark.is_shadow() != live.contains(key) {
             let shadow = mark.is_shadow();
-            return Err(format!("key {key} has shadow {shadow}, older runs disagree"));
+            return Err(format!("key {key:?} has shadow {shadow}, older runs disagree"));
         }
         if *mark == Mark::VOID {
-            return Err(format!("key {key} has a tombstone that hides nothing"));
+            return Err(format!("key {key:?} has a tombstone that hides nothing"));
         }
     }
     Ok(())

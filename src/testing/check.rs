@@ -196,7 +196,7 @@ impl Checked {
         }
         let now = self.dictionary.now();
         now.validate()?;
-        same("length", &answered(now.len())?, &self.meaning.model.len())?;
+        same("length", &answered(now.len())?, &(self.meaning.model.len() as u64))?;
         self.changes += 1;
         // Not every time: it finishes deferred merges.
         if self.changes.is_multiple_of(8) { self.check_size() } else { Ok(()) }
@@ -345,7 +345,7 @@ fn compare(snapshot: &dyn Queries, meaning: &Meaning) -> Result<(), String> {
     let key = &meaning.key;
     let mut pairs = some(meaning.pairs());
     snapshot.validate()?;
-    same("length", &answered(snapshot.len())?, &pairs.len())?;
+    same("length", &answered(snapshot.len())?, &(pairs.len() as u64))?;
     let ends = [pairs.first().copied().flatten(), pairs.last().copied().flatten()];
     same_pairs("ends", key, &answered(snapshot.first_and_last())?, &ends)?;
     same_pairs("iteration", key, &some(snapshot.iterated()), &pairs)?;
@@ -405,7 +405,7 @@ mod tests {
         let mut meaning = Meaning::new(KeyType::of::<f64>());
         let expected = expected.iter().map(|&(key, value)| (key.to_bits(), value.into()));
         meaning.update(&expected.collect::<Vec<_>>(), &[]);
-        compare(&*dictionary, &meaning)
+        compare(&dictionary, &meaning)
     }
 
     #[test]

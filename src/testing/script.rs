@@ -98,7 +98,7 @@ impl<I: Iterator<Item = u8>> Draw<I> {
             Dictionary::builder().batch_size([1, 2, 3, 4, 8, 16, 50, 256, 600, 1024][byte % 10]);
         match byte / 10 % 4 {
             0 => builder,
-            by => builder.merged_at_once([0, 20, 100][by - 1]),
+            by => builder.max_merge_per_batch([1, 20, 100][by - 1]),
         }
     }
 

@@ -5,7 +5,6 @@ use crate::batch::Batch;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::key::Key;
-use crate::snapshot::Snapshot;
 use crate::stats::Stats;
 use crate::store::CleanupPolicy;
 use crate::testing::bits::{KeyBits, KeyType, ValueBits, bits, of_bits};
@@ -15,9 +14,9 @@ use crate::value::Value;
 pub(super) type Pair = (KeyBits, ValueBits);
 type Answer<T> = Result<T, Error>;
 
-/// What is asked of a [`Snapshot`].
+/// What is asked of a [`Dictionary`].
 pub(super) trait Queries {
-    fn len(&self) -> Answer<usize>;
+    fn len(&self) -> Answer<u64>;
     fn stats(&self) -> Answer<Stats>;
     fn policy(&self) -> CleanupPolicy;
     fn validate(&self) -> Result<(), String>;
@@ -54,8 +53,8 @@ pub(super) trait Subject {
     fn clear(&mut self);
 }
 
-impl<K: Key, V: Value> Queries for Snapshot<K, V> {
-    fn len(&self) -> Answer<usize> {
+impl<K: Key, V: Value> Queries for Dictionary<K, V> {
+    fn len(&self) -> Answer<u64> {
         self.len()
     }
 
@@ -84,15 +83,15 @@ impl<K: Key, V: Value> Queries for Snapshot<K, V> {
     }
 
     fn count(&self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<Vec<u64>> {
-        self.count(&typed_keys(lo), &typed_keys(hi))
+        self.count((&typed_keys(lo), &typed_keys(hi)))
     }
 
     fn count_half_open(&self, lo: KeyBits, hi: KeyBits) -> Answer<u64> {
-        self.count_in(of_bits::<K>(lo.into())..of_bits(hi.into()))
+        self.count_one(of_bits::<K>(lo.into())..of_bits(hi.into()))
     }
 
     fn range(&self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<Vec<Vec<Pair>>> {
-        let ranges = self.range(&typed_keys(lo), &typed_keys(hi))?;
+        let ranges = self.range((&typed_keys(lo), &typed_keys(hi)))?;
         let mut answers = Vec::new();
         for index in 0..ranges.len() {
             answers.push(bits_of_pairs(ranges.get(index)));
@@ -140,11 +139,12 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
     }
 
     fn now(&self) -> &dyn Queries {
-        &**self
+        self
     }
 
     fn snapshot(&self) -> Box<dyn Queries> {
-        Box::new(self.snapshot())
+        // As a dictionary, so that queries are compiled for one type. Nobody updates it.
+        Box::new(self.snapshot().thaw())
     }
 
     fn fork(&self) -> Box<dyn Subject> {
@@ -162,11 +162,11 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
 
     fn update(&mut self, pairs: &[Pair], deletes: &[KeyBits]) -> Answer<()> {
         let (keys, values) = typed_pairs(pairs);
-        self.update(Batch::inserting(&keys, &values).deleting(&typed_keys(deletes)))
+        self.update(Batch::new().insert(&keys, &values).delete(&typed_keys(deletes)))
     }
 
     fn delete_range(&mut self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<()> {
-        self.delete_range(&typed_keys(lo), &typed_keys(hi))
+        self.delete_range((&typed_keys(lo), &typed_keys(hi)))
     }
 
     fn merge_from(&mut self, pairs: &[Pair]) -> Answer<()> {
@@ -174,7 +174,7 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
         // On the best device, which may differ from this dictionary's.
         let mut other = Dictionary::new();
         other.insert(&keys, &values)?;
-        self.merge_from(&other)
+        self.merge_from(&other.snapshot())
     }
 
     fn rebuild(&mut self) -> Answer<()> {
@@ -183,7 +183,7 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
             Dictionary::builder()
                 .batch_size(self.batch_size())
                 .device(self.device())
-                .cleanup(self.cleanup_policy())
+                .cleanup_policy(self.cleanup_policy())
         };
         let (mut shuffled_keys, mut shuffled_values) = (Vec::new(), Vec::new());
         for index in shuffled(keys.len()) {
@@ -193,7 +193,7 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
         let other = settings().bulk_build(&shuffled_keys, &shuffled_values)?;
         let rebuilt = settings().from_sorted(&keys, &values)?;
         *self = rebuilt;
-        self.merge_from(&other)
+        self.merge_from(&other.snapshot())
     }
 
     fn cleanup(&mut self) -> Answer<()> {

@@ -33,7 +33,7 @@ each_device! {
             let mut d = Dictionary::builder()
                 .device(device)
                 .batch_size(batch_size)
-                .cleanup(policy)
+                .cleanup_policy(policy)
                 .build()
                 .unwrap();
             let mut model = Model::default();
@@ -42,7 +42,7 @@ each_device! {
                 let (keys, values): (Vec<u32>, Vec<u64>) = pairs.iter().copied().unzip();
                 // By turns all in one batch, and in two.
                 if round % 3 == 0 {
-                    d.update(Batch::inserting(&keys, &values).deleting(&deletes)).unwrap();
+                    d.update(Batch::new().insert(&keys, &values).delete(&deletes)).unwrap();
                     model.update(&pairs, &deletes);
                 } else {
                     d.delete(&deletes).unwrap();
@@ -61,18 +61,18 @@ each_device! {
     fn buffered_batches_belong_to_snapshots_and_clones_too(device) {
         let mut d = Dictionary::<u32, u64>::builder().device(device).batch_size(16).build().unwrap();
         for key in 0..10 {
-            d.set(key, 1).unwrap();
+            d.insert_one(key, 1).unwrap();
         }
         let (snapshot, mut clone) = (d.snapshot(), d.clone());
         for key in 5..15 {
-            d.set(key, 2).unwrap();
-            clone.remove(key).unwrap();
+            d.insert_one(key, 2).unwrap();
+            clone.delete_one(key).unwrap();
         }
         assert_eq!(snapshot.to_vecs().unwrap(), ((0..10).collect(), vec![1; 10]));
         assert_eq!(clone.to_vecs().unwrap(), ((0..5).collect(), vec![1; 5]));
-        assert_eq!((d.len(), d.get(5), d.get(4)), (Ok(15), Ok(Some(2)), Ok(Some(1))));
-        d.set(99, 3).unwrap();
-        d.set(98, 3).unwrap();
+        assert_eq!((d.len(), d.lookup_one(5), d.lookup_one(4)), (Ok(15), Ok(Some(2)), Ok(Some(1))));
+        d.insert_one(99, 3).unwrap();
+        d.insert_one(98, 3).unwrap();
         d.clear();
         assert_eq!(d.len(), Ok(0));
     }
@@ -82,7 +82,7 @@ each_device! {
         for n in 0..40 {
             let mut d = Dictionary::<u32, u64>::builder().device(device).batch_size(64).build().unwrap();
             for key in 0..20 {
-                d.set(key, u64::from(key)).unwrap();
+                d.insert_one(key, u64::from(key)).unwrap();
             }
             d.fail_allocation_after(n);
             let answers = d.lookup(&[3, 19, 20]);
@@ -93,15 +93,15 @@ each_device! {
             }
             assert_eq!(d.lookup(&[3, 19, 20]).unwrap(), [Some(3), Some(19), None]);
             // A clone that could not flush does so by itself later.
-            d.set(30, 1).unwrap();
-            d.set(31, 1).unwrap();
+            d.insert_one(30, 1).unwrap();
+            d.insert_one(31, 1).unwrap();
             d.fail_allocation_after(n);
             let mut clone = d.clone();
             d.fail_allocation_after(u64::MAX);
-            clone.set(32, 1).unwrap();
-            d.set(33, 1).unwrap();
+            clone.insert_one(32, 1).unwrap();
+            d.insert_one(33, 1).unwrap();
             assert_eq!((clone.len(), d.len()), (Ok(23), Ok(23)));
-            assert_eq!((clone.get(32), d.get(32), d.get(33)), (Ok(Some(1)), Ok(None), Ok(Some(1))));
+            assert_eq!((clone.lookup_one(32), d.lookup_one(32), d.lookup_one(33)), (Ok(Some(1)), Ok(None), Ok(Some(1))));
             clone.validate().unwrap();
             d.validate().unwrap();
         }
@@ -155,11 +155,11 @@ each_device! {
                 .memory_limit(limit)
                 .build()
                 .unwrap();
-            d.set(7, 7).unwrap();
+            d.insert_one(7, 7).unwrap();
             let keys: Vec<u32> = (0..100_000).collect();
             let outcome = d.insert(&keys, &vec![1; keys.len()]);
             assert_eq!(d.len(), Ok(if outcome.is_ok() { 100_000 } else { 1 }), "{limit} bytes");
-            assert_eq!(d.get(7), Ok(Some(if outcome.is_ok() { 1 } else { 7 })));
+            assert_eq!(d.lookup_one(7), Ok(Some(if outcome.is_ok() { 1 } else { 7 })));
             assert!(outcome.is_ok() || limit < 10_000_000);
         }
     }
@@ -168,10 +168,10 @@ each_device! {
         let mut d = Dictionary::<u32, u64>::builder().device(device).build().unwrap();
         let start = std::time::Instant::now();
         for key in 0..20_000 {
-            d.set(key % 5000, u64::from(key)).unwrap();
+            d.insert_one(key % 5000, u64::from(key)).unwrap();
         }
         assert_eq!(d.len(), Ok(5000));
         assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
-        assert_eq!(d.get(4999), Ok(Some(19_999)));
+        assert_eq!(d.lookup_one(4999), Ok(Some(19_999)));
     }
 }

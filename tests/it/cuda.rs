@@ -37,11 +37,11 @@ fn answers<K: Key, V: Value + PartialEq + std::fmt::Debug>(
     ends.rotate_left(1);
     let places: Vec<u64> = (0..keys.len() as u64).map(|i| i * 3).collect();
     (
-        (d.lookup(keys).unwrap(), d.contains(keys).unwrap(), d.count(keys, &ends).unwrap()),
+        (d.lookup(keys).unwrap(), d.contains(keys).unwrap(), d.count((keys, &ends)).unwrap()),
         (
             d.rank(keys).unwrap(),
             d.select(&places).unwrap(),
-            d.range(&keys[..50], &ends[..50]).unwrap(),
+            d.range((&keys[..50], &ends[..50])).unwrap(),
         ),
         (d.successor(keys).unwrap(), d.predecessor(keys).unwrap(), d.len().unwrap()),
     )
@@ -58,7 +58,7 @@ fn both_devices_give_equal_answers_and_equal_runs_after_a_cleanup() {
             let values: Vec<[u32; 4]> =
                 (0..keys.len() as u32).map(|i| [i, round as u32, 7, i ^ 9]).collect();
             for d in [&mut cpu, &mut cuda] {
-                d.update(Batch::inserting(&keys, &values).deleting(&deletes)).unwrap();
+                d.update(Batch::new().insert(&keys, &values).delete(&deletes)).unwrap();
             }
             assert_eq!(answers(&cpu, &keys), answers(&cuda, &keys), "round {round}");
         }
@@ -98,14 +98,14 @@ fn resident<K: Key, V: Value + PartialEq + std::fmt::Debug>(
         let (deletes_on_gpu, deletes) =
             upload(&part[..200].iter().map(|n| n / 3).collect::<Vec<_>>());
         let mut to = d.resident_mut().unwrap();
-        to.insert((&on_gpu).into(), (&values_on_gpu).into()).unwrap();
-        to.delete((&deletes_on_gpu).into()).unwrap();
+        to.insert(&on_gpu, &values_on_gpu).unwrap();
+        to.delete(&deletes_on_gpu).unwrap();
         to.update(on_gpu.slice(..100), values_on_gpu.slice(..100), deletes_on_gpu.slice(50..90))
             .unwrap();
         // What is dropped here is still being read: it is given back in order.
         cpu.insert(&keys, &values).unwrap();
         cpu.delete(&deletes).unwrap();
-        cpu.update(Batch::inserting(&keys[..100], &values[..100]).deleting(&deletes[50..90]))
+        cpu.update(Batch::new().insert(&keys[..100], &values[..100]).delete(&deletes[50..90]))
             .unwrap();
     }
     d.validate().unwrap();
@@ -123,32 +123,25 @@ fn resident<K: Key, V: Value + PartialEq + std::fmt::Debug>(
     let is_found =
         |found: &DeviceVec<u8>| found.to_vec().unwrap().iter().map(|&f| f == 1).collect::<Vec<_>>();
 
-    from.lookup((&lo).into(), values.slice_mut(..2_000), (&mut found).into()).unwrap();
+    from.lookup(&lo, values.slice_mut(..2_000), &mut found).unwrap();
     let (mut expected, mut expected_found) = (vec![V::zeroed(); 2_000], vec![false; 2_000]);
     cpu.lookup_into(&queries, &mut expected, &mut expected_found).unwrap();
     assert_eq!(values.slice(..2_000).to_vec().unwrap(), expected);
     assert_eq!(is_found(&found), expected_found);
-    from.contains((&hi).into(), (&mut found).into()).unwrap();
+    from.contains(&hi, &mut found).unwrap();
     assert_eq!(is_found(&found), cpu.contains(&ends).unwrap());
 
-    from.count((&lo).into(), (&hi).into(), counts.slice_mut(..2_000)).unwrap();
-    assert_eq!(counts.slice(..2_000).to_vec().unwrap(), cpu.count(&queries, &ends).unwrap());
-    from.rank((&lo).into(), counts.slice_mut(..2_000)).unwrap();
+    from.count(&lo, &hi, counts.slice_mut(..2_000)).unwrap();
+    assert_eq!(counts.slice(..2_000).to_vec().unwrap(), cpu.count((&queries, &ends)).unwrap());
+    from.rank(&lo, counts.slice_mut(..2_000)).unwrap();
     assert_eq!(counts.slice(..2_000).to_vec().unwrap(), cpu.rank(&queries).unwrap());
 
-    let ranges = cpu.range(&queries, &ends).unwrap();
+    let ranges = cpu.range((&queries, &ends)).unwrap();
     let total = ranges.keys.len();
-    let offsets: Vec<u64> = ranges.offsets.iter().map(|&offset| offset as u64).collect();
-    from.range_offsets((&lo).into(), (&hi).into(), (&mut counts).into()).unwrap();
+    let offsets: Vec<u64> = ranges.offsets.clone();
+    from.range_offsets(&lo, &hi, &mut counts).unwrap();
     assert_eq!(counts.to_vec().unwrap(), offsets);
-    from.range(
-        (&lo).into(),
-        (&hi).into(),
-        (&mut counts).into(),
-        (&mut keys).into(),
-        (&mut values).into(),
-    )
-    .unwrap();
+    from.range(&lo, &hi, &mut counts, &mut keys, &mut values).unwrap();
     assert_eq!(counts.to_vec().unwrap(), offsets);
     assert_eq!(keys.slice(..total).to_vec().unwrap(), ranges.keys);
     assert!(
@@ -176,21 +169,14 @@ fn resident<K: Key, V: Value + PartialEq + std::fmt::Debug>(
             assert!(found || bytemuck::bytes_of(&pair.0).iter().all(|&byte| byte == 0));
         }
     };
-    from.successor((&lo).into(), keys.slice_mut(..), values.slice_mut(..), found.slice_mut(..))
-        .unwrap();
+    from.successor(&lo, keys.slice_mut(..), values.slice_mut(..), found.slice_mut(..)).unwrap();
     check_pairs(&keys, &values, &found, cpu.successor(&queries).unwrap());
-    from.predecessor((&lo).into(), keys.slice_mut(..), values.slice_mut(..), found.slice_mut(..))
-        .unwrap();
+    from.predecessor(&lo, keys.slice_mut(..), values.slice_mut(..), found.slice_mut(..)).unwrap();
     check_pairs(&keys, &values, &found, cpu.predecessor(&queries).unwrap());
     let places: Vec<u64> = (0..2_000).map(|i| i * 3).collect();
     let places_on_gpu = DeviceVec::from_slice(stream, &places).unwrap();
-    from.select(
-        (&places_on_gpu).into(),
-        keys.slice_mut(..),
-        values.slice_mut(..),
-        found.slice_mut(..),
-    )
-    .unwrap();
+    from.select(&places_on_gpu, keys.slice_mut(..), values.slice_mut(..), found.slice_mut(..))
+        .unwrap();
     check_pairs(&keys, &values, &found, cpu.select(&places).unwrap());
 }
 
@@ -214,7 +200,7 @@ fn bad_arguments_are_named_and_change_nothing() {
     let stream = Stream::new(device()).unwrap();
     let mut d = Dictionary::<u64, u64>::builder().stream(&stream).build().unwrap();
     let keys = DeviceVec::from_slice(&stream, &[1u64, 2, 3]).unwrap();
-    let mismatch = d.resident_mut().unwrap().insert((&keys).into(), keys.slice(..2)).unwrap_err();
+    let mismatch = d.resident_mut().unwrap().insert(&keys, keys.slice(..2)).unwrap_err();
     assert!(matches!(
         mismatch,
         Error::LengthMismatch { left: "keys", left_len: 3, right_len: 2, .. }
@@ -224,13 +210,13 @@ fn bad_arguments_are_named_and_change_nothing() {
     let misaligned = d.resident_mut().unwrap().delete(odd).unwrap_err();
     assert!(matches!(misaligned, Error::Misaligned { to: 8, .. }), "{misaligned}");
     let mut counts = DeviceVec::zeroed(&stream, 2).unwrap();
-    let short = d.resident().unwrap().rank((&keys).into(), (&mut counts).into()).unwrap_err();
+    let short = d.resident().unwrap().rank(&keys, &mut counts).unwrap_err();
     assert_eq!(short, Error::BufferTooSmall { buffer: "ranks", needed: 3, given: 2 });
     assert_eq!(d.len(), Ok(0));
     let mut cpu = Dictionary::<u64, u64>::builder().device(Device::cpu()).build().unwrap();
     assert_eq!(cpu.resident_mut().map(drop), Err(Error::NotOnCuda));
     assert_eq!(cpu.resident().map(drop), Err(Error::NotOnCuda));
-    assert_eq!(cpu.on_stream(&stream).map(drop), Err(Error::NotOnCuda));
+    assert_eq!(cpu.snapshot().on_stream(&stream).map(drop), Err(Error::NotOnCuda));
 }
 
 #[test]
@@ -250,10 +236,10 @@ fn what_can_not_be_part_of_a_graph_is_refused_and_memory_waits_for_its_end() {
         with_context(|| result::stream::begin_capture(stream.as_raw().cast(), mode).unwrap());
     }
     assert_eq!(d.insert(&[4], &[40]), Err(Error::Capturing));
-    assert_eq!(d.resident_mut().unwrap().delete((&keys).into()), Err(Error::Capturing));
+    assert_eq!(d.resident_mut().unwrap().delete(&keys), Err(Error::Capturing));
     assert_eq!(d.lookup(&[1]), Err(Error::Capturing));
     assert_eq!(DeviceVec::from_slice(&stream, &[1u32]).map(drop), Err(Error::Capturing));
-    d.resident().unwrap().contains((&keys).into(), (&mut found).into()).unwrap();
+    d.resident().unwrap().contains(&keys, &mut found).unwrap();
     drop(old);
     // SAFETY: as above.
     with_context(|| unsafe { result::stream::end_capture(stream.as_raw().cast()) }).unwrap();
@@ -292,14 +278,7 @@ fn ranges_without_room_write_offsets_and_no_pair() {
     let mut out = DeviceVec::from_slice(&stream, &[7u32; 19]).unwrap();
     let mut values = DeviceVec::from_slice(&stream, &[7u32; 30]).unwrap();
     let from = d.resident().unwrap();
-    from.range(
-        (&lo).into(),
-        (&hi).into(),
-        (&mut offsets).into(),
-        (&mut out).into(),
-        (&mut values).into(),
-    )
-    .unwrap();
+    from.range(&lo, &hi, &mut offsets, &mut out, &mut values).unwrap();
     assert_eq!(offsets.to_vec().unwrap(), [0, 10, 20]);
     assert_eq!(out.to_vec().unwrap(), [7; 19]);
     assert_eq!(values.to_vec().unwrap(), [7; 30]);
@@ -341,7 +320,7 @@ fn snapshots_are_read_on_other_streams_during_a_thousand_updates() {
                     }
                     let gone = u64::from((round + 1).min(500));
                     assert_eq!(
-                        snapshot.count(&[0, 3_500], &[3_499, 3_999]).unwrap(),
+                        snapshot.count((&[0, 3_500], &[3_499, 3_999])).unwrap(),
                         [3_500, 500 - gone]
                     );
                     read.fetch_add(1, Ordering::Relaxed);
@@ -350,7 +329,7 @@ fn snapshots_are_read_on_other_streams_during_a_thousand_updates() {
         }
         for round in 0..1_000u32 {
             let keys: Vec<u32> = (0..500).map(|i| (round + i) % 3_500).collect();
-            d.update(Batch::inserting(&keys, &[round; 500]).deleting(&[3_500 + round % 500]))
+            d.update(Batch::new().insert(&keys, &[round; 500]).delete(&[3_500 + round % 500]))
                 .unwrap();
             send.send((round, d.snapshot())).unwrap();
         }
@@ -371,7 +350,7 @@ fn what_a_captured_query_needs_is_found_out_outside_of_the_graph() {
     assert_eq!(d.len(), Ok(3000));
     // Nobody has counted since, so it is still open which of these were there.
     d.insert(&keys[2500..], &keys[..500]).unwrap();
-    assert_eq!(d.get(2500), Ok(Some(0)));
+    assert_eq!(d.lookup_one(2500), Ok(Some(0)));
     let (lo, hi) = ([2000u32, 0], [2999u32, u32::MAX]);
     let ends = [lo, hi].map(|ends| DeviceVec::from_slice(&stream, &ends).unwrap());
     let mut counts = DeviceVec::<u64>::zeroed(&stream, 2).unwrap();
@@ -381,7 +360,7 @@ fn what_a_captured_query_needs_is_found_out_outside_of_the_graph() {
     with_context(|| unsafe { result::stream::begin_capture(stream.as_raw().cast(), mode) })
         .unwrap();
     let from = d.resident().unwrap();
-    from.count((&ends[0]).into(), (&ends[1]).into(), (&mut counts).into()).unwrap();
+    from.count(&ends[0], &ends[1], &mut counts).unwrap();
     // SAFETY: as above.
     unsafe {
         let graph = with_context(|| result::stream::end_capture(stream.as_raw().cast())).unwrap();
@@ -404,7 +383,7 @@ fn a_graph_keeps_the_runs_that_it_reads() {
     for round in 0..3 {
         d.insert(&keys, &vec![round; keys.len()]).unwrap();
     }
-    d.settle().unwrap();
+    d.flush().unwrap();
     let asked = DeviceVec::from_slice(&stream, &keys).unwrap();
     let mut values = DeviceVec::<u32>::zeroed(&stream, keys.len()).unwrap();
     let mut found = DeviceVec::<u8>::zeroed(&stream, keys.len()).unwrap();
@@ -414,7 +393,7 @@ fn a_graph_keeps_the_runs_that_it_reads() {
     with_context(|| unsafe { result::stream::begin_capture(stream.as_raw().cast(), mode) })
         .unwrap();
     let from = d.resident().unwrap();
-    from.lookup((&asked).into(), (&mut values).into(), (&mut found).into()).unwrap();
+    from.lookup(&asked, &mut values, &mut found).unwrap();
     // SAFETY: as above.
     let graph =
         with_context(|| unsafe { result::stream::end_capture(stream.as_raw().cast()) }).unwrap();
@@ -443,13 +422,13 @@ fn runs_take_no_more_than_they_need() {
     for round in 0..3 {
         for some in keys.chunks(1 << 14) {
             d.insert(some, &vec![round; some.len()]).unwrap();
-            d.settle().unwrap();
+            d.flush().unwrap();
         }
     }
     d.synchronize().unwrap();
     let stats = d.stats().unwrap();
     assert!(stats.bytes.total() < 10 * stats.entries, "{stats:?}");
-    assert_eq!((d.len(), d.get(77)), (Ok(1 << 17), Ok(Some(2))));
+    assert_eq!((d.len(), d.lookup_one(77)), (Ok(1 << 17), Ok(Some(2))));
     d.validate().unwrap();
 }
 
@@ -486,15 +465,8 @@ fn queries_can_be_captured_into_a_graph() {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
         result::stream::begin_capture(stream.as_raw().cast(), mode).unwrap();
         let from = snapshot.resident().unwrap();
-        from.lookup((&keys).into(), (&mut values).into(), (&mut found).into()).unwrap();
-        from.range(
-            (&keys).into(),
-            (&ends).into(),
-            (&mut offsets).into(),
-            (&mut out).into(),
-            (&mut out_values).into(),
-        )
-        .unwrap();
+        from.lookup(&keys, &mut values, &mut found).unwrap();
+        from.range(&keys, &ends, &mut offsets, &mut out, &mut out_values).unwrap();
         let graph = result::stream::end_capture(stream.as_raw().cast()).unwrap();
         result::graph::instantiate(
             graph,
@@ -512,7 +484,7 @@ fn queries_can_be_captured_into_a_graph() {
             answers.map(|(value, found)| (found == 1).then_some(value)).collect::<Vec<_>>(),
             expected
         );
-        let ranges = snapshot.range(&queries, &[10, 20, 7_100, u32::MAX]).unwrap();
+        let ranges = snapshot.range((&queries, &[10, 20, 7_100, u32::MAX])).unwrap();
         let total = ranges.keys.len();
         assert_eq!(offsets.to_vec().unwrap()[4], total as u64);
         assert_eq!(out.slice(..total).to_vec().unwrap(), ranges.keys);
@@ -546,7 +518,7 @@ fn taking_in_a_batch_does_not_wait_for_the_gpu() {
     let on_gpu = DeviceVec::from_slice(&stream, &keys).unwrap();
     // Every kernel has been launched once before, for the first time may take longer.
     for _ in 0..4 {
-        d.resident_mut().unwrap().insert((&on_gpu).into(), (&on_gpu).into()).unwrap();
+        d.resident_mut().unwrap().insert(&on_gpu, &on_gpu).unwrap();
     }
     d.cleanup().unwrap();
     d.synchronize().unwrap();
@@ -571,7 +543,7 @@ fn taking_in_a_batch_does_not_wait_for_the_gpu() {
             .unwrap();
     }
     for _ in 0..2 {
-        d.resident_mut().unwrap().insert((&on_gpu).into(), (&on_gpu).into()).unwrap();
+        d.resident_mut().unwrap().insert(&on_gpu, &on_gpu).unwrap();
     }
     drop(go);
     d.synchronize().unwrap();
@@ -609,7 +581,7 @@ fn more_than_the_gpu_has_is_an_error_and_the_dictionary_goes_on() {
     let refused = DeviceVec::<u64>::zeroed(&stream, 1 << 42).unwrap_err();
     let Error::OutOfMemory { wanted, free: Some(free) } = refused else { panic!("{refused}") };
     assert!(wanted == 8 << 42 && free > 0 && free < wanted, "{refused}");
-    assert_eq!(d.get(2), Ok(Some([2, 2])));
+    assert_eq!(d.lookup_one(2), Ok(Some([2, 2])));
     let mut model = Model::default();
     model.update(&[(1u64, [1u64, 1]), (2, [2, 2])], &[]);
     assert!(d.iter().eq(model.iter()));
@@ -624,7 +596,7 @@ fn a_dictionary_gives_its_memory_back() {
     for _ in 0..3 {
         let d = Dictionary::<u64, u64>::builder()
             .device(device())
-            .cleanup(CleanupPolicy::Manual)
+            .cleanup_policy(CleanupPolicy::Manual)
             .bulk_build(&keys, &keys)
             .unwrap();
         d.synchronize().unwrap();
@@ -670,8 +642,8 @@ fn a_run_outlives_the_queries_of_all_threads_that_share_a_stream() {
                 let mut found = DeviceVec::<u8>::zeroed(&stream, keys.len()).unwrap();
                 for _ in 0..6 {
                     let resident = snapshot.resident().unwrap();
-                    let (values, found) = ((&mut values).into(), (&mut found).into());
-                    resident.lookup((&asked).into(), values, found).unwrap();
+                    let (values, found) = (&mut values, &mut found);
+                    resident.lookup(&asked, values, found).unwrap();
                 }
                 values
             };

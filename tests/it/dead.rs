@@ -23,7 +23,7 @@ fn with_dead(
     let mut d = Dictionary::builder()
         .device(device)
         .batch_size(1 << (bits - 4))
-        .cleanup(CleanupPolicy::Manual)
+        .cleanup_policy(CleanupPolicy::Manual)
         .build()
         .unwrap();
     let mut random = Random::new(u64::from(bits));
@@ -32,7 +32,7 @@ fn with_dead(
     for len in [1 << bits, 1 << (bits - 4), 1 << (bits - 5), 1 << (bits - 6)] {
         let keys: Vec<u32> = (0..len).map(|_| random.number() as u32).collect();
         d.insert(&keys, &keys).unwrap();
-        d.settle().unwrap();
+        d.flush().unwrap();
         pairs.extend(keys.into_iter().map(|key| (key, key)));
     }
     let part = |thousandths: u32| (u64::from(thousandths) * u64::from(u32::MAX) / 1000) as u32;
@@ -45,15 +45,15 @@ fn with_dead(
         // Each batch deletes keys from all over: its tombstones lie between those of others.
         let some: Vec<u32> = doomed.iter().copied().skip(batch).step_by(batches).collect();
         d.delete(&some).unwrap();
-        d.settle().unwrap();
+        d.flush().unwrap();
         pairs.retain(|key, _| some.binary_search(key).is_err());
     }
     (d, pairs)
 }
 
 fn check(d: &Dictionary<u32, u32>, pairs: &Pairs, lo: &[u32], hi: &[u32]) {
-    let answers = d.range(lo, hi).unwrap();
-    let counts = d.count(lo, hi).unwrap();
+    let answers = d.range((lo, hi)).unwrap();
+    let counts = d.count((lo, hi)).unwrap();
     for (index, (&lo, &hi)) in lo.iter().zip(hi).enumerate() {
         let (keys, values) = answers.get(index);
         let expected: Vec<(u32, u32)> = match lo <= hi {
@@ -151,7 +151,7 @@ fn seconds<K: Key, V: Value>(d: &Dictionary<K, V>, ranges: usize, (lo, hi): (K, 
     let (lo, hi) = (vec![lo; ranges], vec![hi; ranges]);
     let once = |_| {
         let start = Instant::now();
-        d.range(&lo, &hi).unwrap();
+        d.range((&lo, &hi)).unwrap();
         start.elapsed().as_secs_f64()
     };
     (0..5).map(once).fold(f64::MAX, f64::min)

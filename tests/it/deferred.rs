@@ -2,7 +2,7 @@
 
 use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
-use gpulsm::{Batch, Dictionary, Snapshot};
+use gpulsm::{Batch, Dictionary};
 
 use crate::each_device;
 
@@ -17,7 +17,7 @@ enum Kind {
     Deletes,
 }
 
-fn same(dictionary: &Snapshot<u32, u64>, model: &Model<u32, u64>) {
+fn same(dictionary: &Dictionary<u32, u64>, model: &Model<u32, u64>) {
     let (keys, values) = dictionary.to_vecs().unwrap();
     assert!(keys.into_iter().zip(values).eq(model.iter()));
 }
@@ -29,7 +29,7 @@ each_device! {
             let mut d = Dictionary::<u32, u64>::builder()
                 .device(device)
                 .batch_size(200)
-                .merged_at_once(0)
+                .max_merge_per_batch(1)
                 .build()
                 .unwrap();
             let mut model = Model::default();
@@ -41,7 +41,7 @@ each_device! {
                 let (keys, values): (Vec<u32>, Vec<u64>) = pairs.iter().copied().unzip();
                 let few = if kind == Kind::Deletes && batch > 50 { 40 } else { 0 };
                 let deletes: Vec<u32> = (0..few).map(|_| key(&mut random)).collect();
-                d.update(Batch::inserting(&keys, &values).deleting(&deletes)).unwrap();
+                d.update(Batch::new().insert(&keys, &values).delete(&deletes)).unwrap();
                 model.update(&pairs, &deletes);
 
                 // Lookups apply the batch, and leave missing marks missing; a count would find them.
@@ -49,7 +49,7 @@ each_device! {
                 let found = d.lookup(&queried).unwrap();
                 assert!(queried.iter().zip(found).all(|(&key, found)| found == model.lookup(key)));
                 if kind == Kind::Counted && batch % 3 == 0 {
-                    assert_eq!(d.len().unwrap(), model.len());
+                    assert_eq!(d.len().unwrap(), model.len() as u64);
                     d.validate().unwrap();
                 }
                 if [32, 33, 64, 65, 67, 130].contains(&batch) {
@@ -59,7 +59,7 @@ each_device! {
             same(&d, &model);
             d.validate().unwrap();
             for (snapshot, mut clone, model) in kept {
-                same(&snapshot, &model);
+                same(&snapshot.thaw(), &model);
                 snapshot.validate().unwrap();
                 clone.insert(&[7], &[7]).unwrap();
                 clone.delete(&[7]).unwrap();
@@ -75,13 +75,13 @@ each_device! {
         let mut d = Dictionary::<u32, u32>::builder()
             .device(device)
             .batch_size(100)
-            .merged_at_once(0)
+            .max_merge_per_batch(1)
             .build()
             .unwrap();
         for batch in 0..64 {
             let keys: Vec<u32> = (0..100).map(|at| at * 64 + batch).collect();
             d.insert(&keys, &keys).unwrap();
-            d.settle().unwrap();
+            d.flush().unwrap();
         }
         let stats = d.stats().unwrap();
         assert_eq!((stats.levels.len(), stats.entries), (1, 6400));

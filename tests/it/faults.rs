@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use gpulsm::testing::model::Model;
-use gpulsm::{Batch, CleanupPolicy, Dictionary, Error, Snapshot};
+use gpulsm::{Batch, CleanupPolicy, Dictionary, Error};
 
 use crate::each_device;
 
@@ -38,18 +38,18 @@ fn history(scale: u32) -> Vec<Step> {
 fn take(dictionary: &mut Dictionary<u32, u64>, step: &Step) -> Result<(), Error> {
     match step {
         Step::Update { keys, values, deletes } => {
-            dictionary.update(Batch::inserting(keys, values).deleting(deletes))
+            dictionary.update(Batch::new().insert(keys, values).delete(deletes))
         }
-        Step::DeleteRange(lo, hi) => dictionary.delete_range(&[*lo], &[*hi]),
+        Step::DeleteRange(lo, hi) => dictionary.delete_range((&[*lo], &[*hi])),
         Step::Cleanup => dictionary.cleanup(),
         Step::Query => {
             let keys: Vec<u32> = (0..200).collect();
             dictionary.lookup(&keys)?;
-            dictionary.count(&keys, &keys)?;
+            dictionary.count((&keys, &keys))?;
             dictionary.rank(&keys)?;
             dictionary.select(&[0, 5])?;
             dictionary.successor(&keys)?;
-            dictionary.range(&[0, 50], &[100, u32::MAX]).map(drop)
+            dictionary.range((&[0, 50], &[100, u32::MAX])).map(drop)
         }
     }
 }
@@ -73,7 +73,7 @@ fn assert_means(dictionary: &Dictionary<u32, u64>, model: &Model<u32, u64>) {
 }
 
 /// What every level holds. (In how much memory may change at any time.)
-fn entries(snapshot: &Snapshot<u32, u64>) -> Vec<(usize, u64, u64)> {
+fn entries(snapshot: &Dictionary<u32, u64>) -> Vec<(usize, u64, u64)> {
     let levels = snapshot.stats().unwrap().levels;
     levels.iter().map(|level| (level.level, level.entries, level.tombstones)).collect()
 }
@@ -98,7 +98,7 @@ fn survives(
             assert!(!struck, "the fault strikes once");
             struck = true;
             disarm(&dictionary);
-            assert_eq!(entries(&dictionary), entries(&before));
+            assert_eq!(entries(&dictionary), entries(&before.thaw()));
             assert_means(&dictionary, &model);
             take(&mut dictionary, step).expect("the next call is fine");
         }
@@ -111,9 +111,9 @@ fn survives(
 
 each_device! {
     fn every_allocation_of_a_history_may_fail(device) {
-        for (batch_size, threads, merged_at_once, scale) in [
+        for (batch_size, threads, max_merge, scale) in [
             (16, 1, usize::MAX, 2),
-            (16, 1, 0, 2),
+            (16, 1, 1, 2),
             (64, 1, usize::MAX, 2),
             (64, 3, usize::MAX, 150),
             (20_000, 3, usize::MAX, 500),
@@ -128,7 +128,7 @@ each_device! {
                     .device(device)
                     .batch_size(batch_size)
                     .threads(threads)
-                    .merged_at_once(merged_at_once)
+                    .max_merge_per_batch(max_merge)
                     .build()
                     .unwrap();
                 let arm = |dictionary: &Dictionary<u32, u64>| dictionary.fail_allocation_after(n);
@@ -197,7 +197,7 @@ each_device! {
         let mut d = Dictionary::<u32, u64>::builder()
             .device(device)
             .batch_size(4096)
-            .cleanup(CleanupPolicy::Manual)
+            .cleanup_policy(CleanupPolicy::Manual)
             .memory_limit(2_600_000)
             .build()
             .unwrap();
@@ -247,7 +247,7 @@ each_device! {
         let mut d = Dictionary::<u32, u64>::builder()
             .device(device)
             .batch_size(100)
-            .cleanup(CleanupPolicy::Manual)
+            .cleanup_policy(CleanupPolicy::Manual)
             .build()
             .unwrap();
         for round in 0..37 {

@@ -11,7 +11,7 @@ fn levels(device: Device) -> (Dictionary<u32, u64>, BTreeMap<u32, u64>) {
     let mut d = Dictionary::builder()
         .device(device)
         .batch_size(512)
-        .cleanup(CleanupPolicy::Manual)
+        .cleanup_policy(CleanupPolicy::Manual)
         .build()
         .unwrap();
     let mut map = BTreeMap::new();
@@ -20,8 +20,8 @@ fn levels(device: Device) -> (Dictionary<u32, u64>, BTreeMap<u32, u64>) {
         let values: Vec<u64> = keys.iter().map(|&key| u64::from(key) << 8 | round).collect();
         let deletes: Vec<u32> =
             (0..100).map(|i| (i * 31 + round as u32 * 977) % 5000 * 3).collect();
-        d.update(Batch::inserting(&keys, &values).deleting(&deletes)).unwrap();
-        d.settle().unwrap();
+        d.update(Batch::new().insert(&keys, &values).delete(&deletes)).unwrap();
+        d.flush().unwrap();
         map.extend(keys.into_iter().zip(values));
         map.retain(|key, _| !deletes.contains(key));
     }
@@ -66,7 +66,7 @@ each_device! {
         let mut d = Dictionary::<u32, u32>::builder()
             .device(device)
             .batch_size(20_000)
-            .cleanup(CleanupPolicy::Manual)
+            .cleanup_policy(CleanupPolicy::Manual)
             .build()
             .unwrap();
         let mut map = BTreeMap::new();
@@ -76,14 +76,14 @@ each_device! {
                 (0..20_000).map(|i| (i * 7919 + round * 13_001) % 60_013 * 71_000).collect();
             let values: Vec<u32> = keys.iter().map(|key| key ^ round).collect();
             let deletes: Vec<u32> = keys.iter().step_by(7).copied().filter(|_| round > 4).collect();
-            d.update(Batch::inserting(&keys, &values).deleting(&deletes)).unwrap();
+            d.update(Batch::new().insert(&keys, &values).delete(&deletes)).unwrap();
             map.extend(keys.iter().copied().zip(values));
             for key in &deletes {
                 map.remove(key);
             }
             let (lo, hi) = ([0, 1 << 20, 3 << 30], [u32::MAX, 1 << 31, u32::MAX]);
             let expected = lo.iter().zip(hi).map(|(&lo, hi)| map.range(lo..=hi).count() as u64);
-            assert!(d.count(&lo, &hi).unwrap().into_iter().eq(expected), "round {round}");
+            assert!(d.count((&lo, &hi)).unwrap().into_iter().eq(expected), "round {round}");
             d.validate().unwrap();
         }
         let stats = d.stats().unwrap();
@@ -104,14 +104,14 @@ fn a_filter_made_by_a_merge_is_read_on_another_stream() {
     let mut d = Dictionary::<u32, u32>::builder()
         .device(device)
         .batch_size(1 << 15)
-        .cleanup(CleanupPolicy::Manual)
+        .cleanup_policy(CleanupPolicy::Manual)
         .build()
         .unwrap();
     for round in 0..14 {
         let keys: Vec<u32> = (0..1 << 15).map(|i| i * 16 + round).collect();
         d.insert(&keys, &keys).unwrap();
         let snapshot = d.snapshot().on_stream(&stream).unwrap();
-        assert!(d.count(&[0], &[u32::MAX]).unwrap() == [u64::from(round + 1) << 15]);
+        assert!(d.count((&[0], &[u32::MAX])).unwrap() == [u64::from(round + 1) << 15]);
         let asked: Vec<u32> = (0..1 << 19).step_by(3).collect();
         let expected = asked.iter().map(|&key| (key % 16 <= round).then_some(key));
         assert!(snapshot.lookup(&asked).unwrap().into_iter().eq(expected), "round {round}");

@@ -13,7 +13,7 @@ fn levels(device: Device) -> (Dictionary<u32, u64>, BTreeMap<u32, u64>) {
     let mut d = Dictionary::builder()
         .device(device)
         .batch_size(1 << 13)
-        .cleanup(CleanupPolicy::Manual)
+        .cleanup_policy(CleanupPolicy::Manual)
         .build()
         .unwrap();
     let mut map = BTreeMap::new();
@@ -33,8 +33,8 @@ fn levels(device: Device) -> (Dictionary<u32, u64>, BTreeMap<u32, u64>) {
             14 => vec![u32::MAX, 0],
             _ => keys.iter().copied().filter(|key| key % 7 == 0).collect(),
         };
-        d.update(Batch::inserting(&keys, &values).deleting(&deletes)).unwrap();
-        d.settle().unwrap();
+        d.update(Batch::new().insert(&keys, &values).delete(&deletes)).unwrap();
+        d.flush().unwrap();
         map.extend(keys.into_iter().zip(values));
         for key in &deletes {
             map.remove(key);
@@ -50,7 +50,7 @@ fn levels(device: Device) -> (Dictionary<u32, u64>, BTreeMap<u32, u64>) {
 #[track_caller]
 fn check_ranges(d: &Dictionary<u32, u64>, map: &BTreeMap<u32, u64>, ranges: &[(u32, u32)]) {
     let (lo, hi): (Vec<u32>, Vec<u32>) = ranges.iter().copied().unzip();
-    let listed = d.range(&lo, &hi).unwrap();
+    let listed = d.range((&lo, &hi)).unwrap();
     for (i, &(lo, hi)) in ranges.iter().enumerate() {
         let expected: Vec<(u32, u64)> = match lo <= hi {
             true => map.range(lo..=hi).map(|(key, value)| (*key, *value)).collect(),
@@ -115,7 +115,7 @@ each_device! {
             assert!(keys.iter().zip(&ranks).all(|(&key, &rank)| less(key) as u64 == rank));
             let hi: Vec<u32> = keys.iter().map(|key| key.wrapping_add(70_000)).collect();
             let up_to = |key: u32| less(key) + usize::from(map.contains_key(&key));
-            let counts = d.count(&keys, &hi).unwrap();
+            let counts = d.count((&keys, &hi)).unwrap();
             for ((&lo, &hi), &count) in keys.iter().zip(&hi).zip(&counts) {
                 let expected = if lo <= hi { up_to(hi) - less(lo) } else { 0 };
                 assert_eq!(count, expected as u64, "{lo}..={hi}");
@@ -137,7 +137,7 @@ each_device! {
         let mut d = Dictionary::<u32, u32>::builder()
             .device(device)
             .batch_size(1 << 17)
-            .cleanup(CleanupPolicy::Manual)
+            .cleanup_policy(CleanupPolicy::Manual)
             .build()
             .unwrap();
         let mut map = BTreeMap::new();
@@ -148,19 +148,19 @@ each_device! {
             let keys: Vec<u32> = (0..len).map(|_| (random.number() as u32) << 11).collect();
             let values: Vec<u32> = keys.iter().map(|key| key ^ round).collect();
             let deletes = if round % 4 == 3 { &keys[..1 << 14] } else { &[] };
-            d.update(Batch::inserting(&keys, &values).deleting(deletes)).unwrap();
-            d.settle().unwrap();
+            d.update(Batch::new().insert(&keys, &values).delete(deletes)).unwrap();
+            d.flush().unwrap();
             map.extend(keys.iter().copied().zip(values));
             for key in deletes {
                 map.remove(key);
             }
             if round % 5 != 2 {
-                assert_eq!(d.count(&[0], &[u32::MAX]).unwrap(), [map.len() as u64]);
+                assert_eq!(d.count((&[0], &[u32::MAX])).unwrap(), [map.len() as u64]);
             }
         }
         d.validate().unwrap();
         let (keys, values): (Vec<u32>, Vec<u32>) = map.into_iter().unzip();
-        let listed = d.range(&[0], &[u32::MAX]).unwrap();
+        let listed = d.range((&[0], &[u32::MAX])).unwrap();
         assert!(listed.get(0) == (&keys[..], &values[..]));
     }
 }
@@ -176,12 +176,12 @@ each_device! {
         let keys: Vec<u32> = (0..12_288).map(|number| number * 1_021 % 12_289 * 5).collect();
         for batch in keys.chunks(4096) {
             d.insert(batch, batch).unwrap();
-            d.settle().unwrap();
+            d.flush().unwrap();
         }
         let lo: Vec<u32> = (0..40_000).collect();
         for wide in [9, 2_000] {
             let hi: Vec<u32> = lo.iter().map(|lo| lo + wide).collect();
-            let listed = d.range(&lo, &hi).unwrap();
+            let listed = d.range((&lo, &hi)).unwrap();
             for (i, lo) in lo.iter().enumerate() {
                 let expected = (lo.next_multiple_of(5)..=lo + wide).step_by(5);
                 assert!(listed.get(i).0.iter().copied().eq(expected), "{lo}");

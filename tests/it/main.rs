@@ -1,6 +1,7 @@
 //! Every test of the library as its users see it, in one binary.
 
 mod api;
+mod batches;
 mod buffer;
 mod corpus;
 #[cfg(feature = "cuda")]
@@ -11,6 +12,7 @@ mod edges;
 mod faults;
 mod filters;
 mod large;
+mod limits;
 mod model;
 mod parity;
 mod regressions;

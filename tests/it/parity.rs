@@ -3,7 +3,7 @@
 
 use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
-use gpulsm::{Batch, Dictionary, Snapshot};
+use gpulsm::{Batch, Dictionary};
 
 use crate::each_device;
 
@@ -39,7 +39,7 @@ each_device! {
                 let values: Vec<u32> = (0..20_000).map(|i| round * 20_000 + i).collect();
                 let deletes = numbers.keys(9_000, domain);
                 for dictionary in &mut dictionaries {
-                    let batch = Batch::inserting(&keys, &values).deleting(&deletes);
+                    let batch = Batch::new().insert(&keys, &values).delete(&deletes);
                     dictionary.update(batch).unwrap();
                     dictionary.validate().unwrap();
                 }
@@ -76,7 +76,7 @@ each_device! {
         model.update(&odd[20_000..40_000].iter().map(|&key| (key, 7)).collect::<Vec<_>>(), &[]);
         let lo = [0, 100, 500_000, 10];
         let hi = [u32::MAX, 650_000, 500_100, 5];
-        let answers = dictionary.range(&lo, &hi).unwrap();
+        let answers = dictionary.range((&lo, &hi)).unwrap();
         for (index, (keys, values)) in answers.iter().enumerate() {
             let expected = model.range(lo[index], hi[index]);
             assert!(keys.iter().copied().zip(values.iter().copied()).eq(expected), "range {index}");
@@ -86,7 +86,7 @@ each_device! {
 
 /// Every kind of query, in batches large enough to be shared out.
 fn compare(
-    snapshot: &Snapshot<u64, u32>,
+    snapshot: &Dictionary<u64, u32>,
     model: &Model<u64, u32>,
     numbers: &mut Numbers,
     domain: u64,
@@ -102,8 +102,8 @@ fn compare(
     let found = snapshot.contains(&queries).unwrap();
     assert!(values.iter().zip(&found).all(|(value, &found)| value.is_some() == found));
 
-    let counts = snapshot.count(&queries, &ends).unwrap();
-    let ranges = snapshot.range(&queries, &ends).unwrap();
+    let counts = snapshot.count((&queries, &ends)).unwrap();
+    let ranges = snapshot.range((&queries, &ends)).unwrap();
     let ranks = snapshot.rank(&queries).unwrap();
     let successors = snapshot.successor(&queries).unwrap();
     let predecessors = snapshot.predecessor(&queries).unwrap();

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt::{self, Debug};
 
-use gpulsm::Snapshot;
 use gpulsm::testing::model::Model;
 
 /// Compares answers, and counts them.
@@ -35,10 +34,10 @@ impl Checked {
     /// Compares every pair.
     pub fn all(
         &mut self,
-        snapshot: &Snapshot<u32, u32>,
+        pairs: Result<(Vec<u32>, Vec<u32>), gpulsm::Error>,
         model: &Model<u32, u32>,
     ) -> Result<(), WrongAnswer> {
-        let (keys, values) = snapshot.to_vecs().map_err(|error| WrongAnswer(error.to_string()))?;
+        let (keys, values) = pairs.map_err(|error| WrongAnswer(error.to_string()))?;
         let pairs = keys.into_iter().zip(values);
         if !pairs.eq(model.range(0, u32::MAX)) {
             return Err(WrongAnswer("the pairs are not those of the model".into()));

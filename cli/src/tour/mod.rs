@@ -81,7 +81,7 @@ impl Tour {
             HumanCount(self.batch_size)
         )?;
         let (snapshot, frozen) = self.stream(&mut subject)?;
-        subject.checked.all(&subject.dictionary, &subject.model)?;
+        subject.checked.all(subject.dictionary.to_vecs(), &subject.model)?;
         writeln!(out, "\n{}\n", subject.dictionary.stats()?)?;
 
         writeln!(
@@ -90,7 +90,7 @@ impl Tour {
         )?;
         let reader = std::thread::spawn(move || {
             let mut checked = Checked::default();
-            checked.all(&snapshot, &frozen).map(|()| checked)
+            checked.all(snapshot.to_vecs(), &frozen).map(|()| checked)
         });
         subject.checked.0 += reader.join().expect("the reader doesn't panic")?.0;
 
@@ -121,7 +121,7 @@ impl Tour {
         };
         subject.table.add("build", keys.len(), time);
         subject.model.update(&zip(&keys, &values), &[]);
-        subject.checked.all(&subject.dictionary, &subject.model)?;
+        subject.checked.all(subject.dictionary.to_vecs(), &subject.model)?;
         Ok(subject)
     }
 
@@ -168,11 +168,11 @@ impl Subject {
         let keys = [replaced, new].concat();
         let values: Vec<u32> = keys.iter().map(|_| key(random)).collect();
         let deletes: Vec<u32> = (0..quarter).filter_map(|_| pick(random, live)).collect();
-        let batch = Batch::inserting(&keys, &values).deleting(&deletes);
+        let batch = Batch::new().insert(&keys, &values).delete(&deletes);
         let (outcome, seconds) = timed(|| dictionary.update(batch));
         outcome?;
         model.update(&zip(&keys, &values), &deletes);
-        if dictionary.len()? != model.len() {
+        if dictionary.len()? != model.len() as u64 {
             return Err(wrong("length", &dictionary.len()?, &model.len()));
         }
         live.extend(&keys[quarter.min(keys.len())..]);
@@ -190,10 +190,10 @@ impl Subject {
         })?;
         let (cleaned, time) = timed(|| dictionary.cleanup());
         cleaned?;
-        table.add("cleanup", dictionary.len()?, time);
+        table.add("cleanup", dictionary.len()? as usize, time);
         let stats = dictionary.stats()?;
         writeln!(out, "…and again after a cleanup has left one run:\n{stats}\n")?;
-        checked.all(dictionary, model)?;
+        checked.all(dictionary.to_vecs(), model)?;
         queries.run(dictionary, model, checked, &mut |name, count, time| {
             table.add_second(name, count, time);
         })

@@ -106,11 +106,11 @@ impl Queries {
         let (lo, hi) = (&self.lo, &self.hi);
         let ranges: Vec<(u32, u32)> = zip(lo, hi);
         let window = |&(lo, hi): &(u32, u32)| sorted.rank(lo)..sorted.up_to(hi);
-        let (counts, time) = fastest(|| dictionary.count(lo, hi))?;
+        let (counts, time) = fastest(|| dictionary.count((lo, hi)))?;
         report("count, ranges of about 1,024", lo.len(), time);
         checked.each("count", &ranges, &counts, |range| window(range).len() as u64)?;
 
-        let (found, time) = fastest(|| dictionary.range(&lo[..RANGES], &hi[..RANGES]))?;
+        let (found, time) = fastest(|| dictionary.range((&lo[..RANGES], &hi[..RANGES])))?;
         report("pairs, from ranges of about 1,024", found.keys.len(), time);
         let found: Vec<_> = found.iter().collect();
         checked.each("range", &ranges[..RANGES], &found, |range| {

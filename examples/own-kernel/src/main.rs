@@ -87,7 +87,7 @@ fn build(device: Device) -> Result<(Dictionary<u32, u32>, Model), Error> {
         let values: Vec<u32> = (first + BATCH..first + 2 * BATCH).map(place).collect();
         let (keys, cut) = keys.split_at(keys.len() / 4 * 3);
         let values = &values[..keys.len()];
-        dictionary.update(Batch::inserting(keys, values).deleting(cut))?;
+        dictionary.update(Batch::new().insert(keys, values).delete(cut))?;
         model.extend(keys.iter().copied().zip(values.iter().copied()));
         for key in cut {
             model.remove(key);

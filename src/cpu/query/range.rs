@@ -28,7 +28,7 @@ pub(crate) fn range_offsets<B: OrderedKey, V: Value>(
     runs: &[Run<B, V>],
     lo: &[B],
     hi: &[B],
-    offsets: &mut [usize],
+    offsets: &mut [u64],
 ) -> Result<(), Error> {
     offsets[0] = 0;
     for part in parts(lo.len(), max_queries(cpu, size_of::<u64>())) {
@@ -45,7 +45,7 @@ pub(crate) fn range<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     runs: &[Run<B, V>],
     (lo, hi): (&[B], &[B]),
-    offsets: &mut [usize],
+    offsets: &mut [u64],
     keys: &mut [B],
     mut values: Option<&mut [V]>,
 ) -> Result<(), Error> {
@@ -56,7 +56,7 @@ pub(crate) fn range<B: OrderedKey, V: Value>(
         let (windows, counts) = find_windows(cpu, runs, &lo[part.clone()], &hi[part.clone()])?;
         let offsets = &mut offsets[part.start..=part.end];
         prefix_sum(&counts, offsets);
-        let answers = offsets[0]..offsets[counts.len()];
+        let answers = offsets[0] as usize..offsets[counts.len()] as usize;
         if let Some(keys) = keys.get_mut(answers.clone()) {
             let values = values.as_mut().map(|values| &mut values[answers]);
             let tasks = plan(cpu, runs, &windows, offsets);
@@ -80,10 +80,10 @@ fn parts(len: usize, max_len: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Lays answers of these lengths end to end, from the first offset on.
-fn prefix_sum(counts: &[u64], offsets: &mut [usize]) {
+fn prefix_sum(counts: &[u64], offsets: &mut [u64]) {
     let mut end = offsets[0];
     for (offset, &count) in offsets[1..].iter_mut().zip(counts) {
-        end += count as usize;
+        end += count;
         *offset = end;
     }
 }
@@ -124,7 +124,7 @@ struct RangeBatch<'a, B, V> {
     /// The same runs, as a merge reads them.
     sources: &'a [Source<'a, B, V>],
     windows: &'a Windows,
-    offsets: &'a [usize],
+    offsets: &'a [u64],
 }
 
 impl<B: OrderedKey, V: Value> RangeBatch<'_, B, V> {
@@ -165,7 +165,7 @@ impl<B: OrderedKey, V: Value> RangeBatch<'_, B, V> {
             if query + 1 < queries.end {
                 self.prefetch(query + 1);
             }
-            let len = self.offsets[query + 1] - self.offsets[query];
+            let len = (self.offsets[query + 1] - self.offsets[query]) as usize;
             let keys = keys.split_off_mut(..len).expect("room for every answer");
             let values = values.split_off_mut(..len).unwrap_or_default(); // Empty if unwanted.
             merger.write(self.windows.of(query), keys, values)?;

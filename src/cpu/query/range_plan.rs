@@ -49,10 +49,10 @@ pub(crate) fn plan<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     runs: &[Run<B, V>],
     windows: &Windows,
-    offsets: &[usize],
+    offsets: &[u64],
 ) -> Vec<Task> {
     let queries = offsets.len() - 1;
-    let len_of = |queries: &Range<usize>| offsets[queries.end] - offsets[queries.start];
+    let len_of = |queries: &Range<usize>| (offsets[queries.end] - offsets[queries.start]) as usize;
     let cost_of = |queries: &Range<usize>| queries.len() * QUERY_COST + len_of(queries);
     let max_cost = cpu.workers.chunk_len(cost_of(&(0..queries)));
     let mut tasks = Vec::new();

@@ -73,7 +73,7 @@ impl Filter {
     #[cfg(feature = "testing")]
     pub fn validate<B: OrderedKey>(&self, keys: &[B]) -> Result<(), String> {
         match keys.iter().find(|&&key| !self.may_contain(key)) {
-            Some(key) => Err(format!("the filter rejects key {key}, which the run holds")),
+            Some(key) => Err(format!("the filter rejects key {key:?}, which the run holds")),
             None => Ok(()),
         }
     }

@@ -36,8 +36,8 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
     }
 
     // A delete wins over an insert of the same batch, so deletes are the newest source.
-    // `[u8; 0]` is the value type of sets (`open.rs`), so this needs no further instance of the sort.
-    let no_values = of_bytes::<[u8; 0]>(&[], updates.deletes.len());
+    // `()` is the value type of sets (`open.rs`), so this needs no further instance of the sort.
+    let no_values = of_bytes::<()>(&[], updates.deletes.len());
     let deletes = sort(cpu, &updates.deletes, no_values, updates.order)?;
     let delete_marks = shadows::mark(cpu, deletes.keys(), false, older)?;
     let batch = [

@@ -8,7 +8,7 @@ use crate::error::Error;
 
 /// Returns what a call of the driver returned, or an error with the driver's own description.
 pub(crate) fn check<T>(call: &'static str, outcome: Result<T, DriverError>) -> Result<T, Error> {
-    outcome.map_err(|error| Error::Cuda { call, reason: describe(error) })
+    outcome.map_err(|error| Error::Cuda { call, reason: describe(error).into() })
 }
 
 /// Returns the driver's description and name of an error.

@@ -56,7 +56,8 @@ impl Gpu {
             return Ok(gpu);
         }
         let gpu: &'static Gpu = Box::leak(Box::new(
-            Gpu::new(index).map_err(|reason| Error::NoCudaDevice { index, reason })?,
+            Gpu::new(index)
+                .map_err(|reason| Error::NoCudaDevice { index, reason: reason.into() })?,
         ));
         open.insert(index, gpu);
         Ok(gpu)

@@ -160,14 +160,14 @@ mod tests {
         let keys: Vec<u32> = (0..3000).collect();
         let builder =
             Dictionary::<u32, u32>::builder().device(Device::cuda(0).unwrap()).batch_size(256);
-        let mut d = builder.merged_at_once(1000).bulk_build(&keys, &keys).unwrap();
+        let mut d = builder.max_merge_per_batch(1000).bulk_build(&keys, &keys).unwrap();
         let allocated = || ALLOCATED.load(Ordering::Relaxed);
         let before = allocated();
         let mut failures = 0;
         for attempt in 0..5 * ALLOCATED_AT_A_TIME {
             d.fail_allocation_after(attempt as u64 % 5);
             failures += usize::from(d.insert(&keys[..500], &keys[..500]).is_err());
-            failures += usize::from(d.count(&[0], &[100]).is_err());
+            failures += usize::from(d.count(&[0..=100]).is_err());
             d.fail_allocation_after(u64::MAX);
             if attempt % 64 == 0 {
                 d.cleanup().unwrap();

@@ -249,14 +249,14 @@ pub(crate) fn answer_offsets<B: OrderedKey>(
     view: &View,
     lo: &[B],
     hi: &[B],
-    to: &mut [usize],
+    to: &mut [u64],
 ) -> Result<UploadedRanges, Error> {
     let len = lo.len() as u64;
     let (lo, hi) = (cuda.upload(lo)?, cuda.upload(hi)?);
     let ranges = UploadedRanges { lo, hi, offsets: cuda.alloc_uncounted((len + 1) * OFFSET)?, len };
     offsets(cuda, view, &ranges.queries(), ranges.offsets.address())?;
-    // SAFETY: there is one offset more than there are ranges on both sides, a `usize` is 64 bits wide
-    // here, and the stream is synchronized before they are read.
+    // SAFETY: there is one offset more than there are ranges on both sides, and the stream is synchronized
+    // before they are read.
     unsafe { cuda.download(ranges.offsets.address(), to)? };
     cuda.stream.synchronize()?;
     Ok(ranges)
@@ -267,12 +267,12 @@ pub(crate) fn answer<B: OrderedKey>(
     cuda: &EnteredCuda<'_>,
     view: &View,
     (lo, hi): (&[B], &[B]),
-    offsets: &mut [usize],
+    offsets: &mut [u64],
     keys: &mut [B],
     values: Option<&mut [u8]>,
 ) -> Result<(), Error> {
     let ranges = answer_offsets(cuda, view, lo, hi, offsets)?;
-    let total = offsets[lo.len()];
+    let total = offsets[lo.len()] as usize;
     if total > keys.len() {
         return Ok(());
     }
@@ -291,5 +291,3 @@ pub(crate) fn answer<B: OrderedKey>(
     // Copies that were started must be done before the caller has its memory back.
     cuda.stream.synchronize().and(started)
 }
-
-const _: () = assert!(size_of::<usize>() == size_of::<u64>());

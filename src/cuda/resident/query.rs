@@ -19,11 +19,12 @@ use crate::query::Side;
 use crate::store::AnyStore;
 use crate::value::Value;
 
-/// Queries on data in the GPU's memory, made by [`Snapshot::resident`](crate::Snapshot::resident).
+/// Queries on data in the GPU's memory, made by [`Dictionary::resident`](crate::Dictionary::resident) and
+/// [`Snapshot::resident`](crate::Snapshot::resident).
 ///
 /// Calls are put on the dictionary's stream and return at once. The first elements of an output are
 /// written if it is longer than needed. They can be captured into a CUDA graph, if no batch is buffered
-/// ([`settle`](crate::Snapshot::settle) before); the snapshot that was queried must then live for as long
+/// ([`flush`](crate::Dictionary::flush) before); the snapshot that was queried must then live for as long
 /// as the graph is used.
 ///
 /// ```no_run
@@ -36,11 +37,11 @@ use crate::value::Value;
 /// let mut dictionary = Dictionary::<u32, u32>::builder().stream(&stream).build()?;
 /// let keys = DeviceVec::from_slice(&stream, &[30, 10, 20])?;
 /// let values = DeviceVec::from_slice(&stream, &[3, 1, 2])?;
-/// dictionary.resident_mut()?.insert((&keys).into(), (&values).into())?;
+/// dictionary.resident_mut()?.insert(&keys, &values)?;
 ///
 /// let mut answers = DeviceVec::zeroed(&stream, 3)?;
 /// let mut found = DeviceVec::zeroed(&stream, 3)?;
-/// dictionary.resident()?.lookup((&keys).into(), (&mut answers).into(), (&mut found).into())?;
+/// dictionary.resident()?.lookup(&keys, &mut answers, &mut found)?;
 /// assert_eq!(answers.to_vec()?, [3, 1, 2]);
 /// # Ok(())
 /// # }
@@ -61,12 +62,15 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     }
 
     /// Returns whether each key is there (1 or 0), and its value, or zeros.
-    pub fn lookup(
+    pub fn lookup<'d>(
         &self,
-        keys: DeviceSlice<'_, K>,
-        values: DeviceSliceMut<'_, V>,
-        found: DeviceSliceMut<'_, u8>,
+        keys: impl Into<DeviceSlice<'d, K>>,
+        values: impl Into<DeviceSliceMut<'d, V>>,
+        found: impl Into<DeviceSliceMut<'d, u8>>,
     ) -> Result<(), Error> {
+        let keys: DeviceSlice<'_, K> = keys.into();
+        let values: DeviceSliceMut<'_, V> = values.into();
+        let found: DeviceSliceMut<'_, u8> = found.into();
         let lent = Lent::new(self.store.cuda())?;
         let len = keys.len() as u64;
         let (keys, values) = (lent.keys(keys)?, lent.output("values", &values, len)?);
@@ -77,11 +81,13 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     }
 
     /// Returns whether each key is there (1 or 0).
-    pub fn contains(
+    pub fn contains<'d>(
         &self,
-        keys: DeviceSlice<'_, K>,
-        found: DeviceSliceMut<'_, u8>,
+        keys: impl Into<DeviceSlice<'d, K>>,
+        found: impl Into<DeviceSliceMut<'d, u8>>,
     ) -> Result<(), Error> {
+        let keys: DeviceSlice<'_, K> = keys.into();
+        let found: DeviceSliceMut<'_, u8> = found.into();
         let lent = Lent::new(self.store.cuda())?;
         let len = keys.len() as u64;
         let (keys, found) = (lent.keys(keys)?, lent.output("found", &found, len)?);
@@ -91,12 +97,15 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     }
 
     /// Counts, for each i, the keys k with `lo[i]` ≤ k ≤ `hi[i]`.
-    pub fn count(
+    pub fn count<'d>(
         &self,
-        lo: DeviceSlice<'_, K>,
-        hi: DeviceSlice<'_, K>,
-        counts: DeviceSliceMut<'_, u64>,
+        lo: impl Into<DeviceSlice<'d, K>>,
+        hi: impl Into<DeviceSlice<'d, K>>,
+        counts: impl Into<DeviceSliceMut<'d, u64>>,
     ) -> Result<(), Error> {
+        let lo: DeviceSlice<'_, K> = lo.into();
+        let hi: DeviceSlice<'_, K> = hi.into();
+        let counts: DeviceSliceMut<'_, u64> = counts.into();
         let lent = Lent::new(self.store.cuda())?;
         let len = lo.len() as u64;
         let ranges = lent.ranges(lo, hi)?;
@@ -106,11 +115,13 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     }
 
     /// Counts, for each key, the keys that are less.
-    pub fn rank(
+    pub fn rank<'d>(
         &self,
-        keys: DeviceSlice<'_, K>,
-        ranks: DeviceSliceMut<'_, u64>,
+        keys: impl Into<DeviceSlice<'d, K>>,
+        ranks: impl Into<DeviceSliceMut<'d, u64>>,
     ) -> Result<(), Error> {
+        let keys: DeviceSlice<'_, K> = keys.into();
+        let ranks: DeviceSliceMut<'_, u64> = ranks.into();
         let lent = Lent::new(self.store.cuda())?;
         let len = keys.len() as u64;
         let (keys, ranks) = (lent.keys(keys)?, lent.output("ranks", &ranks, len)?);
@@ -121,12 +132,15 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
 
     /// Returns where the pairs of each range begin when all are laid end to end, and where the last end:
     /// one offset more than there are ranges.
-    pub fn range_offsets(
+    pub fn range_offsets<'d>(
         &self,
-        lo: DeviceSlice<'_, K>,
-        hi: DeviceSlice<'_, K>,
-        offsets: DeviceSliceMut<'_, u64>,
+        lo: impl Into<DeviceSlice<'d, K>>,
+        hi: impl Into<DeviceSlice<'d, K>>,
+        offsets: impl Into<DeviceSliceMut<'d, u64>>,
     ) -> Result<(), Error> {
+        let lo: DeviceSlice<'_, K> = lo.into();
+        let hi: DeviceSlice<'_, K> = hi.into();
+        let offsets: DeviceSliceMut<'_, u64> = offsets.into();
         let lent = Lent::new(self.store.cuda())?;
         let len = lo.len() as u64;
         let ranges = lent.ranges(lo, hi)?;
@@ -140,14 +154,19 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     /// Returns the same offsets and, if there is room for all of them in `keys` and `values`, the pairs of
     /// each range at its own. If there is not, no pair is written: the last offset says how many
     /// there are.
-    pub fn range(
+    pub fn range<'d>(
         &self,
-        lo: DeviceSlice<'_, K>,
-        hi: DeviceSlice<'_, K>,
-        offsets: DeviceSliceMut<'_, u64>,
-        keys: DeviceSliceMut<'_, K>,
-        values: DeviceSliceMut<'_, V>,
+        lo: impl Into<DeviceSlice<'d, K>>,
+        hi: impl Into<DeviceSlice<'d, K>>,
+        offsets: impl Into<DeviceSliceMut<'d, u64>>,
+        keys: impl Into<DeviceSliceMut<'d, K>>,
+        values: impl Into<DeviceSliceMut<'d, V>>,
     ) -> Result<(), Error> {
+        let lo: DeviceSlice<'_, K> = lo.into();
+        let hi: DeviceSlice<'_, K> = hi.into();
+        let offsets: DeviceSliceMut<'_, u64> = offsets.into();
+        let keys: DeviceSliceMut<'_, K> = keys.into();
+        let values: DeviceSliceMut<'_, V> = values.into();
         let room = keys.len().min(if V::WIDTH == 0 { keys.len() } else { values.len() }) as u64;
         let lent = Lent::new(self.store.cuda())?;
         let len = lo.len() as u64;
@@ -164,13 +183,17 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     }
 
     /// Returns, for each index, the pair at that position in key order, and whether there is one (1 or 0).
-    pub fn select(
+    pub fn select<'d>(
         &self,
-        indices: DeviceSlice<'_, u64>,
-        keys: DeviceSliceMut<'_, K>,
-        values: DeviceSliceMut<'_, V>,
-        found: DeviceSliceMut<'_, u8>,
+        indices: impl Into<DeviceSlice<'d, u64>>,
+        keys: impl Into<DeviceSliceMut<'d, K>>,
+        values: impl Into<DeviceSliceMut<'d, V>>,
+        found: impl Into<DeviceSliceMut<'d, u8>>,
     ) -> Result<(), Error> {
+        let indices: DeviceSlice<'_, u64> = indices.into();
+        let keys: DeviceSliceMut<'_, K> = keys.into();
+        let values: DeviceSliceMut<'_, V> = values.into();
+        let found: DeviceSliceMut<'_, u8> = found.into();
         let lent = Lent::new(self.store.cuda())?;
         let len = indices.len() as u64;
         let indices = lent.input(indices)?;
@@ -182,24 +205,32 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     }
 
     /// Returns, for each key, the nearest pair whose key is not less, and whether there is one (1 or 0).
-    pub fn successor(
+    pub fn successor<'d>(
         &self,
-        keys: DeviceSlice<'_, K>,
-        out_keys: DeviceSliceMut<'_, K>,
-        values: DeviceSliceMut<'_, V>,
-        found: DeviceSliceMut<'_, u8>,
+        keys: impl Into<DeviceSlice<'d, K>>,
+        out_keys: impl Into<DeviceSliceMut<'d, K>>,
+        values: impl Into<DeviceSliceMut<'d, V>>,
+        found: impl Into<DeviceSliceMut<'d, u8>>,
     ) -> Result<(), Error> {
+        let keys: DeviceSlice<'_, K> = keys.into();
+        let out_keys: DeviceSliceMut<'_, K> = out_keys.into();
+        let values: DeviceSliceMut<'_, V> = values.into();
+        let found: DeviceSliceMut<'_, u8> = found.into();
         self.nearest(Side::Successor, keys, out_keys, values, found)
     }
 
     /// Returns, for each key, the nearest pair whose key is not greater, and whether there is one (1 or 0).
-    pub fn predecessor(
+    pub fn predecessor<'d>(
         &self,
-        keys: DeviceSlice<'_, K>,
-        out_keys: DeviceSliceMut<'_, K>,
-        values: DeviceSliceMut<'_, V>,
-        found: DeviceSliceMut<'_, u8>,
+        keys: impl Into<DeviceSlice<'d, K>>,
+        out_keys: impl Into<DeviceSliceMut<'d, K>>,
+        values: impl Into<DeviceSliceMut<'d, V>>,
+        found: impl Into<DeviceSliceMut<'d, u8>>,
     ) -> Result<(), Error> {
+        let keys: DeviceSlice<'_, K> = keys.into();
+        let out_keys: DeviceSliceMut<'_, K> = out_keys.into();
+        let values: DeviceSliceMut<'_, V> = values.into();
+        let found: DeviceSliceMut<'_, u8> = found.into();
         self.nearest(Side::Predecessor, keys, out_keys, values, found)
     }
 

@@ -27,28 +27,34 @@ impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
         Ok(ResidentMut { store: on_cuda_mut(store.as_any_mut())?, types: PhantomData })
     }
 
-    /// Inserts each key with its value, replacing what it had. Of equal keys the last one wins.
-    pub fn insert(
+    /// Inserts each key with its value, replacing the value it had. Of equal keys the last wins.
+    pub fn insert<'d>(
         &mut self,
-        keys: DeviceSlice<'_, K>,
-        values: DeviceSlice<'_, V>,
+        keys: impl Into<DeviceSlice<'d, K>>,
+        values: impl Into<DeviceSlice<'d, V>>,
     ) -> Result<(), Error> {
+        let keys: DeviceSlice<'_, K> = keys.into();
+        let values: DeviceSlice<'_, V> = values.into();
         let none = keys.slice(..0);
         self.update(keys, values, none)
     }
 
-    /// Deletes each key; one that isn't there is no error.
-    pub fn delete(&mut self, keys: DeviceSlice<'_, K>) -> Result<(), Error> {
+    /// Deletes each key; absent keys are ignored.
+    pub fn delete<'d>(&mut self, keys: impl Into<DeviceSlice<'d, K>>) -> Result<(), Error> {
+        let keys: DeviceSlice<'_, K> = keys.into();
         self.update(keys.slice(..0), DeviceSlice::empty(keys.stream()), keys)
     }
 
     /// Applies one mixed batch of inserts and deletes; deletes win.
-    pub fn update(
+    pub fn update<'d>(
         &mut self,
-        keys: DeviceSlice<'_, K>,
-        values: DeviceSlice<'_, V>,
-        deletes: DeviceSlice<'_, K>,
+        keys: impl Into<DeviceSlice<'d, K>>,
+        values: impl Into<DeviceSlice<'d, V>>,
+        deletes: impl Into<DeviceSlice<'d, K>>,
     ) -> Result<(), Error> {
+        let keys: DeviceSlice<'_, K> = keys.into();
+        let values: DeviceSlice<'_, V> = values.into();
+        let deletes: DeviceSlice<'_, K> = deletes.into();
         check_lengths(("keys", keys.len()), ("values", values.len()))?;
         let cuda = self.store.cuda().clone();
         let lent = Lent::new(&cuda)?;

@@ -181,7 +181,7 @@ impl Run {
         self.wait_until_written(entered)?;
         self.pinned_head().get().ok_or_else(|| Error::Cuda {
             call: "a merge",
-            reason: "it ended without writing the head of its run".into(),
+            reason: "it ended without writing the head of its run".to_string().into(),
         })
     }
 

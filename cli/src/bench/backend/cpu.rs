@@ -116,7 +116,7 @@ impl<K: Number, V: Number> Backend for Cpu<K, V> {
         (deletes, deleted): (&Array, Range<usize>),
     ) -> Outcome<()> {
         let (keys, values) = (&vec(&inserts.keys)[part.clone()], &vec(&inserts.values)[part]);
-        let batch = Batch::inserting(keys, values).deleting(&vec(deletes)[deleted]);
+        let batch = Batch::new().insert(keys, values).delete(&vec(deletes)[deleted]);
         Ok(dictionary_mut::<K, V>(any).update(batch)?)
     }
 
@@ -133,7 +133,7 @@ impl<K: Number, V: Number> Backend for Cpu<K, V> {
         counts: &mut Array,
     ) -> Outcome<()> {
         let (lo, hi) = (vec(&ranges.lo), vec(&ranges.hi));
-        Ok(dictionary::<K, V>(any).count_into(lo, hi, vec_mut(counts))?)
+        Ok(dictionary::<K, V>(any).count_into((lo, hi), vec_mut(counts))?)
     }
 
     fn range(
@@ -145,7 +145,7 @@ impl<K: Number, V: Number> Backend for Cpu<K, V> {
         let (lo, hi) = (vec(&ranges.lo), vec(&ranges.hi));
         let offsets = bytemuck::cast_slice_mut(vec_mut::<u64>(&mut out.offsets));
         let (keys, values) = (vec_mut(&mut out.keys), vec_mut(&mut out.values));
-        dictionary::<K, V>(any).range_into(lo, hi, offsets, keys, values)?;
+        dictionary::<K, V>(any).range_into((lo, hi), offsets, keys, values)?;
         Ok(())
     }
 

@@ -242,7 +242,7 @@ impl<K: Number, V: Number> Backend for Cuda<K, V> {
         ranges: &RangeEnds,
         counts: &mut Array,
     ) -> Outcome<()> {
-        let (lo, hi) = (vec(&ranges.lo).into(), vec(&ranges.hi).into());
+        let (lo, hi) = (vec & ranges.lo, vec & ranges.hi);
         Ok(dictionary::<K, V>(any).resident()?.count(lo, hi, vec_mut(counts).into())?)
     }
 
@@ -252,7 +252,7 @@ impl<K: Number, V: Number> Backend for Cuda<K, V> {
         ranges: &RangeEnds,
         out: &mut RangeOut,
     ) -> Outcome<()> {
-        let (lo, hi) = (vec(&ranges.lo).into(), vec(&ranges.hi).into());
+        let (lo, hi) = (vec & ranges.lo, vec & ranges.hi);
         let RangeOut { offsets, keys, values } = out;
         let (keys, values) = (vec_mut(keys).into(), vec_mut(values).into());
         let offsets = vec_mut(offsets).into();

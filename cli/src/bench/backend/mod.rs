@@ -83,8 +83,10 @@ fn settings<K: Number, V: Number>(batch_size: usize, upkeep: Upkeep) -> Builder<
     let settings = Dictionary::builder().batch_size(batch_size);
     match upkeep {
         Upkeep::Automatic => settings,
-        Upkeep::Manual => settings.cleanup(CleanupPolicy::Manual),
-        Upkeep::PaperLevels => settings.cleanup(CleanupPolicy::Manual).merged_at_once(usize::MAX),
+        Upkeep::Manual => settings.cleanup_policy(CleanupPolicy::Manual),
+        Upkeep::PaperLevels => {
+            settings.cleanup_policy(CleanupPolicy::Manual).max_merge_per_batch(usize::MAX)
+        }
     }
 }
 
