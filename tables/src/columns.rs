@@ -104,7 +104,7 @@ pub fn find(names: &Names, options: &ReadOptions) -> Result<Columns, String> {
             let (role, _) = roles[index];
             let has = names.summary();
             return Err(format!(
-                "which column holds the {role}s? Choose it by name or number (option `{role}-column`): \
+                "which column holds the {role}s? Choose it by name or number (option {role}-column): \
                  the file has {has}, none named `{role}`"
             ));
         }

@@ -27,7 +27,7 @@ pub fn read(file: File, format: Text, options: &ReadOptions) -> Result<Table, St
     }
     let hint = |error| match options.header {
         Header::Auto if !has_header => {
-            format!("{error} (if this line names the columns, use the option `header`)")
+            format!("{error} (if this line names the columns, use the option header=yes)")
         }
         _ => error,
     };
@@ -98,13 +98,12 @@ impl Layout {
             if first.fields().any(|field| str::from_utf8(field).is_err()) {
                 return format!("line {line}: not UTF-8 text; is this a CSV file?");
             }
-            let other = b";\t,|".iter().find(|&&byte| {
-                byte != separator.byte() && first.fields().any(|field| field.contains(&byte))
-            });
+            let other =
+                b";\t,| ".iter().find(|&&byte| first.len() == 1 && first.field(0).contains(&byte));
             match other.and_then(|&byte| Separator::new(byte)) {
                 Some(other) => format!(
                     "line {line}: {error}; is the separator `{other}`, not `{separator}`? (option \
-                     `separator`)"
+                     separator)"
                 ),
                 None => format!("line {line}: {error}"),
             }
@@ -152,7 +151,7 @@ impl Layout {
         cell.map(Some).map_err(|error| {
             let (line, name) = (record.line_of(column), self.names.shown(column));
             if field.is_empty() {
-                let advice = "to skip such rows, use the option `missing`";
+                let advice = "to skip such rows, use the option missing=skip";
                 return format!("line {line}: {name} is empty; {advice}");
             }
             format!("line {line}: {name} is `{}`: {error}", shown(&String::from_utf8_lossy(field)))

@@ -18,7 +18,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The file exists, and it may not be replaced.
-    #[error("{}: this file exists; to replace it, use the option `force`", shown_path(path))]
+    #[error("{}: this file exists; to replace it, use the option force", shown_path(path))]
     Exists {
         /// The file.
         path: PathBuf,

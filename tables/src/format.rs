@@ -27,7 +27,7 @@ impl Format {
             None => (&*name, false),
         };
         let text = |separator| Ok(Format::Text(Text { separator, is_gzipped }));
-        match stem.rsplit_once('.') {
+        match stem.rsplit_once('.').filter(|(name, _)| !name.is_empty()) {
             Some((_, "csv")) => text(Separator::COMMA),
             Some((_, "tsv" | "tab")) => text(Separator::TAB),
             Some((_, "parquet")) if !is_gzipped => Ok(Format::Parquet),
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(of("a.tsv"), text(Separator::TAB, false));
         assert_eq!(of("a.tab.gz"), text(Separator::TAB, true));
         assert_eq!(of("a.parquet"), Some(Format::Parquet));
-        for name in ["a", "csv", "a.gz", "a.parquet.gz", "a.txt", "..", ""] {
+        for name in ["a", "csv", ".csv", "a.gz", "a.parquet.gz", "a.txt", "..", ""] {
             assert_eq!(of(name), None, "{name}");
         }
     }

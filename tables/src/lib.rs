@@ -48,15 +48,20 @@ use format::Format;
 /// row is wrong, and how.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Table, Error> {
     let format = Format::of(path)?;
+    let wrong = |message: &str| Error::Content { path: path.into(), message: message.into() };
+    let is_of_text = options.separator.is_some() || options.header != Header::Auto;
+    if format == Format::Parquet && is_of_text {
+        return Err(wrong(NOT_FOR_PARQUET));
+    }
     let file = File::open(path).for_path(path)?;
     if file.metadata().for_path(path)?.is_dir() {
-        return Err(Error::Content { path: path.into(), message: "this is a folder".into() });
+        return Err(wrong("this is a folder"));
     }
     let table = match format {
         Format::Text(text) => csv::read(file, text, options),
         Format::Parquet => parquet::read(file, options),
     };
-    table.map_err(|message| Error::Content { path: path.into(), message })
+    table.map_err(|message| wrong(&message))
 }
 
 /// Writes keys and values, as columns `key` and `value`, to a file whose format its name tells. Until all
@@ -68,11 +73,16 @@ pub fn write(
     options: &WriteOptions,
 ) -> Result<(), Error> {
     let format = Format::of(path)?;
+    if format == Format::Parquet && options.separator.is_some() {
+        return Err(Error::Content { path: path.into(), message: NOT_FOR_PARQUET.into() });
+    }
     output::replace(path, options.force, |file| match format {
         Format::Text(text) => Ok(csv::write(file, text, (keys, values), options)?),
         Format::Parquet => parquet::write(file, keys, values),
     })
 }
+
+const NOT_FOR_PARQUET: &str = "separator and header are options for text; leave them out";
 
 /// Returns the name of a file as messages show it, with control characters escaped.
 fn shown_path(path: &Path) -> String {

@@ -132,14 +132,18 @@ impl Type {
 
     /// Returns what is wrong with a text that no number begins with.
     fn not_a_number(self, text: &str) -> String {
-        if !is_time(text) {
-            return self.expected();
-        }
         let name = self.name();
-        format!(
-            "a date or time in text: convert it to a number first, such as seconds since 1970-01-01 \
-             (expected {name})"
-        )
+        if is_time(text) {
+            return format!(
+                "a date or time in text: convert it to a number first, such as seconds since \
+                 1970-01-01 (expected {name})"
+            );
+        }
+        if text.contains(',') && text.replace(',', "").parse::<f64>().is_ok() {
+            let advice = "use a decimal point, and no mark between thousands";
+            return format!("not a number: it has a comma; {advice} (expected {name})");
+        }
+        self.expected()
     }
 
     fn expected(self) -> String {
@@ -333,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn times_in_text_get_advice() {
+    fn times_and_commas_get_advice() {
         for text in [
             "2024-02-29",
             "2024-02-29T12:00:00Z",
@@ -350,6 +354,8 @@ mod tests {
             }
         }
         assert!(Type::U64.parse("2024-02").unwrap_err().starts_with("not an integer"));
+        assert!(Type::F64.parse("1,5").unwrap_err().contains("use a decimal point"));
+        assert!(Type::U64.parse("1,000").unwrap_err().contains("no mark between thousands"));
     }
 
     #[test]

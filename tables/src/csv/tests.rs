@@ -93,9 +93,15 @@ fn fields_are_separated_by_what_the_name_or_an_option_says() {
     check_refused(
         "key;value\n1;10\n",
         &pairs(),
-        "is the separator `;`, not `,`? (option `separator`)",
+        "is the separator `;`, not `,`? (option separator)",
     );
     check_refused("1\t10\n", &pairs(), "is the separator `tab`, not `,`?");
+    check_refused("1 10\n", &pairs(), "is the separator `space`, not `,`?");
+    check_refused(
+        "1;1,5\n",
+        &ReadOptions { separator: ";".parse().ok(), ..pairs() },
+        "it has a comma",
+    );
 }
 
 #[test]
@@ -104,7 +110,7 @@ fn missing_values_are_refused_or_skipped() {
     check_refused(
         text,
         &pairs(),
-        "line 3: column 1 (key) is empty; to skip such rows, use the option `missing`",
+        "line 3: column 1 (key) is empty; to skip such rows, use the option missing=skip",
     );
     let skip = ReadOptions { missing: Missing::Skip, ..pairs() };
     check("a.csv", text, &skip);

@@ -119,7 +119,9 @@ impl Chunk<'_> {
                 Some(number) => Some(cell(number).map_err(wrong)?),
                 None if self.missing == Missing::Skip => None,
                 None => {
-                    return Err(wrong("null; to skip such rows, use the option `missing`".into()));
+                    return Err(wrong(
+                        "null; to skip such rows, use the option missing=skip".into(),
+                    ));
                 }
             });
         }

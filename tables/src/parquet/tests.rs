@@ -155,7 +155,7 @@ fn nulls_are_refused_or_skipped() {
     let error = read(fields, &columns, &options).unwrap_err();
     assert!(
         error.ends_with(
-            "row 2: column 1 (key) is null; to skip such rows, use the option `missing`"
+            "row 2: column 1 (key) is null; to skip such rows, use the option missing=skip"
         ),
         "{error}"
     );
@@ -218,6 +218,9 @@ fn what_is_written_is_read_and_what_is_cut_or_changed_is_no_panic() {
     let options = ReadOptions::new(Type::F32, Type::U64);
     let table = crate::read(&path, &options).unwrap();
     assert_eq!((table.keys, table.values), (keys, values));
+    let separated = ReadOptions { separator: ";".parse().ok(), ..options.clone() };
+    let error = crate::read(&path, &separated).unwrap_err().to_string();
+    assert!(error.contains("options for text"), "{error}");
     let whole = std::fs::read(&path).unwrap();
     for len in 0..whole.len() {
         std::fs::write(&path, &whole[..len]).unwrap();
@@ -225,9 +228,7 @@ fn what_is_written_is_read_and_what_is_cut_or_changed_is_no_panic() {
         assert!(error.contains("this can't be read as Parquet"), "{error}");
     }
     // A changed byte may be a changed number or an error, but nothing worse.
-    for (at, mask) in
-        (0..whole.len()).flat_map(|at| [0x01, 0x55, 0x80, 0xff].map(|mask| (at, mask)))
-    {
+    for (at, mask) in (0..whole.len()).flat_map(|at| [0x55, 0x80].map(|mask| (at, mask))) {
         let mut bytes = whole.clone();
         bytes[at] ^= mask;
         std::fs::write(&path, &bytes).unwrap();

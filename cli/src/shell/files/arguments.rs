@@ -13,7 +13,8 @@ use crate::types::Types;
 
 /// Parses the line of an import.
 pub fn import(line: &str, types: Types) -> Result<(PathBuf, ReadOptions), String> {
-    let (path, options) = parse(line)?;
+    let known = ["--key-column", "--value-column", "--header", "--separator", "--missing"];
+    let (path, options) = parse(line, &known)?;
     let mut read = ReadOptions::new(types.key.into(), types.value.into());
     for option in options {
         match option.name {
@@ -21,11 +22,7 @@ pub fn import(line: &str, types: Types) -> Result<(PathBuf, ReadOptions), String
             "--value-column" => read.value_column = Some(option.value()?),
             "--header" => read.header = option.value()?,
             "--separator" => read.separator = Some(option.value()?),
-            "--missing" => read.missing = option.value()?,
-            _ => {
-                let known = "--key-column, --value-column, --header, --separator, --missing";
-                return Err(option.unknown("import", known));
-            }
+            _ => read.missing = option.value()?,
         }
     }
     Ok((path, read))
@@ -33,19 +30,21 @@ pub fn import(line: &str, types: Types) -> Result<(PathBuf, ReadOptions), String
 
 /// Parses the line of an export.
 pub fn export(line: &str) -> Result<(PathBuf, WriteOptions), String> {
-    let (path, options) = parse(line)?;
+    let (path, options) = parse(line, &[FORCE, "--separator"])?;
     let mut write = WriteOptions::default();
     for option in options {
         match option.name {
-            "--force" => write.force = true,
-            "--separator" => write.separator = Some(option.value()?),
-            _ => return Err(option.unknown("export", "--force, --separator")),
+            FORCE => write.force = true,
+            _ => write.separator = Some(option.value()?),
         }
     }
     Ok((path, write))
 }
 
-/// An option, with the text after it; empty if it takes none.
+/// The only option that no value follows.
+const FORCE: &str = "--force";
+
+/// An option with its value, or none.
 struct Given<'a> {
     name: &'a str,
     text: String,
@@ -56,34 +55,34 @@ impl Given<'_> {
         let value = self.text.parse::<T>();
         value.map_err(|error| format!("{} {}: {error}", self.name, shown(&self.text)))
     }
-
-    fn unknown(&self, command: &str, known: &str) -> String {
-        format!("no such option, `{}`: {command} has {known}", shown(self.name))
-    }
 }
 
-/// Splits a line into the name of a file, which may contain spaces, and options.
-fn parse(line: &str) -> Result<(PathBuf, Vec<Given<'_>>), String> {
-    let words = split(line)?;
-    let mut words = words.into_iter().skip(1).peekable();
+/// Splits a line into the name of a file, which may contain spaces, and options that are known.
+fn parse<'a>(line: &'a str, known: &[&str]) -> Result<(PathBuf, Vec<Given<'a>>), String> {
+    let is_option = |word: &Range<usize>| word.len() > 1 && line[word.clone()].starts_with('-');
+    let mut words = split(line)?.into_iter().skip(1).peekable();
     let (mut path, mut options) = (None::<Range<usize>>, Vec::new());
     while let Some(word) = words.next() {
         let text = &line[word.clone()];
-        if text.starts_with("--") {
+        if is_option(&word) {
             let (name, inline) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
+            if !known.contains(&name) {
+                let known = known.join(", ");
+                return Err(format!("`{}`: no such option; there are {known}", shown(name)));
+            }
             let text = match inline {
                 Some(value) => plain(value),
-                None if name == "--force" => String::new(),
+                None if name == FORCE => String::new(),
                 None => match words.next() {
                     Some(value) => plain(&line[value]),
-                    None => return Err(format!("`{}`: what follows it is missing", shown(name))),
+                    None => return Err(format!("`{name}`: its value is missing")),
                 },
             };
             options.push(Given { name, text });
         } else if path.is_none() {
-            // As long as no option comes, spaces belong to the name.
+            // Until an option comes, spaces belong to the name.
             let mut end = word.end;
-            while let Some(next) = words.next_if(|next| !line[next.clone()].starts_with("--")) {
+            while let Some(next) = words.next_if(|next| !is_option(next)) {
                 end = next.end;
             }
             path = Some(word.start..end);
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<(String, Vec<(&str, String)>), String> {
-        let (path, options) = parse(line)?;
+        let (path, options) = parse(line, &["--header", "--separator", "--key-column", FORCE])?;
         let options = options.into_iter().map(|option| (option.name, option.text)).collect();
         Ok((path.to_str().expect("UTF-8").into(), options))
     }
@@ -181,7 +180,9 @@ mod tests {
     fn mistakes_are_explained() {
         for (line, what) in [
             ("import --header yes", "the name of a file is missing"),
-            ("import a.csv --header", "`--header`: what follows it is missing"),
+            ("import a.csv --header", "`--header`: its value is missing"),
+            ("import a.csv --heder yes", "`--heder`: no such option; there are --header, "),
+            ("import a.csv -f", "`-f`: no such option"),
             ("import a.csv --header yes b.csv", "`b.csv`: one file too many"),
             ("import \"a.csv", "a quote is not closed"),
             ("import a.csv --key-column='x", "a quote is not closed"),
