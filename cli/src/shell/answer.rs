@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::shell::command::{Usage, counted};
+use crate::shell::files::Imported;
 use crate::types::{Scalar, Type};
 
 /// The answer to one command.
@@ -25,8 +26,9 @@ pub enum Answer {
     Pair(Option<(Scalar, Scalar)>),
     Rank(u64),
     Len(u64),
-    /// How many rows were read or written.
+    /// How many rows were written.
     Rows(u64),
+    Imported(Imported),
     Levels(Stats),
     Stats {
         stats: Stats,
@@ -93,6 +95,10 @@ impl Serialize for Answer {
             Answer::Rows(rows) => {
                 map.serialize_entry("ok", &true)?;
                 map.serialize_entry("rows", rows)?;
+            }
+            Answer::Imported(imported) => {
+                map.serialize_entry("ok", &true)?;
+                imported.serialize_entries(&mut map)?;
             }
             Answer::Levels(stats) => map.serialize_entry("levels", &levels(stats))?,
             Answer::Stats { stats, key, value } => {
@@ -188,6 +194,7 @@ impl<W: Write> People<'_, W> {
             Answer::Rank(rank) => self.line(&format!("{rank} less")),
             Answer::Len(len) => self.line(&counted(*len as usize, "key")),
             Answer::Rows(rows) => self.line(&format!("ok, {}", counted(*rows as usize, "row"))),
+            Answer::Imported(imported) => self.line(&format!("ok, {imported}")),
             Answer::Levels(stats) => self.line(&stats.to_string()),
             Answer::Stats { stats, key, value } => {
                 let bytes = &stats.bytes;

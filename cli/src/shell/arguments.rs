@@ -1,9 +1,5 @@
 //! Checks of a command's arguments, with messages that name the word in question.
 
-use std::path::PathBuf;
-
-use rustyline::completion::unescape;
-
 use super::answer::Answer;
 use super::command::{COMMANDS, Word, nearest};
 
@@ -46,26 +42,6 @@ pub fn expect_exactly<'a, const N: usize>(
     }
     let args = args.try_into();
     args.map_err(|_| command.wrong(format!("arguments are missing: {}", usage(command))))
-}
-
-/// Expects a file name, which may contain spaces: as they are, in quotes, or escaped with backslashes,
-/// as completion writes them. `~/` stands for the home folder.
-pub fn expect_path<'a>(
-    command: Word<'a>,
-    args: &[Word<'a>],
-    line: &'a str,
-) -> Result<PathBuf, String> {
-    expect_args(command, args)?;
-    let name = line.trim_start().strip_prefix(command.text).unwrap_or_default().trim();
-    let quoted =
-        ['"', '\''].iter().find_map(|&quote| name.strip_prefix(quote)?.strip_suffix(quote));
-    let name = match quoted {
-        Some(name) => name.into(),
-        None if cfg!(windows) => name.into(),
-        None => unescape(name, Some('\\')),
-    };
-    let home = name.strip_prefix("~/").zip(std::env::var_os("HOME"));
-    Ok(home.map_or_else(|| PathBuf::from(&*name), |(rest, home)| PathBuf::from(home).join(rest)))
 }
 
 /// Describes the commands that are named, or all of them.

@@ -32,10 +32,16 @@ pub const COMMANDS: &[Usage] = &[
     usage("stats", "", "device, types, entries and bytes"),
     usage(
         "import",
-        "FILE",
-        "insert the rows of a .csv or .parquet file, as one batch, all or none",
+        "FILE [OPTION …]",
+        "insert the rows of a .csv, .tsv, .csv.gz or .parquet file, as one batch, all or none; options: \
+         --key-column and --value-column (name or number), --header yes|no|auto, --separator C, \
+         --missing error|skip",
     ),
-    usage("export", "FILE", "write every pair to a .csv or .parquet file"),
+    usage(
+        "export",
+        "FILE [OPTION …]",
+        "write every pair to such a file; options: --force (replace a file), --separator C",
+    ),
     usage("cleanup", "", "remove stale entries: one run is left"),
     usage("clear", "", "remove everything"),
     usage("help", "[COMMAND …]", "what these commands do, or all"),

@@ -3,9 +3,7 @@
 use gpulsm::Error;
 
 use super::answer::Answer;
-use super::arguments::{
-    expect_args, expect_exactly, expect_no_args, expect_path, help, unknown_command,
-};
+use super::arguments::{expect_args, expect_exactly, expect_no_args, help, unknown_command};
 use super::command::{Word, words};
 use super::files;
 use crate::dictionary::{AnyDictionary, Pair};
@@ -188,19 +186,13 @@ impl Interpreter {
     }
 
     fn import(&mut self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
-        let path = expect_path(command, args, line)?;
-        let rows = files::read(&path, self.types)?;
-        let inserts = (&rows.keys, &rows.values);
-        text(self.dictionary.update(inserts, &self.types.key.column()))?;
-        Ok(Answer::Rows(rows.keys.len() as u64))
+        expect_args(command, args)?;
+        files::import(&mut *self.dictionary, self.types, line).map(Answer::Imported)
     }
 
     fn export(&self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
-        let path = expect_path(command, args, line)?;
-        let (keys, values) = text(self.dictionary.columns())?;
-        let rows = files::Rows { keys, values };
-        files::write(&path, &rows, self.types)?;
-        Ok(Answer::Rows(rows.keys.len() as u64))
+        expect_args(command, args)?;
+        files::export(&*self.dictionary, self.types, line).map(Answer::Rows)
     }
 
     fn scalar(&self, word: Word<'_>) -> Result<Scalar, String> {

@@ -34,9 +34,13 @@ Examples:
 Empty lines and lines that begin with # are skipped. What goes wrong is an answer too: the dictionary
 is as it was, and the next line is read; the exit status stays 0.
 
-Files (import, export): .csv with or without a header, .parquet (snappy, gzip, lz4, zstd, or plain).
-Columns named key and value are found among others; else there must be just these two (a set has
-keys alone). A row that doesn't fit the types is named, counting from 1, and nothing is imported.";
+Files (import, export): .csv, .tsv, .tab (with .gz: compressed), .parquet. Columns named key and value
+are found among others; else there must be just these two (a set has keys alone), or choose:
+  import orders.csv --key-column order_id --value-column 3    by name or number, counted from 1
+  import orders.csv --separator ; --header no                 other text
+  import orders.csv --missing skip                            rows without a key or value
+  export orders.parquet --force                               replace a file
+A row that doesn't fit the types is named by line and column, and nothing is imported.";
 
 /// Talks to a dictionary, a command a line.
 #[derive(Args)]

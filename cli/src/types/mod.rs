@@ -1,13 +1,13 @@
 //! The types of keys and values that the command line offers, and how their numbers are stored.
 
 mod column;
-mod scalar;
+mod numbers;
 
 use clap::ValueEnum;
 use gpulsm::Key;
 
 pub use column::{Column, Element};
-pub use scalar::{Scalar, Type};
+pub use gpulsm_tables::{Scalar, Type};
 
 /// A type that keys can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,17 +2,24 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde_core::{Serialize, Serializer};
 
 /// The type of a key or of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
+    /// Unsigned, 32 bits.
     U32,
+    /// Unsigned, 64 bits.
     U64,
+    /// Unsigned, 128 bits.
     U128,
+    /// Signed, 32 bits.
     I32,
+    /// Signed, 64 bits.
     I64,
+    /// Floating point, 32 bits.
     F32,
+    /// Floating point, 64 bits.
     F64,
     /// A set has no values.
     None,
@@ -21,15 +28,20 @@ pub enum Type {
 /// One key or value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
+    /// Of [`Type::U32`], [`Type::U64`] or [`Type::U128`].
     Unsigned(u128),
+    /// Of [`Type::I32`] or [`Type::I64`].
     Signed(i64),
+    /// Of [`Type::F32`].
     Single(f32),
+    /// Of [`Type::F64`].
     Double(f64),
     /// Stands for the value of a key in a set.
     Present,
 }
 
 impl Type {
+    /// Returns the name, as Rust has it; `none` for a set's values.
     pub fn name(self) -> &'static str {
         match self {
             Type::U32 => "u32",
@@ -44,7 +56,7 @@ impl Type {
     }
 
     /// Returns the least and the greatest integer of the type; `None` for floats.
-    fn integers(self) -> Option<(i128, u128)> {
+    pub(crate) fn integers(self) -> Option<(i128, u128)> {
         match self {
             Type::U32 => Some((0, u32::MAX.into())),
             Type::U64 => Some((0, u64::MAX.into())),
@@ -69,13 +81,13 @@ impl Type {
             }
             let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
             let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-            return Err(if is_number { self.out_of_range() } else { self.expected() });
+            return Err(if is_number { self.out_of_range() } else { self.not_a_number(text) });
         }
         let number = match self {
             Type::F32 => text.parse().map(Scalar::Single),
             _ => text.parse().map(Scalar::Double),
         };
-        let number = number.map_err(|_| self.expected())?;
+        let number = number.map_err(|_| self.not_a_number(text))?;
         let names_infinity = text.to_ascii_lowercase().contains("inf");
         if number.is_infinite() && !names_infinity {
             return Err(self.out_of_range());
@@ -83,7 +95,7 @@ impl Type {
         Ok(number)
     }
 
-    /// Converts a number to this type, or returns what is wrong with it.
+    /// Converts a number to this type, or returns what is wrong with it. A float is rounded.
     pub fn convert(self, number: Scalar) -> Result<Scalar, String> {
         if let Some((least, greatest)) = self.integers() {
             let fits = match number {
@@ -104,30 +116,34 @@ impl Type {
                 _ => number,
             });
         }
-        let double = match number {
-            Scalar::Unsigned(number) => number as f64,
-            Scalar::Signed(number) => number as f64,
-            Scalar::Single(number) => number.into(),
-            Scalar::Double(number) => number,
+        let (single, double) = match number {
+            Scalar::Unsigned(number) => (number as f32, number as f64),
+            Scalar::Signed(number) => (number as f32, number as f64),
+            Scalar::Single(number) => (number, number.into()),
+            Scalar::Double(number) => (number as f32, number),
             Scalar::Present => return Err(self.expected()),
         };
-        let rounded = if self == Type::F32 { f64::from(double as f32) } else { double };
-        if rounded.is_infinite() && double.is_finite() {
-            return Err(self.out_of_range());
-        }
-        // A float is rounded, as everywhere; an integer must be represented exactly.
-        let is_same = match number {
-            Scalar::Unsigned(number) => rounded as u128 == number,
-            Scalar::Signed(number) => rounded as i128 == number.into(),
-            _ => true,
-        };
         match self {
-            _ if !is_same => {
-                Err(format!("an integer that {} cannot represent exactly", self.name()))
-            }
-            Type::F32 => Ok(Scalar::Single(rounded as f32)),
+            Type::F32 if single.is_infinite() && double.is_finite() => Err(self.out_of_range()),
+            Type::F32 => Ok(Scalar::Single(single)),
             _ => Ok(Scalar::Double(double)),
         }
+    }
+
+    /// Returns what is wrong with a text that no number begins with.
+    fn not_a_number(self, text: &str) -> String {
+        let name = self.name();
+        if is_time(text) {
+            return format!(
+                "a date or time in text: convert it to a number first, such as seconds since \
+                 1970-01-01 (expected {name})"
+            );
+        }
+        if text.contains(',') && text.replace(',', "").parse::<f64>().is_ok() {
+            let advice = "use a decimal point, and no mark between thousands";
+            return format!("not a number: it has a comma; {advice} (expected {name})");
+        }
+        self.expected()
     }
 
     fn expected(self) -> String {
@@ -147,6 +163,15 @@ impl Type {
     }
 }
 
+/// Returns whether a text looks like a date, a time or both: ISO 8601, RFC 3339, or as people write them.
+fn is_time(text: &str) -> bool {
+    const SHAPES: [&str; 6] =
+        ["0000-00-00", "0000/00/00", "00/00/0000", "00.00.0000", "00:00:00", "00000000T"];
+    let digit = |letter: char| if letter.is_ascii_digit() { '0' } else { letter };
+    let shape: String = text.chars().take(10).map(digit).collect();
+    SHAPES.iter().any(|time| shape.starts_with(time))
+}
+
 impl Scalar {
     fn is_infinite(self) -> bool {
         match self {
@@ -155,6 +180,55 @@ impl Scalar {
             _ => false,
         }
     }
+
+    /// Returns whether this number, which was converted from another, is not quite that one.
+    pub(crate) fn is_rounded_from(self, number: Scalar) -> bool {
+        let double = match self {
+            Scalar::Single(single) => single.into(),
+            Scalar::Double(double) => double,
+            _ => return false,
+        };
+        match number {
+            Scalar::Unsigned(number) => double as u128 != number,
+            Scalar::Signed(number) => double as i128 != number.into(),
+            Scalar::Double(number) => double != number && !number.is_nan(),
+            Scalar::Single(_) | Scalar::Present => false,
+        }
+    }
+
+    /// Returns whether this number, which was parsed from a text, is another if it is written with as
+    /// many digits.
+    pub(crate) fn is_rounded_from_text(self, text: &str) -> bool {
+        /// No float has more digits than these.
+        const MOST_DIGITS: usize = 800;
+        let (is_finite, is_normal, safe_digits) = match self {
+            Scalar::Single(number) => (number.is_finite(), number.is_normal(), f32::DIGITS),
+            Scalar::Double(number) => (number.is_finite(), number.is_normal(), f64::DIGITS),
+            _ => return false,
+        };
+        // A short text has few digits. (This is the usual case, and the rest is slow.)
+        if !is_finite || is_normal && text.len() <= safe_digits as usize {
+            return false;
+        }
+        let digits = significant(text);
+        if digits.is_empty() || digits.len() > MOST_DIGITS {
+            return !digits.is_empty();
+        }
+        let places = digits.len() - 1;
+        let written = match self {
+            Scalar::Single(number) => format!("{number:.places$e}"),
+            Scalar::Double(number) => format!("{number:.places$e}"),
+            _ => return false,
+        };
+        significant(&written) != digits
+    }
+}
+
+/// Returns the digits of a number from the first to the last that is not 0, without point and exponent.
+fn significant(text: &str) -> String {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    digits.trim_matches('0').into()
 }
 
 impl fmt::Display for Scalar {
@@ -231,8 +305,57 @@ mod tests {
         assert!(Type::U32.convert(Scalar::Signed(-3)).is_err());
         assert!(Type::F32.convert(Scalar::Double(1e300)).is_err());
         assert_eq!(Type::F32.convert(Scalar::Double(0.1)), Ok(Scalar::Single(0.1)));
-        assert!(Type::F64.convert(Scalar::Signed((1 << 53) + 1)).is_err());
-        assert!(Type::F32.convert(Scalar::Unsigned((1 << 24) + 1)).is_err());
+    }
+
+    #[test]
+    fn lost_precision_is_noticed() {
+        let converted = |of: Type, from: Scalar| of.convert(from).unwrap().is_rounded_from(from);
+        assert!(converted(Type::F64, Scalar::Signed((1 << 53) + 1)));
+        assert!(!converted(Type::F64, Scalar::Signed(-(1 << 53))));
+        assert!(converted(Type::F32, Scalar::Unsigned((1 << 24) + 1)));
+        assert!(converted(Type::F64, Scalar::Unsigned(u64::MAX.into())));
+        assert!(converted(Type::F32, Scalar::Double(0.1)));
+        assert!(!converted(Type::F32, Scalar::Double(f64::NAN)));
+        assert!(!converted(Type::F64, Scalar::Single(0.1)));
+        assert!(!converted(Type::U64, Scalar::Signed(7)));
+
+        let parsed = |of: Type, text: &str| of.parse(text).unwrap().is_rounded_from_text(text);
+        for text in ["0.1", "1e300", "9007199254740992", "-0.0", "0.00000000000000000000", "inf"] {
+            assert!(!parsed(Type::F64, text), "{text}");
+        }
+        // As shortest and as longest writers write 0.1 and 1/3; a large number with many zeros.
+        for text in ["0.10000000000000001", "0.3333333333333333", "100000000000000000000000.000"] {
+            assert!(!parsed(Type::F64, text), "{text}");
+        }
+        for text in ["9007199254740993", "0.1234567890123456789", "1e-400", "1.2e-323"] {
+            assert!(parsed(Type::F64, text), "{text}");
+        }
+        assert!(!parsed(Type::F32, "0.123456791") && parsed(Type::F32, "0.123456789"));
+        assert!(!parsed(Type::F32, "16777216") && parsed(Type::F32, "16777217"));
+        assert!(parsed(Type::F64, &format!("0.{}", "1".repeat(1 << 20))));
+        assert!(!parsed(Type::U64, "18446744073709551615"));
+    }
+
+    #[test]
+    fn times_and_commas_get_advice() {
+        for text in [
+            "2024-02-29",
+            "2024-02-29T12:00:00Z",
+            "2024-02-29 12:00:00.5+01:00",
+            "20240229T120000Z",
+            "12:30:00",
+            "29.02.2024",
+            "02/29/2024",
+            "2024/02/29",
+        ] {
+            for of in [Type::U64, Type::I64, Type::F64] {
+                let error = of.parse(text).unwrap_err();
+                assert!(error.contains("convert it to a number first"), "{text}: {error}");
+            }
+        }
+        assert!(Type::U64.parse("2024-02").unwrap_err().starts_with("not an integer"));
+        assert!(Type::F64.parse("1,5").unwrap_err().contains("use a decimal point"));
+        assert!(Type::U64.parse("1,000").unwrap_err().contains("no mark between thousands"));
     }
 
     #[test]
