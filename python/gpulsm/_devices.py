@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from gpulsm._native import CudaError, device
+from gpulsm._errors import CudaError
+from gpulsm._native import device
 
 
 def best_device() -> str:
