@@ -122,7 +122,8 @@ class NumPy:
         return np.argsort(integers, kind="stable")
 
     def nextafter(self, array: Any, towards: float) -> NDArray[Any]:
-        return np.asarray(np.nextafter(array, np.full_like(array, towards)))
+        with np.errstate(all="ignore"):  # After the greatest number comes infinity.
+            return np.asarray(np.nextafter(array, np.full_like(array, towards)))
 
     def replace_missing(self, values: Any, found: Any, item: NDArray[Any]) -> None:
         values[~found] = item[0]

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpulsm._updates import Updates
 
 import gpulsm
 from gpulsm import _arrays, _inference, _interchange
 from gpulsm._dictionary import Dictionary
 from gpulsm._families import DEFAULT_STREAM, PER_THREAD_STREAM, CuPy
+from gpulsm._updates import Updates
 
 #: The caller's current GPU, and the one where the arrays and the dictionary are.
 CALLERS, HOME = 0, 1

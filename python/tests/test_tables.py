@@ -1,0 +1,100 @@
+"""Tables of pandas, Polars and Arrow, in and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+
+import gpulsm
+
+COLUMNS = {"id": [7, 5, 7], "x": [0.7, 0.5, 0.9], "y": [1.0, 2.0, 3.0], "n": [1, 2, 3]}
+TABLES: list[tuple[str, Any, Any]] = [
+    ("pandas", gpulsm.Dictionary.from_pandas, pandas.DataFrame(COLUMNS)),
+    ("polars", gpulsm.Dictionary.from_polars, polars.DataFrame(COLUMNS)),
+    ("arrow", gpulsm.Dictionary.from_arrow, pyarrow.table(COLUMNS)),
+    ("a record batch", gpulsm.Dictionary.from_arrow, pyarrow.record_batch(COLUMNS)),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "table"), [row[1:] for row in TABLES], ids=[row[0] for row in TABLES]
+)
+def test_dictionaries_of_tables(make: Any, table: Any, device: str) -> None:
+    d = make(table, key="id", value="x", device=device, batch_size=128)
+    assert (d.key_dtype, d.value_dtype, d.batch_size) == (np.int64, np.float64, 128)
+    assert list(d.items()) == [(5, 0.5), (7, 0.9)]
+    assert make(table, "id", "x", duplicates="first", device=device)[7] == 0.7
+    assert make(table, key="id", device=device).value_dtype is None
+    rows = make(table, key="id", value=["x", "y"], device=device)
+    assert rows.value_dtype == np.dtype(("float64", 2)) and rows[5].tolist() == [0.5, 2.0]
+    with pytest.raises(gpulsm.DuplicateKeyError):
+        make(table, key="id", value="x", duplicates="error", device=device)
+    with pytest.raises(KeyError, match="key: no column is named 'nonsense'; there are 'id', 'x'"):
+        make(table, key="nonsense", device=device)
+    with pytest.raises(KeyError, match="value: no column is named 'z'"):
+        make(table, key="id", value="z", device=device)
+    with pytest.raises(TypeError, match="value: expected columns of one type, got float64, int64"):
+        make(table, key="id", value=["x", "n"], device=device)
+    with pytest.raises(TypeError, match="batchsize"):
+        make(table, key="id", batchsize=5, device=device)
+
+
+def test_the_index_of_a_data_frame_is_its_key(device: str) -> None:
+    frame = pandas.DataFrame({"x": [1, 2]}, index=pandas.date_range("2024", periods=2))
+    d = gpulsm.Dictionary.from_pandas(frame, value="x", device=device)
+    assert d.key_dtype.kind == "M" and d[pandas.Timestamp("2024-01-02")] == 2
+
+
+def test_every_table_has_the_same_columns(device: str) -> None:
+    for value, item, columns in (
+        (None, None, ["key"]),
+        ("float32", 0.5, ["key", "value"]),
+        (("int32", 2), [1, 2], ["key", "value_0", "value_1"]),
+        ([("a", "f4"), ("b", "u4")], (0.5, 7), ["key", "value_a", "value_b"]),
+    ):
+        d = gpulsm.Dictionary("uint32", value, device=device)
+        d.insert([2, 1], item)
+        pandas_frame, polars_frame = d.to_pandas(), d.to_polars()
+        assert list(pandas_frame.columns) == polars_frame.columns == columns
+        for name in columns:
+            assert pandas_frame[name].tolist() == polars_frame[name].to_list()
+    points = gpulsm.Dictionary("uint32", ("int32", 2), device=device)
+    points.insert([2, 1], [[3, 4], [5, 6]])
+    parts = ["value_0", "value_1"]
+    for again in (
+        gpulsm.Dictionary.from_pandas(points.to_pandas(), "key", parts, device=device),
+        gpulsm.Dictionary.from_polars(points.to_polars(), "key", parts, device=device),
+        gpulsm.Dictionary.from_arrow(points.to_arrow(), "key", "value", device=device),
+    ):
+        assert again.key_dtype == points.key_dtype and again.value_dtype == points.value_dtype
+        assert again.values().tolist() == [[5, 6], [3, 4]]
+    wide = gpulsm.Dictionary("uint32", "complex128", device=device)
+    with pytest.raises(TypeError, match="Polars has no column of complex128, which value is"):
+        wide.to_polars()
+
+
+def test_nulls_are_left_out_of_keys_and_values_alike(device: str) -> None:
+    frame = pandas.DataFrame({"k": pandas.array([1, None, 3], dtype="Int64"), "v": [10, 20, 30]})
+    keys, values = frame["k"], frame["v"]
+    with pytest.raises(ValueError, match=r"`keep = keys.notna\(\)`, and take `keys\[keep\]`"):
+        gpulsm.Dictionary.from_pandas(frame, "k", "v", device=device)
+    keep = keys.notna()
+    d = gpulsm.Dictionary.build(keys[keep], values[keep], device=device)
+    assert dict(d.items()) == {1: 10, 3: 30}
+    for column, choose in (
+        (polars.Series([1, None, 3]), lambda one, keep: one.filter(keep)),
+        (pyarrow.array([1, None, 3]), lambda one, keep: one.filter(keep)),
+        (pyarrow.chunked_array([[1, None], [3]]), lambda one, keep: one.filter(keep)),
+    ):
+        with pytest.raises(ValueError, match=r"got 1 null, the first at \[1\]; .* `keys.filter"):
+            gpulsm.Dictionary.build(column, values, device=device)
+        mask = column.is_not_null() if isinstance(column, polars.Series) else column.is_valid()
+        assert gpulsm.Dictionary.build(choose(column, mask), device=device).keys().tolist() == [
+            1,
+            3,
+        ]
