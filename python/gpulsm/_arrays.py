@@ -6,7 +6,7 @@ says what was expected, and which call makes it so. Only lists and scalars are c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,8 @@ def unreadable(name: str, given: Any, dtype: DType) -> TypeError:
     elif type(given).__module__ == "datetime":
         kind = "timedelta64" if type(given).__name__ == "timedelta" else "datetime64"
         cure = f"; make the dictionary with key='{kind}[us]' for keys that are times"
+    elif isinstance(given, Mapping):
+        cure = "; `list(….keys())` and `list(….values())` make lists of keys and of values"
     elif isinstance(given, Iterable) and not isinstance(given, str):
         cure = "; `list(…)` makes a list of it"
     kind = type(given).__name__
@@ -175,5 +177,7 @@ def _integers_or_not(name: str, array: NDArray[Any], cast: str) -> str:
     broken = np.flatnonzero(~(np.isfinite(flat) & (flat == np.trunc(flat))))
     if len(broken):
         at = int(broken[0])
+        if np.isnan(flat[at]):
+            return f"; {name}[{at}] is nan: leave it out, with its value, then {cast}"
         return f"; {name}[{at}] is {flat[at]}, which is no integer: round first, then {cast}"
     return f"; all of them are integers: {cast} converts them, if every element fits"

@@ -44,9 +44,7 @@ def read_keys(name: str, given: Any, dtype: DType) -> Given:
         library = type(given).__module__.partition(".")[0]
         raise TypeError(f"{name}: {library} has no arrays of {describe(dtype)}: give NumPy arrays")
     if isinstance(given, str):
-        raise TypeError(
-            f"{name}: expected {describe(dtype)}, got a text; `numpy.{dtype.type.__name__}(…)` reads it"
-        )
+        raise TypeError(f"{name}: expected {describe(dtype)}, got a text{_read_by(dtype)}")
     if isinstance(given, (int, float, np.number)):
         raise _is_a_number(name, describe(dtype), type(given).__name__, dtype)
     raise unreadable(name, given, dtype)
@@ -107,7 +105,8 @@ def _of_list(name: str, given: Sequence[Any], dtype: DType) -> Given:
     for index, item in enumerate(given):
         if not _is_time(item):
             kind = type(item).__name__
-            raise TypeError(f"{name}[{index}] is of type {kind}: expected {describe(dtype)}")
+            cure = _read_by(dtype) if isinstance(item, str) else ""
+            raise TypeError(f"{name}[{index}] is of type {kind}: expected {describe(dtype)}{cure}")
         try:
             array[index] = _of_scalar(f"{name}[{index}]", item, dtype).array[0]
         except OutOfRange as error:
@@ -157,6 +156,10 @@ def _inexact(name: str, time: Any, dtype: DType) -> str:
         f"{name} is {time!s}, which {describe(dtype)} can't hold exactly: round it first, or make the "
         f"dictionary with a key that counts in a finer unit, or a coarser one"
     )
+
+
+def _read_by(dtype: DType) -> str:
+    return f"; `numpy.{dtype.type.__name__}(…)` reads a text"
 
 
 def _is_a_number(name: str, wanted: str, got: str, dtype: DType) -> TypeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import DTypeLike
@@ -12,7 +13,7 @@ from gpulsm._inference import dtype_of, place_of
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
 from gpulsm._settings import checked, key_dtype, value_dtype
-from gpulsm._types import Cleanup, Duplicates, Many
+from gpulsm._types import ArrayLike, Cleanup, Duplicates, Value
 from gpulsm._updates import Updates
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ class Dictionary(Updates):
     @classmethod
     def build(
         cls,
-        keys: Many,
-        values: Any = None,
+        keys: ArrayLike,
+        values: Value | ArrayLike | None = None,
         *,
         key: DTypeLike | None = None,
         value: DTypeLike | None = None,
@@ -160,7 +161,11 @@ class Dictionary(Updates):
 
     @classmethod
     def from_pandas(
-        cls, frame: pandas.DataFrame, key: Any = None, value: Any = None, **settings: Any
+        cls,
+        frame: pandas.DataFrame,
+        key: Hashable | None = None,
+        value: Hashable | Sequence[Hashable] | None = None,
+        **settings: Any,
     ) -> Dictionary:
         """Returns a dictionary of two columns of a pandas data frame.
 
@@ -197,7 +202,11 @@ class Dictionary(Updates):
 
     @classmethod
     def from_polars(
-        cls, frame: polars.DataFrame, key: str, value: Any = None, **settings: Any
+        cls,
+        frame: polars.DataFrame,
+        key: str,
+        value: str | Sequence[str] | None = None,
+        **settings: Any,
     ) -> Dictionary:
         """Returns a dictionary of two columns of a Polars data frame.
 
@@ -229,7 +238,7 @@ class Dictionary(Updates):
         cls,
         table: pyarrow.Table | pyarrow.RecordBatch,
         key: str,
-        value: Any = None,
+        value: str | Sequence[str] | None = None,
         **settings: Any,
     ) -> Dictionary:
         """Returns a dictionary of two columns of a PyArrow table or record batch.

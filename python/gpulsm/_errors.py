@@ -52,3 +52,7 @@ class DuplicateKeyError(Error, ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.key, self.positions)
+
+
+for _error in (Error, *Error.__subclasses__()):
+    _error.__module__ = "gpulsm"  # Where users find it.

@@ -13,7 +13,7 @@ from gpulsm._call import BOOL, INT64, listed
 from gpulsm._families import describe
 from gpulsm._given import Given, OutOfRange
 from gpulsm._ranges import nearest
-from gpulsm._types import A, Array, Host, OneOrMany, Scalar
+from gpulsm._types import A, Array, ArrayLike, Host, Scalar, Value
 
 
 class Lookups(Base):
@@ -21,27 +21,27 @@ class Lookups(Base):
 
     @overload
     def lookup(
-        self, keys: Scalar, *, default: Any = None, out: None = None
+        self, keys: Scalar, *, default: Value | None = None, out: None = None
     ) -> tuple[Any, bool]: ...
     @overload
     def lookup(
         self,
         keys: Host,
         *,
-        default: Any = None,
+        default: Value | None = None,
         out: tuple[NDArray[Any] | None, NDArray[np.bool_]] | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]: ...
     @overload
     def lookup(
-        self, keys: A, *, default: Any = None, out: tuple[A | None, A] | None = None
+        self, keys: A, *, default: Value | None = None, out: tuple[A | None, A] | None = None
     ) -> tuple[A, A]: ...
     def lookup(
         self,
-        keys: OneOrMany,
+        keys: Scalar | ArrayLike,
         *,
-        default: Any = None,
+        default: Value | None = None,
         out: tuple[Array | None, Array] | None = None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Array, Array] | tuple[Any, bool]:
         """Returns, for each key, its value and whether it is there.
 
         Parameters
@@ -94,7 +94,7 @@ class Lookups(Base):
             call.family.replace_missing(values.array, found.array, item.array)
         return call.answer(values), call.answer(found)
 
-    def _read_default(self, default: Any) -> Given:
+    def _read_default(self, default: Value) -> Given:
         if self._value is None:
             raise TypeError("default: expected none, for a set has no values")
         item = read("default", default, self._value)
@@ -110,7 +110,7 @@ class Lookups(Base):
     ) -> NDArray[np.bool_]: ...
     @overload
     def contains(self, keys: A, *, out: A | None = None) -> A: ...
-    def contains(self, keys: OneOrMany, *, out: Array | None = None) -> Any:
+    def contains(self, keys: Scalar | ArrayLike, *, out: Array | None = None) -> Array | bool:
         """Returns, for each key, whether it is there.
 
         Parameters
@@ -146,7 +146,8 @@ class Lookups(Base):
         [found] = call.rooms(out, BOOL)
         [at] = call.spans
         self._store.contains(at, found.span, call.stream)
-        return call.answer(found)
+        answer: Array | bool = call.answer(found)
+        return answer
 
     @overload
     def rank(self, keys: Scalar, *, out: None = None) -> int: ...
@@ -154,7 +155,7 @@ class Lookups(Base):
     def rank(self, keys: Host, *, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]: ...
     @overload
     def rank(self, keys: A, *, out: A | None = None) -> A: ...
-    def rank(self, keys: OneOrMany, *, out: Array | None = None) -> Any:
+    def rank(self, keys: Scalar | ArrayLike, *, out: Array | None = None) -> Array | int:
         """Returns, for each key, how many keys of the dictionary are less.
 
         Parameters
@@ -187,4 +188,5 @@ class Lookups(Base):
         [ranks] = call.rooms(out, INT64)
         [at] = call.spans
         self._store.rank(at, ranks.span, call.stream)
-        return call.answer(ranks)
+        answer: Array | int = call.answer(ranks)
+        return answer

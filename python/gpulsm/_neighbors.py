@@ -14,7 +14,7 @@ from gpulsm._families import like as family_like
 from gpulsm._given import Given, OutOfRange
 from gpulsm._native import Store
 from gpulsm._ranges import bounds, nearest
-from gpulsm._types import A, Array, Host, Like, OneOrMany, Scalar
+from gpulsm._types import A, Array, ArrayLike, Host, Like, Scalar
 
 _HostOut: TypeAlias = tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.bool_]]
 _HostPairs: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]
@@ -30,8 +30,8 @@ class Neighbors(Base):
     @overload
     def successor(self, keys: A, *, out: tuple[A, A | None, A] | None = None) -> tuple[A, A, A]: ...
     def successor(
-        self, keys: OneOrMany, *, out: tuple[Array, Array | None, Array] | None = None
-    ) -> tuple[Any, Any, Any]:
+        self, keys: Scalar | ArrayLike, *, out: tuple[Array, Array | None, Array] | None = None
+    ) -> tuple[Array, Array, Array] | tuple[Any, Any, bool]:
         """Returns, for each key, the nearest pair whose key is not less, and whether there is one.
 
         Parameters
@@ -72,8 +72,8 @@ class Neighbors(Base):
         self, keys: A, *, out: tuple[A, A | None, A] | None = None
     ) -> tuple[A, A, A]: ...
     def predecessor(
-        self, keys: OneOrMany, *, out: tuple[Array, Array | None, Array] | None = None
-    ) -> tuple[Any, Any, Any]:
+        self, keys: Scalar | ArrayLike, *, out: tuple[Array, Array | None, Array] | None = None
+    ) -> tuple[Array, Array, Array] | tuple[Any, Any, bool]:
         """Returns, for each key, the nearest pair whose key is not greater, and whether there is one.
 
         Parameters
@@ -106,8 +106,8 @@ class Neighbors(Base):
     @overload
     def select(self, indices: A, *, out: tuple[A, A | None, A] | None = None) -> tuple[A, A, A]: ...
     def select(
-        self, indices: OneOrMany, *, out: tuple[Array, Array | None, Array] | None = None
-    ) -> tuple[Any, Any, Any]:
+        self, indices: Scalar | ArrayLike, *, out: tuple[Array, Array | None, Array] | None = None
+    ) -> tuple[Array, Array, Array] | tuple[Any, Any, bool]:
         """Returns, for each index, the pair at that place in key order, and whether there is one.
 
         Parameters
@@ -160,7 +160,7 @@ class Neighbors(Base):
         frozen.count((first, last), length.span, call.stream)
         return length.array
 
-    def nsmallest(self, n: int, *, like: Like | None = None) -> tuple[Any, Any]:
+    def nsmallest(self, n: int, *, like: Like | None = None) -> tuple[Array, Array | None]:
         """Returns the pairs with the `n` least keys, in ascending key order.
 
         Parameters
@@ -190,7 +190,7 @@ class Neighbors(Base):
         count = whole("n", n, 0)
         return self._at(lambda length: np.arange(min(count, length)), like)
 
-    def nlargest(self, n: int, *, like: Like | None = None) -> tuple[Any, Any]:
+    def nlargest(self, n: int, *, like: Like | None = None) -> tuple[Array, Array | None]:
         """Returns the pairs with the `n` greatest keys, in descending key order.
 
         Parameters

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpulsm._base import Base
 from gpulsm._call import INT64
-from gpulsm._types import A, Array, Closed, Host, OneOrMany, Scalar
+from gpulsm._types import A, Array, ArrayLike, Closed, Host, Scalar
 
 
 class RangeQueries(Base):
@@ -52,12 +52,12 @@ class RangeQueries(Base):
     ) -> A: ...
     def count(
         self,
-        lo: OneOrMany | None = None,
-        hi: OneOrMany | None = None,
+        lo: Scalar | ArrayLike | None = None,
+        hi: Scalar | ArrayLike | None = None,
         *,
         closed: Closed = "both",
         out: Array | None = None,
-    ) -> Any:
+    ) -> Array | int:
         """Returns, for each range, how many keys are in it.
 
         Range i goes from lo[i] to hi[i], and is empty if lo[i] > hi[i]. The time does not depend on how
@@ -97,7 +97,8 @@ class RangeQueries(Base):
         [counts] = call.rooms(out, INT64)
         first, last = call.spans
         self._store.count((first, last), counts.span, call.stream)
-        return call.answer(counts)
+        answer: Array | int = call.answer(counts)
+        return answer
 
     @overload
     def range(
@@ -115,11 +116,11 @@ class RangeQueries(Base):
     def range(self, lo: Scalar | None, hi: A, *, closed: Closed = "both") -> tuple[A, A, A]: ...
     def range(
         self,
-        lo: OneOrMany | None = None,
-        hi: OneOrMany | None = None,
+        lo: Scalar | ArrayLike | None = None,
+        hi: Scalar | ArrayLike | None = None,
         *,
         closed: Closed = "both",
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Array, Array, Array]:
         """Returns the pairs of all ranges, end to end, those of each in key order.
 
         `d[a:b]` is short for one range without its right end. With arrays on a GPU this is the one query

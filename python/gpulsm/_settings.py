@@ -52,6 +52,8 @@ def key_dtype(key: DTypeLike, name: str = "key") -> DType:
         if dtype.kind in "iu" and dtype.itemsize < 4:
             wide = "int32" if dtype.kind == "i" else "uint32"
             cure = f"; `.astype({wide!r})` widens it"
+        if dtype.kind in "OSU":
+            cure = "; `pandas.factorize(…)` makes numbers of texts, and `pandas.to_datetime(…)` times of dates"
         raise TypeError(f"{expected}, got {describe(dtype)}{cure}")
     return dtype
 

@@ -29,9 +29,9 @@ Host: TypeAlias = NDArray[Any] | Sequence[Any] | Column
 #: An array of the family of the question: NumPy's, CuPy's, PyTorch's, …
 Array: TypeAlias = NDArray[Any] | SharesMemory
 #: Many elements: an array, a list, or a column of a table.
-Many: TypeAlias = Host | SharesMemory
-#: One element, or many.
-OneOrMany: TypeAlias = Scalar | Many
+ArrayLike: TypeAlias = Host | SharesMemory
+#: One value, of any type that NumPy has.
+Value: TypeAlias = Scalar | complex | str | bytes | Sequence[Any] | NDArray[Any]
 A = TypeVar("A", bound=SharesMemory)
 
 #: Which ends belong to a range.

@@ -12,7 +12,7 @@ from gpulsm._families import DType, describe
 from gpulsm._given import Given, OutOfRange
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
-from gpulsm._types import Closed, Duplicates, OneOrMany, Scalar
+from gpulsm._types import ArrayLike, Closed, Duplicates, Scalar, Value
 
 
 class _NoDefault:
@@ -36,7 +36,11 @@ class Updates(Queries):
         self._removing = Lock()
 
     def insert(
-        self, keys: OneOrMany, values: Any = None, *, duplicates: Duplicates = "last"
+        self,
+        keys: Scalar | ArrayLike,
+        values: Value | ArrayLike | None = None,
+        *,
+        duplicates: Duplicates = "last",
     ) -> None:
         """Inserts each key with its value, in place of the value that it has.
 
@@ -72,7 +76,7 @@ class Updates(Queries):
         """
         self._apply(self._keys("keys", keys), self._read_values(values), None, duplicates)
 
-    def delete(self, keys: OneOrMany) -> None:
+    def delete(self, keys: Scalar | ArrayLike) -> None:
         """Deletes each key; one that isn't there is no error.
 
         Parameters
@@ -102,8 +106,8 @@ class Updates(Queries):
     def update(
         self,
         *,
-        insert: OneOrMany | tuple[OneOrMany, Any] | None = None,
-        delete: OneOrMany | None = None,
+        insert: Scalar | ArrayLike | tuple[Scalar | ArrayLike, Value | ArrayLike] | None = None,
+        delete: Scalar | ArrayLike | None = None,
         duplicates: Duplicates = "last",
     ) -> None:
         """Inserts and deletes, as one batch. A key that is both inserted and deleted is deleted.
@@ -149,8 +153,8 @@ class Updates(Queries):
 
     def delete_range(
         self,
-        lo: OneOrMany | None,
-        hi: OneOrMany | None,
+        lo: Scalar | ArrayLike | None,
+        hi: Scalar | ArrayLike | None,
         *,
         closed: Closed = "both",
     ) -> None:
@@ -299,7 +303,7 @@ class Updates(Queries):
             self.delete(pair[0])
         return pair
 
-    def __setitem__(self, key: Scalar, value: Any) -> None:
+    def __setitem__(self, key: Scalar, value: Value) -> None:
         self._check_has_values()
         if isinstance(key, slice):
             raise TypeError(
@@ -326,7 +330,7 @@ class Updates(Queries):
             raise TypeError(f"{name}: expected {describe(self._value)}; only a set has none")
         return read(name, values, self._value)
 
-    def _read_deletes(self, name: str, keys: OneOrMany) -> Given | None:
+    def _read_deletes(self, name: str, keys: Scalar | ArrayLike) -> Given | None:
         """Keys to delete; None for one that the type can't hold, which is not there."""
         try:
             return self._keys(name, keys)

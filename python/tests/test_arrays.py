@@ -397,6 +397,9 @@ def test_building_says_which_array_is_wrong() -> None:
         gpulsm.Dictionary.build(np.zeros(3, np.int16))
     with pytest.raises(TypeError, match="values: expected a type of 4, 8 or 16 bytes"):
         gpulsm.Dictionary.build(np.zeros(3), np.zeros(3, bool))
+    for texts in (["a", "b"], np.array(["a"]), np.array(["a"], object)):
+        with pytest.raises(TypeError, match=r"`pandas.factorize\(…\)` makes numbers of texts"):
+            gpulsm.Dictionary.build(texts)
     with pytest.raises(TypeError, match="keys: of an empty list the type can't be told"):
         gpulsm.Dictionary.build([], [])
     with pytest.raises(ValueError, match="keys: no type of integers goes from -1 to"):

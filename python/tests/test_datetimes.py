@@ -106,7 +106,7 @@ REFUSED: list[tuple[str, Any, type[Exception], str]] = [
     ),
     ("an integer", 5, TypeError, r"expected datetime64\[s\], got int; if it counts s since 1970"),
     ("an integer in a list", [5], TypeError, r"keys\[0\] is of type int: expected datetime64\[s\]"),
-    ("a text", "2024-01-01", TypeError, r"got a text; `numpy.datetime64\(…\)` reads it"),
+    ("a text", "2024-01-01", TypeError, r"got a text; `numpy.datetime64\(…\)` reads a text"),
     (
         "a span",
         np.array([5], "m8[s]"),

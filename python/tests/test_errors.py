@@ -155,6 +155,18 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         TypeError,
         r"keys\[1\] is 2.5, which is no integer: round first, then `.astype\('uint32'\)`",
     ),
+    (
+        "a missing float",
+        lambda d: d.lookup(np.array([1.0, np.nan])),
+        TypeError,
+        r"keys\[1\] is nan: leave it out, with its value, then `.astype\('uint32'\)`",
+    ),
+    (
+        "a dict",
+        lambda d: d.insert({1: 2.0}, 0.5),
+        TypeError,
+        r"got dict; `list\(….keys\(\)\)` and `list\(….values\(\)\)` make lists",
+    ),
     ("one whole float", lambda d: d.lookup(1.0), TypeError, r"got float 1.0; `int\(…\)` converts"),
     ("infinity", lambda d: d.count(0, np.inf), TypeError, "None stands for an end .* that is open"),
     (
