@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import DTypeLike
@@ -164,7 +164,7 @@ class Dictionary(Updates):
         cls,
         frame: pandas.DataFrame,
         key: Hashable | None = None,
-        value: Hashable | Sequence[Hashable] | None = None,
+        value: Hashable | list[Hashable] | None = None,
         **settings: Any,
     ) -> Dictionary:
         """Returns a dictionary of two columns of a pandas data frame.
@@ -205,7 +205,7 @@ class Dictionary(Updates):
         cls,
         frame: polars.DataFrame,
         key: str,
-        value: str | Sequence[str] | None = None,
+        value: str | list[str] | None = None,
         **settings: Any,
     ) -> Dictionary:
         """Returns a dictionary of two columns of a Polars data frame.
@@ -238,7 +238,7 @@ class Dictionary(Updates):
         cls,
         table: pyarrow.Table | pyarrow.RecordBatch,
         key: str,
-        value: str | Sequence[str] | None = None,
+        value: str | list[str] | None = None,
         **settings: Any,
     ) -> Dictionary:
         """Returns a dictionary of two columns of a PyArrow table or record batch.

@@ -205,7 +205,7 @@ class CuPy:
         import cupy
 
         with self.current():
-            return cupy.argsort(integers, kind="stable")
+            return cupy.argsort(integers)  # CuPy's sorts are stable.
 
     def nextafter(self, array: Any, towards: float) -> Any:
         import cupy

@@ -135,7 +135,7 @@ class Queries(Lookups, Exports, Neighbors):
     def items(self) -> Items:
         """Returns the pairs in ascending key order, as a mapping's `items()` does.
 
-        It can be iterated over, counted, and asked whether a pair is in it. It sees later changes of the
+        It can be iterated over, has a length, and `in` finds a pair. It sees later changes of the
         dictionary; an iteration that has begun does not. `arrays()` returns all keys and all values at
         once, which is much faster than a loop.
 

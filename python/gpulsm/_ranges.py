@@ -36,6 +36,8 @@ def read_ranges(lo: Any, hi: Any, closed: Closed, key: DType, place: Place) -> t
     first = _End.read("lo", lo, key, closed in ("right", "neither"), is_low=True)
     last = _End.read("hi", hi, key, closed in ("left", "neither"), is_low=False)
     check_lengths(first.given, last.given)
+    if not any(end.is_excluded or end.nothing is not False for end in (first, last)):
+        return first.given, last.given
     Call(place, first.given, last.given)  # Both can be used together.
     lowest, highest = bounds(key)
     first, last = first.moved(), last.moved()

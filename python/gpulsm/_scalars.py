@@ -101,7 +101,8 @@ def _converted(name: str, given: Any, dtype: DType) -> NDArray[Any]:
 
 
 def _check_number(name: str, given: Any, dtype: DType) -> None:
-    integer = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    # To NumPy, spans of time are integers.
+    integer = isinstance(given, (int, np.integer)) and not isinstance(given, (bool, np.timedelta64))
     if not integer and not (dtype.kind == "f" and isinstance(given, (float, np.floating))):
         kind = type(given).__name__
         cure = _cure(given) if dtype.kind in "iu" else ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._columns import of_column
+from gpulsm._families import is_of
 
 if TYPE_CHECKING:
     import pandas
@@ -18,31 +18,29 @@ if TYPE_CHECKING:
 
 def column(table: Any, name: Any, argument: str) -> Any:
     """A column of a table by its name."""
-    try:
-        return table[name]
-    except Exception:
-        # pandas, Polars and Arrow each raise another.
-        known = getattr(table, "column_names", None) or list(table.columns)
-        listed = ", ".join(map(repr, known))
-        raise KeyError(f"{argument}: no column is named {name!r}; there are {listed}") from None
+    if is_of("polars", "LazyFrame", table):
+        raise TypeError("expected a DataFrame, got a LazyFrame; `.collect()` makes one")
+    names = list(table.column_names if hasattr(table, "column_names") else table.columns)
+    if name not in names:
+        known = ", ".join(map(repr, names))
+        raise KeyError(f"{argument}: no column is named {name!r}; there are {known}")
+    return table[name]
 
 
 def value_columns(table: Any, names: Any) -> Any:
-    """The values: one column; several of one type, as rows; or none."""
+    """The values: one column; those of a list, of one type, as rows; or none."""
     if names is None:
         return None
-    if isinstance(names, str) or not isinstance(names, Sequence):
+    if not isinstance(names, list):
         return column(table, names, "value")
-    parts = [
-        of_column(f"value[{at}]", column(table, name, "value"), None)
+    columns = [
+        np.asarray(of_column(f"value[{at}]", column(table, name, "value"), None))
         for at, name in enumerate(names)
     ]
-    arrays: list[NDArray[Any]] = [part for part in parts if part is not None]
-    types = {array.dtype for array in arrays}
+    types = sorted({str(one.dtype) for one in columns})
     if len(types) != 1:
-        found = ", ".join(sorted(map(str, types)))
-        raise TypeError(f"value: expected columns of one type, got {found or 'none'}")
-    return np.stack(arrays, axis=1)
+        raise TypeError(f"value: expected columns of one type, got {', '.join(types) or 'none'}")
+    return np.stack(columns, axis=1)
 
 
 def to_arrow(keys: NDArray[Any], values: NDArray[Any] | None) -> pyarrow.Table:

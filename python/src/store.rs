@@ -206,7 +206,7 @@ impl Store {
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, None, |dictionary, _| dictionary.settle())
+        self.call(py, None, |dictionary, _| dictionary.flush())
     }
 
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {

@@ -127,6 +127,19 @@ def test_scalars_in_scalars_out(device: str) -> None:
     assert d.contains(np.array(5, np.int32)) is False  # An array of no dimension is a scalar.
 
 
+def test_an_array_may_be_changed_once_the_call_has_returned(family: Family, device: str) -> None:
+    d = gpulsm.Dictionary("int64", "int64", device=device)
+    keys, values = family.make(np.arange(5)), family.make(np.arange(5))
+    for start in (0, 10, 20):  # Short batches are buffered.
+        keys[:] = family.make(np.arange(start, start + 5))
+        values[:] = keys
+        d.insert(keys, values)
+        keys[:] = -1
+        values[:] = -1
+    expected = [start + index for start in (0, 10, 20) for index in range(5)]
+    assert [part.tolist() for part in d.arrays()] == [expected, expected]
+
+
 def test_items_are_pairs_however_many_there_are(device: str) -> None:
     # Of exactly two keys, an iteration over two arrays would pass for one over pairs.
     d = gpulsm.Dictionary.build([20, 10], [2.5, 1.5], device=device)

@@ -176,6 +176,18 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         r"got datetime; make the dictionary with key='datetime64\[us\]'",
     ),
     (
+        "a span of time",
+        lambda d: d.lookup(np.timedelta64(5, "s")),
+        TypeError,
+        r"make the dictionary with key='timedelta64\[s\]'",
+    ),
+    (
+        "spans of time",
+        lambda d: d.lookup([np.timedelta64(5, "s")]),
+        TypeError,
+        r"keys\[0\] is of type timedelta: expected uint32",
+    ),
+    (
         "a Timestamp",
         lambda d: d.lookup(pandas.Timestamp("2024-01-01")),
         TypeError,

@@ -44,6 +44,11 @@ def test_dictionaries_of_tables(make: Any, table: Any, device: str) -> None:
         make(table, key="id", batchsize=5, device=device)
 
 
+def test_a_lazy_frame_is_collected_by_its_user() -> None:
+    with pytest.raises(TypeError, match=r"got a LazyFrame; `.collect\(\)` makes one"):
+        gpulsm.Dictionary.from_polars(polars.LazyFrame(COLUMNS), "id")  # type: ignore[arg-type]
+
+
 def test_the_index_of_a_data_frame_is_its_key(device: str) -> None:
     frame = pandas.DataFrame({"x": [1, 2]}, index=pandas.date_range("2024", periods=2))
     d = gpulsm.Dictionary.from_pandas(frame, value="x", device=device)
