@@ -77,7 +77,7 @@ def _numbers(name: str, given: Sequence[Any], dtype: DType) -> NDArray[Any]:
         array = np.array(given, object)
         types = (int, np.integer) if dtype.kind in "iu" else (int, float, np.integer, np.floating)
         for index, item in enumerate(array.flat):
-            if not isinstance(item, types) or isinstance(item, bool):
+            if not isinstance(item, types) or isinstance(item, (bool, np.timedelta64)):
                 kind = type(item).__name__
                 raise TypeError(f"{name}[{index}] is of type {kind}: expected {describe(dtype)}")
     limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)

@@ -185,7 +185,7 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "spans of time",
         lambda d: d.lookup([np.timedelta64(5, "s")]),
         TypeError,
-        r"keys\[0\] is of type timedelta: expected uint32",
+        r"keys\[0\] is of type timedelta64: expected uint32",
     ),
     (
         "a Timestamp",
