@@ -26,6 +26,7 @@ from gpulsm._errors import (
     ForkError,
     InternalError,
     OutOfMemoryError,
+    OutOfRangeError,
     ThreadsError,
 )
 from gpulsm._native import BUILT_WITH_CUDA
@@ -43,6 +44,7 @@ __all__ = [
     "InternalError",
     "LevelStats",
     "OutOfMemoryError",
+    "OutOfRangeError",
     "Snapshot",
     "Stats",
     "ThreadsError",

@@ -109,14 +109,12 @@ def _has_nulls(name: str, what: str, nulls: Any, keep: str, pick: str) -> ValueE
     """An error that says which elements are missing, and how to leave them out on both sides."""
     at = np.flatnonzero(nulls)
     many = f"{len(at):,} {what}{'' if len(at) == 1 else 's'}"
-    cure = keep.replace("keys", name) if name.isidentifier() else keep
-    given = name if name.isidentifier() else "keys"
-    beside = f", and take `{given}{pick}`"
-    if given == "keys":
-        beside += f" with `values{pick}`, so that each key keeps its value"
+    given = "values" if name in ("values", "insert[1]") else "keys"
+    other = "keys" if given == "values" else "values"
     return ValueError(
         f"{name}: expected no {what}s, got {many}, the first at [{at[0]}]; leave them out: "
-        f"`{cure}`{beside}"
+        f"`{keep.replace('keys', given)}`, and take `{given}{pick}` with `{other}{pick}`, so that each key "
+        "keeps its value"
     )
 
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from gpulsm._arrays import is_list, of_numpy, read, unreadable
 from gpulsm._columns import CURES, of_column
+from gpulsm._errors import OutOfRangeError
 from gpulsm._families import NUMPY, DType, describe, is_of
-from gpulsm._given import Given, OutOfRange
+from gpulsm._given import Given
 
 #: Moments and spans of time, as Python's and NumPy's libraries have them; pandas's are subclasses.
 _SCALARS = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
@@ -78,7 +79,7 @@ def _of_array(
     if array.dtype != dtype:
         array, wrong = _converted(array, dtype)
         if wrong is not None:
-            raise ValueError(_inexact(f"{name}[{wrong[0]}]", wrong[1], dtype))
+            raise _inexact(f"{name}[{wrong[0]}]", wrong[1], dtype, is_one_of_many=True)
     return of_numpy(name, array, dtype, cast, copy)
 
 
@@ -91,11 +92,7 @@ def _of_scalar(name: str, given: Any, dtype: DType) -> Given:
         raise ValueError(f"{name} is NaT, which is no key")
     array, wrong = _converted(time.reshape(1), dtype)
     if wrong is not None:
-        text = _inexact(name, given, dtype)
-        if _converted(np.ones(1, np.int64).view(time.dtype), dtype)[1] is None:
-            # The unit is fine enough, but does not count that far.
-            raise OutOfRange(text, above=bool(time.astype(np.int64) > 0))
-        raise ValueError(text)
+        raise _inexact(name, wrong[1], dtype)
     return Given(name, dtype, array, 1, NUMPY, is_scalar=True)
 
 
@@ -109,8 +106,8 @@ def _of_list(name: str, given: Sequence[Any], dtype: DType) -> Given:
             raise TypeError(f"{name}[{index}] is of type {kind}: expected {describe(dtype)}{cure}")
         try:
             array[index] = _of_scalar(f"{name}[{index}]", item, dtype).array[0]
-        except OutOfRange as error:
-            raise OutOfRange(str(error)) from None
+        except OutOfRangeError as error:
+            raise OutOfRangeError(str(error)) from None  # One of many.
     return Given(name, dtype, array, len(array), NUMPY)
 
 
@@ -151,11 +148,13 @@ def _converted(times: NDArray[Any], dtype: DType) -> tuple[NDArray[Any], tuple[i
     return converted, (index, times[index])
 
 
-def _inexact(name: str, time: Any, dtype: DType) -> str:
-    return (
-        f"{name} is {time!s}, which {describe(dtype)} can't hold exactly: round it first, or make the "
-        f"dictionary with a key that counts in a finer unit, or a coarser one"
-    )
+def _inexact(name: str, time: Any, dtype: DType, *, is_one_of_many: bool = False) -> ValueError:
+    """An error for a time that a unit can't express: it is too coarse, or does not count that far."""
+    text = f"{name} is {time!s}, which {describe(dtype)} can't hold"
+    if _converted(np.ones(1, np.int64).view(time.dtype), dtype)[1] is None:
+        above = None if is_one_of_many else bool(time.astype(np.int64) > 0)
+        return OutOfRangeError(f"{text}: a dictionary of a coarser unit can", above)
+    return ValueError(f"{text} exactly: round it first, or make the dictionary with a finer unit")
 
 
 def _read_by(dtype: DType) -> str:

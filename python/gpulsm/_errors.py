@@ -34,6 +34,20 @@ class InternalError(Error, RuntimeError):
     """The native code panicked: a bug, or another thread changed an array during the call."""
 
 
+class OutOfRangeError(Error, ValueError):
+    """A key, an index or a value is less than the least that its type can hold, or greater than the greatest.
+
+    Attributes
+    ----------
+    above
+        Whether it is greater, if it is a scalar; None for an element of a list.
+    """
+
+    def __init__(self, message: str, above: bool | None = None) -> None:
+        super().__init__(message)
+        self.above = above
+
+
 class DuplicateKeyError(Error, ValueError):
     """A call with `duplicates="error"` has a key twice.
 

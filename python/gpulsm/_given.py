@@ -8,17 +8,6 @@ from typing import Any
 from gpulsm._families import DType, Family, Span
 
 
-class OutOfRange(ValueError):
-    """A number that the type can't hold: less than its least one, or greater than its greatest.
-
-    `above` says which, if it is the only number of the argument.
-    """
-
-    def __init__(self, message: str, above: bool | None = None) -> None:
-        super().__init__(message)
-        self.above = above
-
-
 @dataclass(slots=True)
 class Given:
     """An argument: an array that was found usable, or one scalar (a NumPy array of one)."""

@@ -26,7 +26,8 @@ def dtype_of(name: str, given: Any) -> DType:
         if hasattr(given, "__cuda_array_interface__"):
             return _dtype(given.__cuda_array_interface__["typestr"])
         if not isinstance(given, Sequence):
-            raise TypeError(f"{name}: expected an array, got {type(given).__name__}")
+            cure = "; of one number, give the type (`value=`)" if np.isscalar(given) else ""
+            raise TypeError(f"{name}: expected an array, got {type(given).__name__}{cure}")
         return _dtype_of_sequence(name, given)
     try:
         dtype = _dtype(given.dtype)

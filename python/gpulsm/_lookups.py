@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from gpulsm._arrays import read
 from gpulsm._base import Base
 from gpulsm._call import BOOL, INT64, listed
+from gpulsm._errors import OutOfRangeError
 from gpulsm._families import describe
-from gpulsm._given import Given, OutOfRange
+from gpulsm._given import Given
 from gpulsm._ranges import nearest
 from gpulsm._types import A, Array, ArrayLike, Host, Scalar, Value
 
@@ -82,7 +83,7 @@ class Lookups(Base):
         item = None if default is None else self._read_default(default)
         try:
             call = self._call(self._keys("keys", keys))
-        except OutOfRange as error:
+        except OutOfRangeError as error:
             if error.above is None:
                 raise
             missing = self._zero(self._value) if item is None else listed(item.array)[0]
@@ -139,7 +140,7 @@ class Lookups(Base):
         """
         try:
             call = self._call(self._keys("keys", keys))
-        except OutOfRange as error:
+        except OutOfRangeError as error:
             if error.above is None:
                 raise
             return False

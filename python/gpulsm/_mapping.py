@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._call import listed
+from gpulsm._errors import OutOfRangeError
 from gpulsm._exports import Exports
-from gpulsm._given import OutOfRange
 from gpulsm._lookups import Lookups
 from gpulsm._neighbors import Neighbors
 from gpulsm._ranges import bounds
@@ -33,7 +33,7 @@ class Queries(Lookups, Exports, Neighbors):
     def __contains__(self, key: Scalar) -> bool:
         try:
             return bool(self.contains(self._one("key", key)))
-        except OutOfRange:
+        except OutOfRangeError:
             return False
 
     @overload
@@ -92,7 +92,7 @@ class Queries(Lookups, Exports, Neighbors):
         self._check_has_values()
         try:
             value, found = self.lookup(self._one("key", key))
-        except OutOfRange:
+        except OutOfRangeError:
             return default
         return value if found else default
 
@@ -173,7 +173,7 @@ class Queries(Lookups, Exports, Neighbors):
             try:
                 if end is not None:
                     self._one(name, end)
-            except OutOfRange:
+            except OutOfRangeError:
                 pass
         return key.start, key.stop
 

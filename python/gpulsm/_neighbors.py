@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from gpulsm._base import Base, read_indices, whole
 from gpulsm._call import BOOL, INT64, Call
+from gpulsm._errors import OutOfRangeError
 from gpulsm._families import HOST
 from gpulsm._families import like as family_like
-from gpulsm._given import Given, OutOfRange
+from gpulsm._given import Given
 from gpulsm._native import Store
 from gpulsm._ranges import bounds, nearest
 from gpulsm._types import A, Array, ArrayLike, Host, Like, Scalar
@@ -137,7 +138,7 @@ class Neighbors(Base):
         """
         try:
             given = read_indices(indices)
-        except OutOfRange as error:
+        except OutOfRangeError as error:
             if error.above is None:
                 raise
             return self._pairs("select", None, out)

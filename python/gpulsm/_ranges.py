@@ -14,8 +14,9 @@ import numpy as np
 from gpulsm._arrays import is_list
 from gpulsm._call import Call, check_lengths
 from gpulsm._datetimes import read_keys, stored
+from gpulsm._errors import OutOfRangeError
 from gpulsm._families import HOST, INTEGERS, NUMPY, DType, Family, Place
-from gpulsm._given import Given, OutOfRange
+from gpulsm._given import Given
 from gpulsm._types import Closed
 
 
@@ -62,7 +63,7 @@ def nearest(name: str, given: Any, key: DType, *, is_low: bool) -> Given | None:
     `is_low`, else the greatest below it. None if there is no such key."""
     try:
         return read_keys(name, given, key)
-    except OutOfRange as error:
+    except OutOfRangeError as error:
         if error.above is None:
             raise
         return _beyond(name, key, error.above, is_low)
@@ -101,7 +102,7 @@ class _End:
             return cls(Given(name, key, end, 1, NUMPY, is_scalar=True), is_low, False)
         try:
             return cls(read_keys(name, given, key), is_low, is_excluded)
-        except OutOfRange as error:
+        except OutOfRangeError as error:
             if error.above is None and is_list(given):
                 return cls._of_list(name, given, key, is_excluded, is_low=is_low)
             if error.above is None:

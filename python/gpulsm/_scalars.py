@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsm._errors import OutOfRangeError
 from gpulsm._families import NUMPY, DType, describe
-from gpulsm._given import Given, OutOfRange
+from gpulsm._given import Given
 
 #: The kinds of numbers that a number of each kind may be made of.
 NUMBERS = {"i": "iu", "u": "iu", "f": "iuf"}
@@ -86,7 +87,7 @@ def _numbers(name: str, given: Sequence[Any], dtype: DType) -> NDArray[Any]:
         outside &= np.abs(array) != np.inf
     if outside.any():
         index = int(np.flatnonzero(outside)[0])
-        raise OutOfRange(f"{name}[{index}] is {array.flat[index]}: {_limits(dtype)}")
+        raise OutOfRangeError(f"{name}[{index}] is {array.flat[index]}: {_limits(dtype)}")
     return array.astype(dtype)
 
 
@@ -112,7 +113,7 @@ def _check_number(name: str, given: Any, dtype: DType) -> None:
     if number != number or abs(number) == float("inf"):
         return
     if not int(limits.min) <= number <= int(limits.max):
-        raise OutOfRange(f"{name} is {given}: {_limits(dtype)}", above=number > 0)
+        raise OutOfRangeError(f"{name} is {given}: {_limits(dtype)}", above=number > 0)
 
 
 def _cure(given: Any) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 from gpulsm._arrays import read
 from gpulsm._call import Call
 from gpulsm._duplicates import resolved
+from gpulsm._errors import OutOfRangeError
 from gpulsm._families import DType, describe
-from gpulsm._given import Given, OutOfRange
+from gpulsm._given import Given
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
 from gpulsm._types import ArrayLike, Closed, Duplicates, Scalar, Value
@@ -334,7 +335,7 @@ class Updates(Queries):
         """Keys to delete; None for one that the type can't hold, which is not there."""
         try:
             return self._keys(name, keys)
-        except OutOfRange as error:
+        except OutOfRangeError as error:
             if error.above is None:
                 raise
             return None

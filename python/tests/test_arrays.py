@@ -419,6 +419,9 @@ def test_building_says_which_array_is_wrong() -> None:
         gpulsm.Dictionary.build([-1, 2**63])
     with pytest.raises(TypeError, match="values: expected plain data, got object"):
         gpulsm.Dictionary.build([1, 2], [1.0, None])
+    with pytest.raises(TypeError, match=r"values: expected an array, got int; .*`value=`"):
+        gpulsm.Dictionary.build([1, 2], 5)
+    assert gpulsm.Dictionary.build([1, 2], 5, value="int32")[1] == 5
     with pytest.raises(TypeError, match="keys: expected an array, got dict"):
         gpulsm.Dictionary.build({1: 2})
     with pytest.raises(TypeError, match="key: expected a type, got {1: 2}"):

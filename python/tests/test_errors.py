@@ -77,7 +77,7 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
     (
         "range",
         lambda d: d.insert(-1, 0.5),
-        ValueError,
+        gpulsm.OutOfRangeError,
         "keys is -1: uint32 goes from 0 to 4294967295",
     ),
     ("a float", lambda d: d.lookup(1.5), TypeError, "keys: expected uint32, got float 1.5"),
@@ -226,6 +226,12 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         r"take `keys\[keep\]` with `values\[keep\]`, so that each key keeps its value",
     ),
     (
+        "null values",
+        lambda d: d.insert([1, 2], pandas.Series([1, None], dtype="Float32")),
+        ValueError,
+        r"`keep = values.notna\(\)`, and take `values\[keep\]` with `keys\[keep\]`",
+    ),
+    (
         "closed",
         lambda d: d.count(0, 1, closed="all"),
         ValueError,
@@ -370,6 +376,7 @@ def test_exceptions_are_those_of_python_too() -> None:
         (gpulsm.ForkError, RuntimeError),
         (gpulsm.InternalError, RuntimeError),
         (gpulsm.DuplicateKeyError, ValueError),
+        (gpulsm.OutOfRangeError, ValueError),
     ):
         assert issubclass(own, gpulsm.Error) and issubclass(own, common) and own.__doc__
         assert own.__name__ in gpulsm.__all__
