@@ -117,7 +117,7 @@ class Dictionary(Updates):
         keys
             An array, list or column of keys.
         values
-            As many values, or one value for every key. Without any it is a set.
+            As many values, or one for every key (then give its type, `value`). Without any it is a set.
         key, value
             The types. Default: those of the arrays.
         duplicates

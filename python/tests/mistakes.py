@@ -188,7 +188,7 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "a Timestamp",
         lambda d: d.lookup(pandas.Timestamp("2024-01-01")),
         TypeError,
-        r"got Timestamp; make the dictionary with key='datetime64\[\ws\]'",
+        r"got Timestamp; make the dictionary with key='datetime64\[\w*s\]'",
     ),
     (
         "a data frame",
