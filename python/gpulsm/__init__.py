@@ -19,7 +19,17 @@ import os as _os
 
 from gpulsm._devices import best_device, devices
 from gpulsm._dictionary import Dictionary, Snapshot
-from gpulsm._native import BUILT_WITH_CUDA, CudaError, OutOfMemory
+from gpulsm._errors import (
+    CudaError,
+    DuplicateKeyError,
+    Error,
+    ForkError,
+    InternalError,
+    OutOfMemoryError,
+    OutOfRangeError,
+    ThreadsError,
+)
+from gpulsm._native import BUILT_WITH_CUDA
 from gpulsm._native import VERSION as __version__
 from gpulsm._native import after_fork as _after_fork
 from gpulsm._stats import LevelStats, Stats
@@ -28,10 +38,16 @@ __all__ = [
     "BUILT_WITH_CUDA",
     "CudaError",
     "Dictionary",
+    "DuplicateKeyError",
+    "Error",
+    "ForkError",
+    "InternalError",
     "LevelStats",
-    "OutOfMemory",
+    "OutOfMemoryError",
+    "OutOfRangeError",
     "Snapshot",
     "Stats",
+    "ThreadsError",
     "__version__",
     "best_device",
     "devices",

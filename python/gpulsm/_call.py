@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gpulsm._arrays import Given
+from gpulsm._arrays import read
 from gpulsm._families import HOST, NUMPY, DType, Place, Span
+from gpulsm._given import Given
 
 BOOL: DType = np.dtype(np.bool_)
 #: Counts, ranks and offsets. They never reach 2^63, and signed ones mix with other integers.
@@ -54,6 +55,53 @@ class Call:
         is_free = dtype is not BOOL or self.family.place is not HOST
         array = (self.family.empty if is_free else self.family.zeros)(length, dtype)
         return Room(array, (self.family.address(array), length))
+
+    def rooms(self, out: Any, *dtypes: DType | None) -> list[Room]:
+        """Arrays for answers: new ones, or the caller's `out`, if those can be used."""
+        if out is None:
+            return [self.room(dtype) for dtype in dtypes]
+        if self.is_scalar:
+            raise ValueError("out: expected none with a scalar question; give an array of one key")
+        if len(dtypes) > 1 and (not isinstance(out, tuple) or len(out) != len(dtypes)):
+            what = f"{len(out)} of them" if isinstance(out, tuple) else type(out).__name__
+            raise TypeError(f"out: expected a tuple of {len(dtypes)} arrays, got {what}")
+        given = out if len(dtypes) > 1 else (out,)
+        names = [f"out[{index}]" for index in range(len(given))] if len(dtypes) > 1 else ["out"]
+        rooms: list[Room] = []
+        used = [one for one in self._given if not one.is_scalar]
+        for name, array, dtype in zip(names, given, dtypes, strict=True):
+            if dtype is None:
+                if array is not None:
+                    raise TypeError(f"{name}: expected None, for a set has no values")
+                rooms.append(self.room(None))
+                continue
+            one = self._check_out(name, array, dtype)
+            for other in used:
+                _check_apart(one, other)
+            used.append(one)
+            if dtype is BOOL and self.family.place is HOST:
+                array[...] = False  # Whatever bytes there were.
+            rooms.append(Room(array, one.span))
+        return rooms
+
+    def _check_out(self, name: str, array: Any, dtype: DType) -> Given:
+        """The caller's array, if answers can be written to it as they would be to one of ours."""
+        one = read(name, array, dtype)
+        if one.is_scalar or one.array is not array:
+            kind = type(array).__name__
+            raise TypeError(f"{name}: expected an array of {self.family.name}, got {kind}")
+        if one.family.name != self.family.name or one.family.place != self.family.place:
+            raise TypeError(
+                f"{name}: expected an array of {self.family.name} {_where(self.family.place)}, as the "
+                f"question is, got one of {one.family.name} {_where(one.family.place)}"
+            )
+        if one.length != self.length:
+            raise ValueError(
+                f"{name} has {_elements(one.length)}: expected {self.length:,}, one for each question"
+            )
+        if isinstance(array, np.ndarray) and not array.flags.writeable:
+            raise ValueError(f"{name}: expected an array that can be written to")
+        return one
 
     def answer(self, room: Room) -> Any:
         """What the caller gets: the array, or its only element."""
@@ -105,6 +153,14 @@ def check_lengths(first: Given, second: Given) -> None:
             f"{first.name} has {_elements(first.length)} but {second.name} has "
             f"{_elements(second.length)}: give one of {second.name} for each of {first.name}"
         )
+
+
+def _check_apart(one: Given, other: Given) -> None:
+    """An error if two arrays have a byte in common: one of them is written to."""
+    (start, length), (at, count) = one.span, other.span
+    end, stop = start + length * one.dtype.itemsize, at + count * other.dtype.itemsize
+    if start < stop and at < end and length and count:
+        raise ValueError(f"{one.name} and {other.name} share memory: give arrays that don't")
 
 
 def _elements(length: int) -> str:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from itertools import count
 
-from gpulsm._native import CudaError, device
+from gpulsm._errors import CudaError
+from gpulsm._native import device
 
 
 def best_device() -> str:
-    """The device that 'best' means here."""
+    """Returns the device that 'best' means here."""
     return device("best")
 
 
 def devices() -> list[str]:
-    """Every device that can be used here. What is missing for others, asking for one says:
-    `gpulsm.Dictionary(device="cuda")`.
+    """Returns every device that can be used here.
 
+    An attempt to use another one says what is missing: `gpulsm.Dictionary(device="cuda")`.
+
+    Examples
+    --------
     >>> import gpulsm
     >>> "cpu" in gpulsm.devices()
     True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -49,6 +50,34 @@ class Family(Protocol):
     def stream(self) -> int | None:
         """The caller's current stream, in whose order arrays are used; none on the host."""
 
+    def current(self) -> AbstractContextManager[Any]:
+        """A context in which operators and methods of the arrays work where the arrays are."""
+
+    def of_host(self, array: NDArray[Any]) -> Any:
+        """A copy of a NumPy array."""
+
+    def to_host(self, array: Any) -> NDArray[Any]:
+        """A NumPy array of the same elements."""
+
+    def integers(self, array: Any) -> Any:
+        """The bits of an array of numbers of 4 or 8 bytes, over the same memory, as signed integers."""
+
+    def flipped(self, array: Any) -> Any:
+        """A copy with the elements in reverse order."""
+
+    def order(self, integers: Any) -> Any:
+        """The positions of signed integers in ascending order; of equal ones, the first one first."""
+
+    def nextafter(self, array: Any, towards: float) -> Any:
+        """The next float after each towards ±∞; of a NaN, itself."""
+
+    def replace_missing(self, values: Any, found: Any, item: NDArray[Any]) -> None:
+        """Writes the only element of `item` to `values` wherever `found` is false."""
+
+
+#: Signed integers of each width.
+INTEGERS: dict[int, DType] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+
 
 class NumPy:
     """Arrays of the host's memory."""
@@ -73,6 +102,31 @@ class NumPy:
 
     def stream(self) -> int | None:
         return None
+
+    def current(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def of_host(self, array: NDArray[Any]) -> NDArray[Any]:
+        return array.copy()
+
+    def to_host(self, array: Any) -> NDArray[Any]:
+        return np.asarray(array)
+
+    def integers(self, array: Any) -> NDArray[Any]:
+        return np.asarray(array).view(INTEGERS[array.dtype.itemsize])
+
+    def flipped(self, array: Any) -> NDArray[Any]:
+        return np.ascontiguousarray(array[::-1])
+
+    def order(self, integers: Any) -> NDArray[Any]:
+        return np.argsort(integers, kind="stable")
+
+    def nextafter(self, array: Any, towards: float) -> NDArray[Any]:
+        with np.errstate(all="ignore"):  # After the greatest number comes infinity.
+            return np.asarray(np.nextafter(array, np.full_like(array, towards)))
+
+    def replace_missing(self, values: Any, found: Any, item: NDArray[Any]) -> None:
+        values[~found] = item[0]
 
 
 NUMPY = NumPy()
@@ -123,6 +177,49 @@ class CuPy:
             stream = cupy.cuda.get_current_stream(self.place)
             return _known_stream(stream.ptr, stream.synchronize)
 
+    def current(self) -> AbstractContextManager[Any]:
+        import cupy
+
+        device: AbstractContextManager[Any] = cupy.cuda.Device(self.place)
+        return device
+
+    def of_host(self, array: NDArray[Any]) -> Any:
+        import cupy
+
+        with self.current():
+            return cupy.asarray(array)
+
+    def to_host(self, array: Any) -> NDArray[Any]:
+        return self.get(array)
+
+    def integers(self, array: Any) -> Any:
+        return array.view(INTEGERS[array.dtype.itemsize])
+
+    def flipped(self, array: Any) -> Any:
+        import cupy
+
+        with self.current():
+            return cupy.ascontiguousarray(array[::-1])
+
+    def order(self, integers: Any) -> Any:
+        import cupy
+
+        with self.current():
+            return cupy.argsort(integers)  # CuPy's sorts are stable.
+
+    def nextafter(self, array: Any, towards: float) -> Any:
+        import cupy
+
+        with self.current():
+            return cupy.nextafter(array, cupy.full_like(array, towards))
+
+    def replace_missing(self, values: Any, found: Any, item: NDArray[Any]) -> None:
+        import cupy
+
+        with self.current():
+            found = found.reshape(-1, *[1] * (values.ndim - 1))
+            values[...] = cupy.where(found, values, cupy.asarray(item))
+
     def _make(self, how: str, length: int, dtype: DType) -> Any:
         import cupy
 
@@ -130,7 +227,7 @@ class CuPy:
             with cupy.cuda.Device(self.place):
                 return getattr(cupy, how)((length, *dtype.shape), dtype.base)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"CuPy has no arrays of {dtype}: ask with NumPy arrays") from error
+            raise TypeError(f"CuPy has no arrays of {dtype}: give NumPy arrays") from error
 
 
 @dataclass(slots=True)
@@ -150,6 +247,7 @@ class Torch:
     def full(self, length: int, dtype: DType, item: Any) -> Any:
         import torch
 
+        torch_dtype(dtype.base)  # Says so if there is none.
         one = torch.from_numpy(NUMPY.full(1, dtype, item)).to(self.device)
         return one.expand(length, *dtype.shape).contiguous()
 
@@ -164,6 +262,48 @@ class Torch:
 
         stream = torch.cuda.current_stream(self.place)
         return _known_stream(stream.cuda_stream, stream.synchronize)
+
+    def current(self) -> AbstractContextManager[Any]:
+        return nullcontext()  # PyTorch goes by its arguments.
+
+    def of_host(self, array: NDArray[Any]) -> Any:
+        import torch
+
+        return torch.from_numpy(array).to(self.device, copy=True)
+
+    def to_host(self, array: Any) -> NDArray[Any]:
+        host: NDArray[Any] = array.cpu().numpy()
+        return host
+
+    def integers(self, array: Any) -> Any:
+        # Of unsigned integers PyTorch can do little else.
+        return array.view(torch_dtype(INTEGERS[array.element_size()]))
+
+    def flipped(self, array: Any) -> Any:
+        if not str(array.dtype).startswith("torch.uint"):
+            return array.flip(0)
+        import torch
+
+        signed = array.view(getattr(torch, str(array.dtype).removeprefix("torch.u")))
+        return signed.flip(0).view(array.dtype)
+
+    def order(self, integers: Any) -> Any:
+        return integers.argsort(stable=True)
+
+    def nextafter(self, array: Any, towards: float) -> Any:
+        import torch
+
+        return torch.nextafter(array, torch.full_like(array, towards))
+
+    def replace_missing(self, values: Any, found: Any, item: NDArray[Any]) -> None:
+        if not len(values):
+            return
+        import torch
+
+        # Bits, whatever they mean: PyTorch can't choose among numbers of every type.
+        bits = values.reshape(len(values), -1).view(torch.int32)
+        one = torch.from_numpy(item.reshape(-1).view(np.int32)).to(self.device)
+        bits.copy_(torch.where(found[:, None], bits, one))
 
     def _make(self, how: str, length: int, dtype: DType) -> Any:
         import torch
@@ -189,7 +329,7 @@ def torch_dtype(dtype: DType) -> Any:
 
     found = getattr(torch, dtype.name, None)
     if not isinstance(found, torch.dtype):
-        raise TypeError(f"torch has no tensors of {dtype}: ask with NumPy arrays")
+        raise TypeError(f"torch has no tensors of {dtype}: give NumPy arrays")
     return found
 
 

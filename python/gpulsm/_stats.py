@@ -10,6 +10,8 @@ from typing import Any
 class LevelStats:
     """What one level holds.
 
+    Attributes
+    ----------
     level
         Which level it is, counted from 0.
     capacity
@@ -33,6 +35,8 @@ class LevelStats:
 class Stats:
     """What a dictionary holds and takes. As text (`print(d.stats())`), a picture of the levels.
 
+    Attributes
+    ----------
     device
         Where the dictionary is.
     batch_size
@@ -48,7 +52,7 @@ class Stats:
     bytes_shared
         Bytes that the dictionary, its copies and its snapshots take together.
     bytes_peak
-        The most bytes that they took at a time, with the space that taking in batches works in.
+        The most bytes that they took at a time, with the space that applying batches takes.
     levels
         Every level that holds entries, the newest first.
     """

@@ -1,4 +1,4 @@
-"""Every pair as a table of PyArrow's or of pandas's."""
+"""Every pair as a table of PyArrow's, pandas's or Polars's, and columns of such tables."""
 
 from __future__ import annotations
 
@@ -7,16 +7,47 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsm._columns import of_column
+from gpulsm._families import is_of
+
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow
+
+
+def column(table: Any, name: Any, argument: str) -> Any:
+    """A column of a table by its name."""
+    if is_of("polars", "LazyFrame", table):
+        raise TypeError("expected a DataFrame, got a LazyFrame; `.collect()` makes one")
+    names = list(table.column_names if hasattr(table, "column_names") else table.columns)
+    if name not in names:
+        known = ", ".join(map(repr, names))
+        raise KeyError(f"{argument}: no column is named {name!r}; there are {known}")
+    return table[name]
+
+
+def value_columns(table: Any, names: Any) -> Any:
+    """The values: one column; those of a list, of one type, as rows; or none."""
+    if names is None:
+        return None
+    if not isinstance(names, list):
+        return column(table, names, "value")
+    columns = [
+        np.asarray(of_column(f"value[{at}]", column(table, name, "value"), None))
+        for at, name in enumerate(names)
+    ]
+    types = sorted({str(one.dtype) for one in columns})
+    if len(types) != 1:
+        raise TypeError(f"value: expected columns of one type, got {', '.join(types) or 'none'}")
+    return np.stack(columns, axis=1)
 
 
 def to_arrow(keys: NDArray[Any], values: NDArray[Any] | None) -> pyarrow.Table:
     """A table with the columns `key` and, unless it is of a set, `value`."""
     import pyarrow
 
-    columns = {"key": pyarrow.array(keys)}
+    columns = {"key": pyarrow.array(_in_seconds(keys))}
     if values is not None:
         try:
             columns["value"] = _arrow_column(values)
@@ -40,24 +71,49 @@ def _arrow_column(values: NDArray[Any]) -> Any:
         width = pyarrow.binary(values.dtype.itemsize)
         buffers = [None, pyarrow.py_buffer(values)]
         return pyarrow.FixedSizeBinaryArray.from_buffers(width, len(values), buffers)
-    return pyarrow.array(values)
+    return pyarrow.array(_in_seconds(values))
 
 
 def to_pandas(keys: NDArray[Any], values: NDArray[Any] | None) -> pandas.DataFrame:
-    """A data frame with the column `key` and, unless it is of a set, `value`; where a value is a few
-    numbers or a structure, a column for each of its parts: `value_0`, `value_1`, …, or `value_name`."""
+    """A data frame with the columns of `_columns`."""
     import pandas
 
-    columns = {"key": keys}
-    if values is not None and values.dtype.fields is not None:
-        columns.update({f"value_{name}": values[name] for name in values.dtype.fields})
-    elif values is not None and values.ndim > 1:
-        parts = values.reshape(len(values), int(np.prod(values.shape[1:])))
-        columns.update({f"value_{part}": parts[:, part] for part in range(parts.shape[1])})
-    elif values is not None:
-        columns["value"] = values
     try:
-        return pandas.DataFrame(columns)
+        return pandas.DataFrame(_columns(keys, values))
     except ValueError as error:
         what = None if values is None else values.dtype
         raise TypeError(f"pandas has no columns for values of {what}: {error}") from None
+
+
+def to_polars(keys: NDArray[Any], values: NDArray[Any] | None) -> polars.DataFrame:
+    """A data frame with the columns of `_columns`."""
+    import polars
+
+    columns = {name: _in_seconds(array) for name, array in _columns(keys, values).items()}
+    for name, array in columns.items():
+        if array.dtype.kind in "cV":
+            raise TypeError(f"Polars has no column of {array.dtype}, which {name} is")
+    return polars.DataFrame(columns)
+
+
+def _columns(keys: NDArray[Any], values: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
+    """The column `key` and, unless it is of a set, `value`; where a value is a few numbers or a structure,
+    a column for each of its parts: `value_0`, `value_1`, …, or `value_name`."""
+    columns = {"key": keys}
+    if values is not None and values.dtype.fields is not None:
+        columns.update({f"value_{name}": values[name].copy() for name in values.dtype.fields})
+    elif values is not None and values.ndim > 1:
+        parts = values.reshape(len(values), int(np.prod(values.shape[1:])))
+        columns.update({f"value_{part}": parts[:, part].copy() for part in range(parts.shape[1])})
+    elif values is not None:
+        columns["value"] = values
+    return columns
+
+
+def _in_seconds(array: NDArray[Any]) -> NDArray[Any]:
+    """Times in a unit that tables know, where theirs is coarser."""
+    if array.dtype.kind not in "Mm" or np.datetime_data(array.dtype)[0] in ("s", "ms", "us", "ns"):
+        return array
+    if array.dtype == "datetime64[D]":
+        return array
+    return array.astype(f"{array.dtype.type.__name__}[ms]")

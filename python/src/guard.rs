@@ -5,8 +5,9 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+
+use crate::error::InternalError;
 
 /// How many calls of [`detached`] are in progress, in all threads.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -18,13 +19,13 @@ static LATEST: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 /// The most messages that are kept: one call may panic in every worker thread.
 const MOST_NOTED: usize = 64;
 
-/// Runs `work` without the GIL. Raises a `RuntimeError` if it panics.
+/// Runs `work` without the GIL. Raises an `InternalError` if it panics.
 ///
 /// Nothing is left half done by that: a dictionary replaces its levels only when a call has succeeded,
 /// and the locks of [`Typed`](crate::typed::Typed) ignore poisoning.
 pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     py.detach(|| catch(work)).map_err(|what| {
-        PyRuntimeError::new_err(format!(
+        InternalError::new_err(format!(
             "gpulsm panicked: {what}. This is a bug in gpulsm, or another thread changed an array during \
              the call. The dictionary is as it was before the call"
         ))

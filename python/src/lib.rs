@@ -16,8 +16,6 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::error::{CudaError, OutOfMemory};
-    #[pymodule_export]
     use super::store::Store;
     use super::*;
 

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use gpulsm::{CleanupPolicy, Device, Dictionary, Error, Key, Stats, Value};
-use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::raise;
+use crate::error::{ForkError, raise};
 use crate::guard::detached;
 use crate::span::{Place, Span};
 use crate::typed::{AnyDictionary, Pairs, Ranges, Typed, Which};
@@ -199,8 +199,14 @@ impl Store {
         }
     }
 
-    fn settle(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, None, |dictionary, _| dictionary.settle())
+    /// Whether the dictionary was made before this process was forked, and can't be used in it.
+    #[getter]
+    fn is_from_before_fork(&self) -> bool {
+        self.check_process().is_err()
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, None, |dictionary, _| dictionary.flush())
     }
 
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
@@ -234,7 +240,7 @@ impl Store {
         if self.forks == FORKS.load(Ordering::Relaxed) {
             return Ok(());
         }
-        Err(PyRuntimeError::new_err(
+        Err(ForkError::new_err(
             "this dictionary was made before the process was forked, and its threads did not come along: \
              make it in the new process, or start that with multiprocessing's `spawn`",
         ))
@@ -260,7 +266,7 @@ struct Settings {
     batch_size: usize,
     threads: Option<usize>,
     memory_limit: Option<u64>,
-    merged_at_once: Option<usize>,
+    max_merge_per_batch: Option<usize>,
     cleans_itself: bool,
 }
 
@@ -313,7 +319,7 @@ impl Settings {
         if let Some(bytes) = self.memory_limit {
             builder = builder.memory_limit(bytes);
         }
-        if let Some(entries) = self.merged_at_once {
+        if let Some(entries) = self.max_merge_per_batch {
             builder = builder.max_merge_per_batch(entries);
         }
         Ok(Box::new(Typed::new(builder.build()?)))

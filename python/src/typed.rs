@@ -46,7 +46,8 @@ pub trait AnyDictionary: Send + Sync {
     fn validate(&self) -> Result<(), String>;
     /// Panics with the dictionary locked, as a bug in an update would.
     fn panic(&self, text: &str) -> Result<(), Error>;
-    fn settle(&self) -> Result<(), Error>;
+    /// Applies the buffered batches.
+    fn flush(&self) -> Result<(), Error>;
     fn synchronize(&self) -> Result<(), Error>;
     /// Applies everything of another dictionary as one batch; `None` if that is of other types.
     fn merge_from(&self, other: &dyn Any) -> Option<Result<(), Error>>;
@@ -278,7 +279,7 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
         panic!("{text}")
     }
 
-    fn settle(&self) -> Result<(), Error> {
+    fn flush(&self) -> Result<(), Error> {
         self.read().flush()
     }
 

@@ -21,9 +21,11 @@ class Oracle:
             self.pairs.pop(_normal(key), None)
         self.order = sorted(self.pairs)
 
-    def delete_range(self, lo: list[Any], hi: list[Any]) -> None:
+    def delete_range(self, lo: list[Any], hi: list[Any], closed: str = "both") -> None:
         doomed = {
-            key for first, last in zip(lo, hi, strict=True) for key in self._between(first, last)
+            key
+            for first, last in zip(lo, hi, strict=True)
+            for key in self._between(first, last, closed)
         }
         self.pairs = {key: value for key, value in self.pairs.items() if key not in doomed}
         self.order = sorted(self.pairs)
@@ -34,12 +36,14 @@ class Oracle:
     def lookup(self, keys: list[Any]) -> list[Any]:
         return [self.pairs.get(_normal(key)) for key in keys]
 
-    def count(self, lo: list[Any], hi: list[Any]) -> list[int]:
-        return [len(self._between(first, last)) for first, last in zip(lo, hi, strict=True)]
+    def count(self, lo: list[Any], hi: list[Any], closed: str = "both") -> list[int]:
+        return [len(self._between(first, last, closed)) for first, last in zip(lo, hi, strict=True)]
 
-    def range(self, lo: list[Any], hi: list[Any]) -> list[list[tuple[Any, Any]]]:
+    def range(
+        self, lo: list[Any], hi: list[Any], closed: str = "both"
+    ) -> list[list[tuple[Any, Any]]]:
         return [
-            [(key[1], self.pairs[key]) for key in self._between(first, last)]
+            [(key[1], self.pairs[key]) for key in self._between(first, last, closed)]
             for first, last in zip(lo, hi, strict=True)
         ]
 
@@ -50,7 +54,7 @@ class Oracle:
         return [self._at(bisect.bisect_right(self.order, _normal(key)) - 1) for key in keys]
 
     def select(self, indices: list[int]) -> list[tuple[Any, Any] | None]:
-        return [self._at(index) for index in indices]
+        return [self._at(index + len(self.order) * (index < 0)) for index in indices]
 
     def rank(self, keys: list[Any]) -> list[int]:
         return [bisect.bisect_left(self.order, _normal(key)) for key in keys]
@@ -58,12 +62,10 @@ class Oracle:
     def items(self) -> list[tuple[Any, Any]]:
         return [(key[1], self.pairs[key]) for key in self.order]
 
-    def _between(self, lo: Any, hi: Any) -> list[Any]:
-        return self.order[
-            bisect.bisect_left(self.order, _normal(lo)) : bisect.bisect_right(
-                self.order, _normal(hi)
-            )
-        ]
+    def _between(self, lo: Any, hi: Any, closed: str) -> list[Any]:
+        left = bisect.bisect_left if closed in ("both", "left") else bisect.bisect_right
+        right = bisect.bisect_right if closed in ("both", "right") else bisect.bisect_left
+        return self.order[left(self.order, _normal(lo)) : right(self.order, _normal(hi))]
 
     def _at(self, index: int) -> tuple[Any, Any] | None:
         if not 0 <= index < len(self.order):

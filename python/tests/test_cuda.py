@@ -152,6 +152,52 @@ def test_a_threads_own_default_stream(device: str, cupy: Any) -> None:
             assert bool((values == keys + step).all() & found.all())
 
 
+@pytest.mark.parametrize("key", ["uint32", "uint64", "int64", "float32"])
+def test_excluded_and_open_ends_on_the_gpu(key: str, device: str, cupy: Any, torch: Any) -> None:
+    keys = np.arange(1000).astype(key)
+    ends = [np.finfo(key).max, np.inf, np.nan] if key == "float32" else [np.iinfo(key).max]
+    keys = np.append(keys, np.array(ends, key))
+    on_cpu = gpulsm.Dictionary.build(keys, device="cpu")
+    on_gpu = gpulsm.Dictionary.build(keys, device=device)
+    makes = [cupy.asarray]
+    if hasattr(torch, key):
+        makes.append(lambda array: torch.from_numpy(array).cuda())
+    other = keys[::-1].copy()
+    for make in makes:
+        for closed in ("both", "left", "right", "neither"):
+            for lo, hi in ((keys, other), (keys, None), (None, keys), (keys[5], keys), (keys, 7)):
+                expected = on_cpu.count(lo, hi, closed=closed).tolist()
+                lo, hi = (make(end) if np.ndim(end) else end for end in (lo, hi))
+                assert on_gpu.count(lo, hi, closed=closed).tolist() == expected
+
+
+def test_duplicates_and_defaults_on_the_gpu(device: str, cupy: Any, torch: Any) -> None:
+    keys = np.array([5, 3, 5, 3], np.int64)
+    for make in (cupy.asarray, lambda array: torch.from_numpy(array).cuda()):
+        d = gpulsm.Dictionary("int64", ("float32", 4), device=device)
+        rows = make(np.arange(16, dtype=np.float32).reshape(4, 4))
+        d.insert(make(keys), rows, duplicates="first")
+        assert d.values()[:, 0].tolist() == [4.0, 0.0]
+        with pytest.raises(gpulsm.DuplicateKeyError, match=r"keys\[2\] is 5, as keys\[0\] is"):
+            d.insert(make(keys), rows, duplicates="error")
+        values, found = d.lookup(make(np.array([3, 4])), default=[1.0, 2.0, 3.0, 4.0])
+        assert values.tolist() == [[4.0, 5.0, 6.0, 7.0], [1.0, 2.0, 3.0, 4.0]]
+        assert found.tolist() == [True, False]
+
+
+def test_an_array_may_be_changed_once_the_call_has_returned(device: str, torch: Any) -> None:
+    d = gpulsm.Dictionary("int64", "int64", device=device)
+    pinned = torch.arange(N).pin_memory()
+    plain = np.arange(N)
+    on_gpu = torch.arange(N, device="cuda")
+    for keys in (pinned, plain, on_gpu):
+        d.clear()
+        torch.cuda._sleep(100_000_000)
+        d.insert(keys, keys)
+        keys[:] = -1
+        assert len(d) == N and d.last() == (N - 1, N - 1)
+
+
 class Interface:
     """An array that only speaks CUDA's array interface."""
 

@@ -6,16 +6,18 @@ No GPU is needed: small stand-ins for CuPy and PyTorch record which GPU is curre
 from __future__ import annotations
 
 import sys
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gpulsm import _arrays
+import gpulsm
+from gpulsm import _arrays, _inference, _interchange
 from gpulsm._dictionary import Dictionary
 from gpulsm._families import DEFAULT_STREAM, PER_THREAD_STREAM, CuPy
-from gpulsm._queries import Queries
+from gpulsm._updates import Updates
 
 #: The caller's current GPU, and the one where the arrays and the dictionary are.
 CALLERS, HOME = 0, 1
@@ -98,7 +100,44 @@ def cupy(gpus: Gpus, monkeypatch: pytest.MonkeyPatch) -> Any:
 
         def __setitem__(self, where: Any, given: Any) -> None:
             gpus.step("fill")
-            self.elements[where] = given.elements
+            self.elements[_elements(where)] = _elements(given)
+
+        def _computed(self, how: Any, *others: Any) -> Any:
+            gpus.step("compute")
+            return ndarray(np.asarray(how(self.elements, *map(_elements, others))), gpus.current)
+
+        def __lt__(self, other: Any) -> Any:
+            return self._computed(np.less, other)
+
+        def __eq__(self, other: Any) -> Any:
+            return self._computed(np.equal, other)
+
+        def __ne__(self, other: Any) -> Any:
+            return self._computed(np.not_equal, other)
+
+        def __add__(self, other: Any) -> Any:
+            return self._computed(np.add, other)
+
+        def __mul__(self, other: Any) -> Any:
+            return self._computed(np.multiply, other)
+
+        def __or__(self, other: Any) -> Any:
+            return self._computed(np.logical_or, other)
+
+        def __getitem__(self, where: Any) -> Any:
+            return self._computed(lambda elements, at: elements[at], where)
+
+        def any(self) -> Any:
+            return self._computed(np.any)
+
+        def __bool__(self) -> bool:
+            return bool(self.elements)
+
+        def reshape(self, *shape: int) -> Any:
+            return ndarray(self.elements.reshape(*shape), self.place)
+
+        def view(self, dtype: Any) -> Any:
+            return ndarray(self.elements.view(dtype), self.place)
 
         def get(self) -> Any:
             gpus.step("read")
@@ -122,13 +161,22 @@ def cupy(gpus: Gpus, monkeypatch: pytest.MonkeyPatch) -> Any:
     def unowned(pointer: int, size: int, owner: Any) -> Any:
         return SimpleNamespace(device=gpus.device(owner.place))
 
+    def compute(how: Any) -> Any:
+        return lambda array, *others, **named: array._computed(partial(how, **named), *others)
+
     module.ndarray, module.asarray = ndarray, asarray
+    for name in ("ascontiguousarray", "argsort", "nextafter", "full_like", "where"):
+        setattr(module, name, compute(getattr(np, name)))
     module.empty, module.zeros = make(np.empty), make(np.zeros)
     module.cuda = SimpleNamespace(
         Device=gpus.device, get_current_stream=gpus.stream, UnownedMemory=unowned
     )
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module
+
+
+def _elements(given: Any) -> Any:
+    return getattr(given, "elements", given)
 
 
 class RecordingStore:
@@ -146,13 +194,16 @@ class RecordingStore:
         self.streams.append(given[-1])
         return 3
 
+    def len(self) -> int:
+        return 0
+
     def __getattr__(self, name: str) -> Any:
         return lambda *given: self.streams.append(given[-1])
 
 
 def dictionary(store: Any) -> Any:
     d: Any = Dictionary.__new__(Dictionary)
-    Queries.__init__(d, store, np.dtype("int64"), np.dtype("float64"))
+    Updates.__init__(d, store, np.dtype("int64"), np.dtype("float64"), {})
     return d
 
 
@@ -181,6 +232,20 @@ def test_calls_work_on_the_gpu_of_their_arrays(gpus: Gpus, cupy: Any) -> None:
     assert set(store.streams) == {1000 + HOME}
 
 
+def test_what_is_computed_of_arrays_is_computed_on_their_gpu(gpus: Gpus, cupy: Any) -> None:
+    d = dictionary(RecordingStore())
+    keys = cupy.ndarray(np.array([3, 1, 3]), HOME)
+    values = cupy.ndarray(np.ones(3), HOME)
+    d.insert(keys, values, duplicates="first")
+    with pytest.raises(gpulsm.DuplicateKeyError, match=r"keys\[2\] is 3, as keys\[0\] is"):
+        d.insert(keys, values, duplicates="error")
+    d.count(keys, None, closed="neither")
+    d.lookup(keys, default=0.5)
+    assert d.nsmallest(0, like="cupy")[0].device.id == HOME
+    assert gpus.all_happened_at_home("compute", "fill", "read")
+    assert gpus.current == CALLERS
+
+
 def test_an_array_of_no_dimension_is_read_on_its_own_gpu(gpus: Gpus, cupy: Any) -> None:
     given = _arrays.read("key", cupy.ndarray(np.array(7), HOME), np.dtype("int64"))
     assert given.is_scalar and given.array.tolist() == [7]
@@ -199,7 +264,7 @@ def test_cupy_adopts_an_array_where_it_is(gpus: Gpus, cupy: Any) -> None:
     assert given.family.place == HOME
     assert given.span == (foreign.elements.ctypes.data, 3), "a copy was made"
     assert gpus.all_happened_at_home("convert")
-    assert _arrays.place_of(foreign) == HOME
+    assert _inference.place_of(foreign) == HOME
 
 
 def test_an_empty_array_that_has_no_address_is_adopted(gpus: Gpus, cupy: Any) -> None:
@@ -237,7 +302,7 @@ def test_torch_adopts_an_array_where_it_is(
     monkeypatch.setitem(sys.modules, "cupy", None)  # Not installed.
     monkeypatch.setitem(sys.modules, "torch", torch)
     foreign = OnGpu(np.arange(3), place)
-    adopted = _arrays._adopt("keys", foreign)
+    adopted = _interchange.adopt("keys", foreign)
     assert adopted.device.id == place
     assert adopted.data_ptr() == foreign.elements.ctypes.data, "a copy was made"
     assert waited == [place]  # For the producer's stream, of which torch takes no notice.
@@ -254,10 +319,10 @@ def test_a_dictionary_is_built_on_the_gpu_of_its_keys(gpus: Gpus, cupy: Any) -> 
         def __dlpack__(self, **_: Any) -> Any:
             raise AssertionError("only where it is was asked")
 
-    assert _arrays.place_of(Shared()) == HOME
-    assert _arrays.place_of(cupy.ndarray(np.arange(3), HOME)) == HOME
-    assert _arrays.place_of(np.arange(3)) is None
-    assert _arrays.place_of([1, 2]) is None
+    assert _inference.place_of(Shared()) == HOME
+    assert _inference.place_of(cupy.ndarray(np.arange(3), HOME)) == HOME
+    assert _inference.place_of(np.arange(3)) is None
+    assert _inference.place_of([1, 2]) is None
 
 
 def test_arrays_on_a_gpu_are_aligned_to_their_elements(gpus: Gpus, cupy: Any) -> None:

@@ -15,6 +15,7 @@ from oracle import Oracle, same
 import gpulsm
 
 KEYS = ["uint32", "uint64", "int32", "int64", "float32", "float64"]
+CLOSED: list[Any] = ["both", "left", "right", "neither"]
 VALUES = ["uint32", "float32", "int64", "float64", "complex128", None]
 
 
@@ -118,9 +119,9 @@ def run(operations: list[Any], run: Run) -> None:
             oracle.update(run.exact(first), values, run.exact(second))
         elif name == "delete_range":
             count = min(len(first), len(second))
-            lo, hi = first[:count], second[:count]
-            dictionary.delete_range(run.keys(lo), run.keys(hi))
-            oracle.delete_range(run.exact(lo), run.exact(hi))
+            lo, hi, closed = first[:count], second[:count], CLOSED[count % 4]
+            dictionary.delete_range(run.keys(lo), run.keys(hi), closed=closed)
+            oracle.delete_range(run.exact(lo), run.exact(hi), closed)
         elif name == "clear":
             dictionary.clear()
             oracle.clear()
@@ -147,27 +148,31 @@ def ask(run: Run, first: list[Any], second: list[Any]) -> None:
         answers = [v if f else None for v, f in zip(run.values(values, there), there, strict=True)]
         assert answers == oracle.lookup(first)
         assert family.read(asked.contains(run.keys(first))).tolist() == there.tolist()
-        assert family.read(asked.count(run.keys(lo), run.keys(hi))).tolist() == oracle.count(lo, hi)
+        for closed in CLOSED:
+            counts = asked.count(run.keys(lo), run.keys(hi), closed=closed)
+            assert family.read(counts).tolist() == oracle.count(lo, hi, closed)
         assert family.read(asked.rank(run.keys(first))).tolist() == oracle.rank(first)
         expected = [_same(pair) for pair in oracle.successor(first)]
         assert run.pairs(*asked.successor(run.keys(first))) == expected
         expected = [_same(pair) for pair in oracle.predecessor(first)]
         assert run.pairs(*asked.predecessor(run.keys(first))) == expected
-        indices = [-1, 0, 1, len(oracle.pairs) - 1, len(oracle.pairs), 2**62]
+        length = len(oracle.pairs)
+        indices = [-1, 0, 1, -length, length - 1, length, -length - 1, 2**62, -(2**62)]
         expected = [_same(pair) for pair in oracle.select(indices)]
         assert run.pairs(*asked.select(family.make(np.array(indices, np.int64)))) == expected
-        check_ranges(run, asked, lo, hi)
+        for closed in CLOSED:
+            check_ranges(run, asked, lo, hi, closed)
         check_all(run, asked)
 
 
-def check_ranges(run: Run, asked: Any, lo: list[Any], hi: list[Any]) -> None:
-    offsets, keys, values = asked.range(run.keys(lo), run.keys(hi))
+def check_ranges(run: Run, asked: Any, lo: list[Any], hi: list[Any], closed: Any) -> None:
+    offsets, keys, values = asked.range(run.keys(lo), run.keys(hi), closed=closed)
     offsets, keys = run.family.read(offsets), run.family.read(keys)
     found = np.ones(len(keys), bool)
     pairs = list(zip(map(same, keys.tolist()), run.values(values, found), strict=True))
     answers = [pairs[start:end] for start, end in pairwise(offsets)]
     expected = [
-        [(same(key), value) for key, value in answer] for answer in run.oracle.range(lo, hi)
+        [(same(key), value) for key, value in answer] for answer in run.oracle.range(lo, hi, closed)
     ]
     assert answers == expected
 

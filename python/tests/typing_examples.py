@@ -23,6 +23,20 @@ def scalars(d: gpulsm.Dictionary) -> None:
     assert_type(d.first(), tuple[Any, Any] | None)
 
 
+def ends(d: gpulsm.Dictionary, keys: NDArray[np.uint32]) -> None:
+    assert_type(d.count(None, 5), int)
+    assert_type(d.count(), int)
+    assert_type(d.count(keys, None, closed="left"), NDArray[np.int64])
+    assert_type(d[1:5], tuple[NDArray[Any], NDArray[Any]])
+    assert_type(d[5], Any)
+    assert_type(d.lookup(np.datetime64("2024"), default=-1), tuple[Any, bool])
+    assert_type(d.rank(keys, out=np.zeros(3, np.int64)), NDArray[np.int64])
+    assert_type(d.pop_first(), tuple[Any, Any])
+    assert_type(d.snapshot().thaw(), gpulsm.Dictionary)
+    d.count(1, 2, closed="open")  # type: ignore[call-overload]
+    d.insert(keys, 0, duplicates="any")  # type: ignore[arg-type]
+
+
 def numpy(d: gpulsm.Dictionary, keys: NDArray[np.uint32]) -> None:
     assert_type(d.lookup(keys), tuple[NDArray[Any], NDArray[np.bool_]])
     assert_type(d.lookup([1, 2]), tuple[NDArray[Any], NDArray[np.bool_]])
@@ -39,6 +53,8 @@ def tensors(d: gpulsm.Snapshot, keys: Tensor) -> None:
     assert_type(d.count(0, keys), Tensor)
     assert_type(d.range(keys, 9), tuple[Tensor, Tensor, Tensor])
     assert_type(d.rank(keys), Tensor)
+    assert_type(d.lookup(keys, out=(keys, keys)), tuple[Tensor, Tensor])
+    assert_type(d.count(None, keys, closed="right"), Tensor)
 
 
 def others(d: gpulsm.Dictionary) -> None:

@@ -1,0 +1,171 @@
+"""What dictionaries and snapshots have in common beside their queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpulsm._arrays import read
+from gpulsm._call import INT64, Call, listed
+from gpulsm._datetimes import read_keys
+from gpulsm._families import HOST, NUMPY, DType, Place, describe
+from gpulsm._given import Given
+from gpulsm._native import Store
+from gpulsm._ranges import read_ranges
+from gpulsm._stats import Stats
+from gpulsm._types import Closed
+
+
+class Base:
+    """A dictionary of the native half, with the types of its keys and values."""
+
+    def __init__(
+        self, store: Store, key: DType, value: DType | None, settings: dict[str, Any]
+    ) -> None:
+        self._store = store
+        self._key = key
+        self._value = value
+        self._settings = settings
+        self._place = place_of_device(store.device)
+
+    @property
+    def device(self) -> str:
+        """Where it is: 'cpu', 'cuda' or 'cuda:N'."""
+        return self._store.device
+
+    @property
+    def key_dtype(self) -> DType:
+        """The type of keys."""
+        return self._key
+
+    @property
+    def value_dtype(self) -> DType | None:
+        """The type of values; None for a set."""
+        return self._value
+
+    @property
+    def batch_size(self) -> int:
+        """The size of call that it is laid out for."""
+        size: int = self._settings["batch_size"]
+        return size
+
+    def stats(self) -> Stats:
+        """Returns what the levels hold, and how many bytes that takes.
+
+        Returns
+        -------
+        Stats
+            Figures; printed, a picture of the levels.
+
+        Examples
+        --------
+        >>> import gpulsm, numpy as np
+        >>> d = gpulsm.Dictionary.build(np.arange(100_000), np.arange(100_000), device="cpu")
+        >>> print(d.stats())
+        100,000 keys on cpu, 0 stale entries, 1,653,632 bytes
+        level 11  ███████████████████░░░░░        100,000 of 131,072
+        """
+        return Stats._of(self._store.stats())
+
+    def flush(self) -> None:
+        """Applies the buffered batches now, as the next query would.
+
+        Raises
+        ------
+        OutOfMemoryError
+            If there is no room for them; they stay buffered.
+        """
+        self._store.flush()
+
+    def synchronize(self) -> None:
+        """Applies the buffered batches and waits until the device has done all that was begun.
+
+        On a GPU, applying a batch only begins it.
+
+        Raises
+        ------
+        CudaError
+            If any of it failed.
+        """
+        self._store.synchronize()
+
+    def validate(self) -> None:
+        """Checks the whole structure, for tests.
+
+        Raises
+        ------
+        AssertionError
+            If it breaks any of its rules.
+        """
+        self._store.validate()
+
+    def __len__(self) -> int:
+        return self._store.len()
+
+    def __str__(self) -> str:
+        return self._store.summary()[1]
+
+    def __repr__(self) -> str:
+        name, key = type(self).__name__, describe(self._key)
+        value = None if self._value is None else describe(self._value)
+        length = self._store.summary()[0]
+        what = "key" if self._value is None else "pair"
+        if self._store.is_from_before_fork:
+            much = f"{what}s, made before this process was forked and of no use in it"
+        elif length is None:
+            much = f"{what}s that are not counted yet"
+        else:
+            much = f"{length:,} {what}{'' if length == 1 else 's'}"
+        return f"<gpulsm.{name} of {much}, key={key!r}, value={value!r}, device={self.device!r}>"
+
+    def _call(self, *given: Given) -> Call:
+        return Call(self._place, *given)
+
+    def _keys(self, name: str, given: Any) -> Given:
+        return read_keys(name, given, self._key)
+
+    def _ranges(self, lo: Any, hi: Any, closed: Closed) -> Call:
+        return self._call(*read_ranges(lo, hi, closed, self._key, self._place))
+
+    def _one(self, name: str, key: Any) -> Any:
+        """One key, where an array makes no sense."""
+        if key is None or (isinstance(key, str) and self._key.kind not in "Mm"):
+            kind = type(key).__name__
+            raise TypeError(f"{name}: expected one {describe(self._key)}, got {kind}")
+        if not self._keys(name, key).is_scalar:
+            raise TypeError(
+                f"{name}: expected one {describe(self._key)}, got an array; "
+                "`lookup`, `contains`, `insert` and `delete` take arrays"
+            )
+        return key
+
+    def _zero(self, dtype: DType | None) -> Any:
+        """What an answer has where there is nothing to say."""
+        return None if dtype is None else listed(NUMPY.zeros(1, dtype))[0]
+
+    def _check_has_values(self) -> None:
+        if self._value is None:
+            raise TypeError(
+                "a set has no values: `in` and `contains` say what is there, `insert` adds to it"
+            )
+
+
+def read_indices(given: Any) -> Given:
+    """Places in the order of keys."""
+    return read("indices", given, INT64)
+
+
+def whole(name: str, number: Any, least: int, most: int = (1 << 63) - 1) -> int:
+    """An integer between two others."""
+    if not isinstance(number, (int, np.integer)) or isinstance(number, bool):
+        raise TypeError(f"{name}: expected an integer, got {type(number).__name__}")
+    if not least <= number <= most:
+        raise ValueError(f"{name}: expected a number from {least} to {most:,}, got {number:,}")
+    return int(number)
+
+
+def place_of_device(device: str) -> Place:
+    """The number of the GPU that a device's name means."""
+    kind, _, number = device.partition(":")
+    return HOST if kind == "cpu" else int(number or 0)

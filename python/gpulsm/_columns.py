@@ -1,0 +1,124 @@
+"""Columns of tables: pandas's, Polars's, PyArrow's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsm._families import DType, describe, is_of
+
+#: How each library converts a column, and how one is copied to aligned memory.
+CURES = {
+    "pandas": ("astype", ".copy()"),
+    "pyarrow": ("cast", "numpy.asarray(…).copy()"),
+    "polars": ("cast", "numpy.asarray(…).copy()"),
+}
+
+#: Whole tables, and how one column of each is named.
+_TABLES = [
+    ("pandas", "DataFrame", "frame['name']"),
+    ("polars", "DataFrame", "frame['name']"),
+    ("polars", "LazyFrame", "frame.collect()['name']"),
+    ("pyarrow", "Table", "table['name']"),
+    ("pyarrow", "RecordBatch", "batch['name']"),
+]
+
+
+def of_column(name: str, given: Any, dtype: DType | None) -> NDArray[Any] | None:
+    """A column of a table, over its own buffer where it has one; None if this is no column."""
+    if is_of("pandas", "Series", given) or is_of("pandas", "Index", given):
+        return _of_pandas(name, given)
+    if is_of("pyarrow", "Array", given) or is_of("pyarrow", "ChunkedArray", given):
+        return _of_arrow(name, given, dtype)
+    if is_of("polars", "Series", given):
+        return _of_polars(name, given)
+    for module, kind, column in _TABLES:
+        if is_of(module, kind, given):
+            raise TypeError(
+                f"{name}: expected one column, got a {module} {kind}; `{column}` is one, and "
+                f"`Dictionary.from_{module.replace('py', '')}` takes the table with the names of its columns"
+            )
+    return None
+
+
+def _of_pandas(name: str, series: Any) -> NDArray[Any]:
+    kind = series.dtype
+    is_plain = isinstance(kind, np.dtype)
+    zone = getattr(kind, "tz", None) or getattr(getattr(kind, "pyarrow_dtype", None), "tz", None)
+    if zone is not None:
+        at = "" if is_of("pandas", "Index", series) else ".dt"
+        cure = f"`{at}.tz_convert('UTC'){at}.tz_localize(None)`"
+        raise _has_time_zone(name, zone, cure)
+    # In an array of NumPy's a NaN is a number; in one of pandas's own a missing value is none.
+    if series.hasnans and not (is_plain and kind.kind == "f"):
+        raise _has_nulls(
+            name, "missing value", np.asarray(series.isna()), "keep = keys.notna()", "[keep]"
+        )
+    if is_plain:
+        return np.asarray(series)
+    # Types of pandas's own, over NumPy's or Arrow's buffers.
+    base = getattr(kind, "numpy_dtype", None)
+    return np.asarray(series.to_numpy(dtype=base) if base is not None else series.to_numpy())
+
+
+def _of_polars(name: str, series: Any) -> NDArray[Any]:
+    zone = getattr(series.dtype, "time_zone", None)
+    if zone is not None:
+        cure = "`.dt.convert_time_zone('UTC').dt.replace_time_zone(None)`"
+        raise _has_time_zone(name, zone, cure)
+    if series.null_count():
+        nulls = series.is_null().to_numpy()
+        raise _has_nulls(name, "null", nulls, "keep = keys.is_not_null()", ".filter(keep)")
+    return np.asarray(series.to_numpy())
+
+
+def _of_arrow(name: str, array: Any, dtype: DType | None) -> NDArray[Any]:
+    import pyarrow
+
+    zone = getattr(array.type, "tz", None)
+    if zone is not None:
+        cure = f"`.cast(pyarrow.timestamp('{array.type.unit}'))`"
+        raise _has_time_zone(name, zone, cure)
+    if array.null_count:
+        nulls = array.is_null().to_numpy(zero_copy_only=False)
+        raise _has_nulls(name, "null", nulls, "keep = keys.is_valid()", ".filter(keep)")
+    if isinstance(array, pyarrow.ChunkedArray):
+        # One chunk stays where it is; several are put together.
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+    if isinstance(array.type, pyarrow.FixedSizeListType):
+        items = array.flatten().to_numpy(zero_copy_only=True)
+        return np.asarray(items.reshape(len(array), array.type.list_size))
+    if isinstance(array.type, pyarrow.FixedSizeBinaryType):
+        width = array.type.byte_width
+        as_bytes: DType = (
+            dtype if dtype is not None and dtype.itemsize == width else np.dtype(f"V{width}")
+        )
+        return np.frombuffer(array.buffers()[1], as_bytes, len(array), array.offset * width)
+    try:
+        # Days are counted in other integers than NumPy's.
+        is_date = pyarrow.types.is_date(array.type)
+        return np.asarray(array.to_numpy(zero_copy_only=not is_date))
+    except pyarrow.ArrowInvalid:
+        wanted = "numbers" if dtype is None else describe(dtype)
+        raise TypeError(f"{name}: expected {wanted}, got {array.type}") from None
+
+
+def _has_nulls(name: str, what: str, nulls: Any, keep: str, pick: str) -> ValueError:
+    """An error that says which elements are missing, and how to leave them out on both sides."""
+    at = np.flatnonzero(nulls)
+    many = f"{len(at):,} {what}{'' if len(at) == 1 else 's'}"
+    given = "values" if name in ("values", "insert[1]") else "keys"
+    other = "keys" if given == "values" else "values"
+    return ValueError(
+        f"{name}: expected no {what}s, got {many}, the first at [{at[0]}]; leave them out: "
+        f"`{keep.replace('keys', given)}`, and take `{given}{pick}` with `{other}{pick}`, so that each key "
+        "keeps its value"
+    )
+
+
+def _has_time_zone(name: str, zone: Any, cure: str) -> TypeError:
+    return TypeError(
+        f"{name}: expected times without a time zone, got some of {zone}; {cure} makes them UTC"
+    )

@@ -1,0 +1,59 @@
+"""Keys that one call has twice: which of them counts."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+
+from gpulsm._call import listed
+from gpulsm._errors import DuplicateKeyError
+from gpulsm._families import INTEGERS
+from gpulsm._given import Given
+from gpulsm._types import Duplicates
+
+
+def resolved(
+    keys: Given, values: Given | None, duplicates: Duplicates
+) -> tuple[Given, Given | None]:
+    """The pairs in an order in which the last of equal keys is the one that counts."""
+    if duplicates not in get_args(Duplicates):
+        raise ValueError(f"duplicates: expected 'last', 'first' or 'error', got {duplicates!r}")
+    if keys.is_scalar or keys.length < 2 or duplicates == "last":
+        return keys, values
+    if duplicates == "error":
+        _check_unique(keys)
+        return keys, values
+    return _flipped(keys), None if values is None else _flipped(values)
+
+
+def _flipped(given: Given) -> Given:
+    return given if given.is_scalar else given.with_array(given.family.flipped(given.array))
+
+
+def _check_unique(keys: Given) -> None:
+    """An error if a key is there twice. Of floats, −0 is 0, and every NaN is one NaN."""
+    family = keys.family
+    with family.current():
+        bits = family.integers(keys.array)
+        if keys.dtype.kind == "f":
+            integer = INTEGERS[keys.dtype.itemsize]
+            bits = bits + 0  # A copy.
+            bits[keys.array != keys.array] = int(np.array([np.nan], keys.dtype).view(integer)[0])
+            bits[bits == np.iinfo(integer).min] = 0
+        order = family.order(bits)
+        ordered = bits[order]
+        again = ordered[1:] == ordered[:-1]
+        if not bool(again.any()):
+            return
+        # Of equal keys the first comes first: each repeat follows the one that it repeats.
+        repeats, befores = family.to_host(order[1:][again]), family.to_host(order[:-1][again])
+        at = int(np.argmin(repeats))
+        first, second = int(befores[at]), int(repeats[at])
+        [key] = listed(family.to_host(keys.array[second : second + 1]))
+    raise DuplicateKeyError(
+        f"{keys.name}[{second}] is {key}, as {keys.name}[{first}] is: give each key once, or choose "
+        "duplicates='last' or 'first'",
+        key,
+        (first, second),
+    )

@@ -1,0 +1,128 @@
+"""Everything that a dictionary holds, as arrays and as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from numpy.typing import NDArray
+
+from gpulsm._families import like as family_like
+from gpulsm._range_queries import RangeQueries
+from gpulsm._ranges import bounds
+from gpulsm._types import Like
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+
+class Exports(RangeQueries):
+    """All pairs at once."""
+
+    @overload
+    def arrays(self, like: None = None) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def arrays(self, like: Like) -> tuple[Any, Any]: ...
+    def arrays(self, like: Like | None = None) -> tuple[Any, Any]:
+        """Returns every key and every value, in key order, as two arrays.
+
+        Parameters
+        ----------
+        like
+            The family that they come in: 'numpy' (the default), 'cupy' or 'torch', or an array of it.
+
+        Returns
+        -------
+        keys, values
+            Two arrays; for a set the values are None.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no such family, or it has no arrays of the types or on the device.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> keys, values = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).arrays()
+        >>> keys.tolist(), values.tolist()
+        ([10, 20, 30], [1, 2, 3])
+        """
+        family = family_like(like, self._place)
+        lo, hi = (family.full(1, self._key, end) for end in bounds(self._key))
+        _, keys, values = self.range(lo, hi)
+        return keys, values
+
+    @overload
+    def keys(self, like: None = None) -> NDArray[Any]: ...
+    @overload
+    def keys(self, like: Like) -> Any: ...
+    def keys(self, like: Like | None = None) -> Any:
+        """Returns every key, in order, as one array; `like` as for `arrays`."""
+        return self.arrays(like)[0]
+
+    @overload
+    def values(self, like: None = None) -> NDArray[Any]: ...
+    @overload
+    def values(self, like: Like) -> Any: ...
+    def values(self, like: Like | None = None) -> Any:
+        """Returns every value, in the order of their keys, as one array; `like` as for `arrays`."""
+        return self.arrays(like)[1]
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Returns every pair as a PyArrow table with the columns `key` and, unless it is a set, `value`.
+
+        Raises
+        ------
+        TypeError
+            If Arrow has no column of the types.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).to_arrow().to_pydict()
+        {'key': [10, 20, 30], 'value': [1, 2, 3]}
+        """
+        from gpulsm._tables import to_arrow
+
+        return to_arrow(*self.arrays())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Returns every pair as a pandas data frame with the columns `key` and `value`.
+
+        Where a value is a few numbers or a structure, there is a column for each of its parts (`value_0`,
+        …, or `value_name`).
+
+        Raises
+        ------
+        TypeError
+            If pandas has no column of the types.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).to_pandas()["value"].tolist()
+        [1, 2, 3]
+        """
+        from gpulsm._tables import to_pandas
+
+        return to_pandas(*self.arrays())
+
+    def to_polars(self) -> polars.DataFrame:
+        """Returns every pair as a Polars data frame, with the columns that `to_pandas` has.
+
+        Raises
+        ------
+        TypeError
+            If Polars has no column of the types.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).to_polars()["value"].to_list()
+        [1, 2, 3]
+        """
+        from gpulsm._tables import to_polars
+
+        return to_polars(*self.arrays())

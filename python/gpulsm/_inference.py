@@ -1,0 +1,82 @@
+"""The types and the device of a dictionary that is made of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpulsm._arrays import torch_family
+from gpulsm._columns import of_column
+from gpulsm._datetimes import dtype_of_times
+from gpulsm._families import HOST, DType, Place, is_of
+from gpulsm._interchange import DLPACK_CUDA, adopt
+
+
+def dtype_of(name: str, given: Any) -> DType:
+    """The type of an array's elements, for a dictionary that is to be made of it."""
+    if is_of("torch", "Tensor", given):
+        base = np.dtype(str(given.dtype).removeprefix("torch."))
+        return _with_shape(base, tuple(given.shape[1:]))
+    column = of_column(name, given, None)
+    if column is not None:
+        return _with_shape(column.dtype, column.shape[1:])
+    if not hasattr(given, "dtype"):
+        if hasattr(given, "__cuda_array_interface__"):
+            return _dtype(given.__cuda_array_interface__["typestr"])
+        if not isinstance(given, Sequence):
+            cure = "; of one number, give the type (`value=`)" if np.isscalar(given) else ""
+            raise TypeError(f"{name}: expected an array, got {type(given).__name__}{cure}")
+        return _dtype_of_sequence(name, given)
+    try:
+        dtype = _dtype(given.dtype)
+    except TypeError:
+        raise TypeError(f"{name}: no dictionary holds {given.dtype}") from None
+    return _with_shape(dtype, tuple(getattr(given, "shape", ()))[1:])
+
+
+def _dtype_of_sequence(name: str, given: Sequence[Any]) -> DType:
+    """The type that holds every element of a list: of integers, never one of floats."""
+    if not len(given):
+        raise TypeError(
+            f"{name}: of an empty list the type can't be told; give it (`key=`, `value=`)"
+        )
+    if set(map(type, given)) == {int}:
+        least, most = min(given), max(given)
+        if np.iinfo(np.int64).min <= least and most <= np.iinfo(np.int64).max:
+            return np.dtype(np.int64)
+        if least >= 0 and most <= np.iinfo(np.uint64).max:
+            return np.dtype(np.uint64)
+        raise ValueError(f"{name}: no type of integers goes from {least} to {most}")
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise TypeError(f"{name}: {error}") from None
+    if array.dtype.hasobject:
+        return dtype_of_times(given) or array.dtype
+    return _with_shape(array.dtype, array.shape[1:])
+
+
+def place_of(given: Any) -> Place:
+    """Where an array is, for a dictionary that is to be made of it."""
+    if is_of("torch", "Tensor", given):
+        return torch_family(given).place
+    if is_of("cupy", "ndarray", given):
+        place: int = given.device.id
+        return place
+    if hasattr(given, "__cuda_array_interface__"):
+        return place_of(adopt("keys", given))
+    if hasattr(given, "__dlpack_device__"):
+        kind, number = given.__dlpack_device__()
+        return int(number) if kind in DLPACK_CUDA else HOST
+    return HOST
+
+
+def _dtype(given: Any) -> DType:
+    dtype: DType = np.dtype(given)
+    return dtype
+
+
+def _with_shape(dtype: DType, shape: tuple[int, ...]) -> DType:
+    return np.dtype((dtype, shape)) if shape else dtype

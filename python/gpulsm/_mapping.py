@@ -1,0 +1,212 @@
+"""What dictionaries and snapshots share with Python's `dict`: one key at a time, and iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsm._call import listed
+from gpulsm._errors import OutOfRangeError
+from gpulsm._exports import Exports
+from gpulsm._lookups import Lookups
+from gpulsm._neighbors import Neighbors
+from gpulsm._ranges import bounds
+from gpulsm._types import Scalar
+
+#: How many keys iterating reads at a time.
+_CHUNK = 1 << 14
+
+
+class Queries(Lookups, Exports, Neighbors):
+    """What `Dictionary` and `Snapshot` answer.
+
+    Every query takes a whole array of questions, or one scalar. Answers come back in the family of the
+    array that was given: NumPy in, NumPy out; CuPy in, CuPy out; a torch tensor in, tensors on its
+    device out. A query with arrays on a GPU is put on the caller's current stream and not waited for.
+
+    Of a set (`value=None`) all values are None.
+    """
+
+    def __contains__(self, key: Scalar) -> bool:
+        try:
+            return bool(self.contains(self._one("key", key)))
+        except OutOfRangeError:
+            return False
+
+    @overload
+    def __getitem__(self, key: Scalar) -> Any: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    def __getitem__(self, key: Scalar | slice) -> Any:
+        """Returns the value of one key; `d[a:b]`, the keys k with a <= k < b and their values, as arrays.
+
+        Raises
+        ------
+        KeyError
+            If the key is not there.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> d[20]
+        2
+        >>> keys, values = d[:30]
+        >>> keys.tolist(), values.tolist()
+        ([10, 20], [1, 2])
+        """
+        if isinstance(key, slice):
+            lo, hi = self._slice(key)
+            _, keys, values = self.range(lo, hi, closed="left")
+            return keys, values
+        value = self.get(key, _MISSING)
+        if value is _MISSING:
+            raise KeyError(key)
+        return value
+
+    def get(self, key: Scalar, default: Any = None) -> Any:
+        """Returns the value of one key, or `default`. An array of many costs far less than many of one.
+
+        Parameters
+        ----------
+        key
+            One key.
+        default
+            What to return if it is not there.
+
+        Raises
+        ------
+        TypeError
+            If `key` is an array, or no key at all, or if this is a set.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> d = gpulsm.Dictionary.build([10], [1])
+        >>> d.get(10), d.get(11), d.get(11, 0)
+        (1, None, 0)
+        """
+        self._check_has_values()
+        try:
+            value, found = self.lookup(self._one("key", key))
+        except OutOfRangeError:
+            return default
+        return value if found else default
+
+    def __iter__(self) -> Iterator[Any]:
+        """The keys in ascending order, as they are when iterating begins."""
+        frozen = self._frozen()
+        for start in range(0, len(frozen), _CHUNK):
+            yield from listed(frozen._pairs_at(start)[0])
+
+    def __reversed__(self) -> Iterator[Any]:
+        """The keys in descending order, as they are when iterating begins."""
+        frozen = self._frozen()
+        for start in reversed(range(0, len(frozen), _CHUNK)):
+            yield from reversed(listed(frozen._pairs_at(start)[0]))
+
+    def first(self) -> tuple[Any, Any] | None:
+        """Returns the pair with the least key, or None.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).first()
+        (10, 1)
+        """
+        key, value, found = self.successor(bounds(self._key)[0])
+        return (key, value) if found else None
+
+    def last(self) -> tuple[Any, Any] | None:
+        """Returns the pair with the greatest key, or None.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).last()
+        (30, 3)
+        """
+        key, value, found = self.predecessor(bounds(self._key)[1])
+        return (key, value) if found else None
+
+    def items(self) -> Items:
+        """Returns the pairs in ascending key order, as a mapping's `items()` does.
+
+        It can be iterated over, has a length, and `in` finds a pair. It sees later changes of the
+        dictionary; an iteration that has begun does not. `arrays()` returns all keys and all values at
+        once, which is much faster than a loop.
+
+        Raises
+        ------
+        TypeError
+            If this is a set.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> [key + value for key, value in d.items()]
+        [11, 22, 33]
+        >>> (20, 2) in d.items()
+        True
+        """
+        self._check_has_values()
+        return Items(self)
+
+    def _frozen(self) -> Queries:
+        return Queries(self._store.copy(), self._key, self._value, self._settings)
+
+    def _pairs_at(self, start: int) -> tuple[Any, Any]:
+        """A few keys from a place in their order on, and their values."""
+        end = min(start + _CHUNK, len(self))
+        keys, values, _ = self.select(np.arange(start, end, dtype=np.int64))
+        return keys, values
+
+    def _slice(self, key: slice) -> tuple[Any, Any]:
+        """The ends of `d[a:b]`."""
+        if key.step is not None:
+            raise TypeError(f"a slice of keys has no step, got {key.step!r}: write `d[a:b]`")
+        for name, end in (("start", key.start), ("stop", key.stop)):
+            try:
+                if end is not None:
+                    self._one(name, end)
+            except OutOfRangeError:
+                pass
+        return key.start, key.stop
+
+
+class Items:
+    """The pairs of a dictionary or snapshot in ascending key order; made by `items()`."""
+
+    def __init__(self, of: Queries) -> None:
+        self._of = of
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        frozen = self._of._frozen()
+        for start in range(0, len(frozen), _CHUNK):
+            keys, values = frozen._pairs_at(start)
+            yield from zip(listed(keys), listed(values), strict=True)
+
+    def __reversed__(self) -> Iterator[tuple[Any, Any]]:
+        frozen = self._of._frozen()
+        for start in reversed(range(0, len(frozen), _CHUNK)):
+            keys, values = frozen._pairs_at(start)
+            yield from reversed([*zip(listed(keys), listed(values), strict=True)])
+
+    def __contains__(self, pair: Any) -> bool:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            return False
+        value = self._of.get(pair[0], _MISSING)
+        return value is not _MISSING and bool(np.all(value == pair[1]))
+
+    def __repr__(self) -> str:
+        return f"<the items of {self._of!r}>"
+
+
+_MISSING: Any = object()

@@ -1,0 +1,87 @@
+"""What a dictionary is made with: its types, and how it works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from gpulsm._base import whole
+from gpulsm._families import DType, describe
+
+_KEYS = ("uint32", "uint64", "int32", "int64", "float32", "float64")
+_TIMES = "datetime64[unit] or timedelta64[unit]"
+_WIDTHS = (4, 8, 16)
+
+
+def checked(
+    device: str,
+    batch_size: int,
+    threads: int | None,
+    memory_limit: int | None,
+    max_merge_per_batch: int | None,
+    cleanup: str,
+) -> dict[str, Any]:
+    """The settings as the native half takes them."""
+    if not isinstance(device, str):
+        raise TypeError(f"device: expected a text such as 'cuda:0', got {type(device).__name__}")
+    if cleanup not in ("automatic", "manual"):
+        raise ValueError(f"cleanup: expected 'automatic' or 'manual', got {cleanup!r}")
+    return {
+        "device": device,
+        "batch_size": whole("batch_size", batch_size, 1),
+        "threads": None if threads is None else whole("threads", threads, 1, 1024),
+        "memory_limit": None if memory_limit is None else whole("memory_limit", memory_limit, 1),
+        "max_merge_per_batch": None
+        if max_merge_per_batch is None
+        else whole("max_merge_per_batch", max_merge_per_batch, 1),
+        "cleans_itself": cleanup == "automatic",
+    }
+
+
+def key_dtype(key: DTypeLike, name: str = "key") -> DType:
+    """The type of keys that an argument names."""
+    expected = f"{name}: expected one of {', '.join(_KEYS)}, or {_TIMES}"
+    if key is None:
+        raise TypeError(f"{expected}, got None")
+    dtype = _dtype(name, key)
+    is_time = dtype.kind in "Mm" and np.datetime_data(dtype)[0] != "generic"
+    if not dtype.isnative or (dtype.name not in _KEYS and not is_time):
+        cure = ""
+        if dtype.kind in "iu" and dtype.itemsize < 4:
+            wide = "int32" if dtype.kind == "i" else "uint32"
+            cure = f"; `.astype({wide!r})` widens it"
+        if dtype.kind in "OSU":
+            cure = "; `pandas.factorize(…)` makes numbers of texts, and `pandas.to_datetime(…)` times of dates"
+        raise TypeError(f"{expected}, got {describe(dtype)}{cure}")
+    return dtype
+
+
+def value_dtype(value: DTypeLike | None, name: str = "value") -> DType | None:
+    """The type of values that an argument names; None for a set."""
+    if value is None:
+        return None
+    dtype = _dtype(name, value)
+    if dtype.hasobject:
+        raise TypeError(
+            f"{name}: expected plain data, got {describe(dtype)} with Python objects in it"
+        )
+    if not dtype.base.isnative:
+        raise TypeError(f"{name}: expected this machine's byte order, got {describe(dtype)}")
+    if dtype.itemsize not in _WIDTHS:
+        raise TypeError(
+            f"{name}: expected a type of 4, 8 or 16 bytes, or None, "
+            f"got {describe(dtype)} of {dtype.itemsize} byte{'s' * (dtype.itemsize != 1)}"
+        )
+    return dtype
+
+
+def _dtype(name: str, given: Any) -> DType:
+    if str(type(given)) == "<class 'torch.dtype'>":
+        given = str(given).removeprefix("torch.")
+    try:
+        dtype: DType = np.dtype(given)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a type, got {given!r}") from None
+    return dtype

@@ -1,0 +1,44 @@
+"""The types that signatures name."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Column(Protocol):
+    """A column of a table: pandas's, PyArrow's, Polars's."""
+
+    def to_numpy(self) -> Any: ...
+
+
+class SharesMemory(Protocol):
+    """An array of any library that lends its memory: CuPy's, PyTorch's, JAX's, …"""
+
+    def __dlpack__(self, *, stream: Any = ...) -> Any: ...
+
+
+#: One key, one index, or one end of a range.
+Scalar: TypeAlias = int | float | np.generic | datetime.date | datetime.timedelta
+#: What is answered with NumPy's arrays.
+Host: TypeAlias = NDArray[Any] | Sequence[Any] | Column
+#: An array of the family of the question: NumPy's, CuPy's, PyTorch's, …
+Array: TypeAlias = NDArray[Any] | SharesMemory
+#: Many elements: an array, a list, or a column of a table.
+ArrayLike: TypeAlias = Host | SharesMemory
+#: One value, of any type that NumPy has.
+Value: TypeAlias = Scalar | complex | str | bytes | Sequence[Any] | NDArray[Any]
+A = TypeVar("A", bound=SharesMemory)
+
+#: Which ends belong to a range.
+Closed: TypeAlias = Literal["both", "left", "right", "neither"]
+#: Which of equal keys in one call counts.
+Duplicates: TypeAlias = Literal["last", "first", "error"]
+#: When stale entries are removed.
+Cleanup: TypeAlias = Literal["automatic", "manual"]
+#: The family that arrays come in, by its name or by an array of it.
+Like: TypeAlias = Literal["numpy", "cupy", "torch"] | Array

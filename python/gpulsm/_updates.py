@@ -1,0 +1,368 @@
+"""What changes a dictionary."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+
+from gpulsm._arrays import read
+from gpulsm._call import Call
+from gpulsm._duplicates import resolved
+from gpulsm._errors import OutOfRangeError
+from gpulsm._families import DType, describe
+from gpulsm._given import Given
+from gpulsm._mapping import Queries
+from gpulsm._native import Store
+from gpulsm._types import ArrayLike, Closed, Duplicates, Scalar, Value
+
+
+class _NoDefault:
+    """Stands for a default that was not given."""
+
+    def __repr__(self) -> str:
+        return "<no default>"
+
+
+_NO_DEFAULT: Any = _NoDefault()
+
+
+class Updates(Queries):
+    """Batches that insert and delete, and single keys."""
+
+    def __init__(
+        self, store: Store, key: DType, value: DType | None, settings: dict[str, Any]
+    ) -> None:
+        super().__init__(store, key, value, settings)
+        # Held while a key is looked up and then deleted, so that no other thread gets it too.
+        self._removing = Lock()
+
+    def insert(
+        self,
+        keys: Scalar | ArrayLike,
+        values: Value | ArrayLike | None = None,
+        *,
+        duplicates: Duplicates = "last",
+    ) -> None:
+        """Inserts each key with its value, in place of the value that it has.
+
+        Parameters
+        ----------
+        keys
+            An array, list or column of keys, or one key.
+        values
+            As many values, or one value for every key. A set has none.
+        duplicates
+            Which of equal keys in this call counts: the 'last' (the default) or the 'first' one; with
+            'error' there may be none. Both others cost a copy of the arrays, and 'error' a sort of the keys
+            (with arrays on a GPU it waits for the result).
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument can't be used; the message says which element, and what to do.
+        DuplicateKeyError
+            If `duplicates` is 'error' and a key is there twice.
+        OutOfMemoryError
+            If there is no room. After any of these the dictionary is as it was.
+
+        Examples
+        --------
+        >>> import gpulsm, numpy as np
+        >>> d = gpulsm.Dictionary()
+        >>> d.insert(np.array([3, 1], np.uint32), np.array([30, 10], np.uint32))
+        >>> d.insert([5, 6], 0)
+        >>> d.insert([7, 7], [1, 2], duplicates="first")
+        >>> len(d), d[7]
+        (5, 1)
+        """
+        self._apply(self._keys("keys", keys), self._read_values(values), None, duplicates)
+
+    def delete(self, keys: Scalar | ArrayLike) -> None:
+        """Deletes each key; one that isn't there is no error.
+
+        Parameters
+        ----------
+        keys
+            An array, list or column of keys, or one key.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `keys` can't be used.
+        OutOfMemoryError
+            If there is no room: deleting writes tombstones. The dictionary is as it was.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> d = gpulsm.Dictionary.build([1, 2, 3], [10, 20, 30])
+        >>> d.delete([1, 3, 5])
+        >>> d.keys().tolist()
+        [2]
+        """
+        deletes = self._read_deletes("keys", keys)
+        if deletes is not None:
+            self._apply(None, None, deletes)
+
+    def update(
+        self,
+        *,
+        insert: Scalar | ArrayLike | tuple[Scalar | ArrayLike, Value | ArrayLike] | None = None,
+        delete: Scalar | ArrayLike | None = None,
+        duplicates: Duplicates = "last",
+    ) -> None:
+        """Inserts and deletes, as one batch. A key that is both inserted and deleted is deleted.
+
+        Parameters
+        ----------
+        insert
+            A tuple of keys and values; of a set, keys.
+        delete
+            Keys.
+        duplicates
+            Which of equal keys in `insert` counts, as for `insert`.
+
+        Raises
+        ------
+        TypeError, ValueError, DuplicateKeyError, OutOfMemoryError
+            As for `insert`. The dictionary is as it was.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> d = gpulsm.Dictionary.build([1, 2], [10, 20])
+        >>> d.update(insert=([3, 4], [30, 40]), delete=[1, 4])
+        >>> d.keys().tolist()
+        [2, 3]
+        """
+        keys = values = None
+        if insert is not None and self._value is None:
+            if isinstance(insert, tuple) and len(insert) == 2 and insert[1] is None:
+                raise TypeError("insert: expected keys alone, for a set has no values")
+            keys = self._keys("insert", insert)
+        elif insert is not None:
+            # A list would be ambiguous: of two numbers, it might as well be two keys.
+            if not isinstance(insert, tuple) or len(insert) != 2:
+                what = (
+                    f"{len(insert)} of them" if isinstance(insert, tuple) else type(insert).__name__
+                )
+                raise TypeError(f"insert: expected a tuple (keys, values), got {what}")
+            keys = self._keys("insert[0]", insert[0])
+            values = self._read_values(insert[1], "insert[1]")
+        deletes = None if delete is None else self._read_deletes("delete", delete)
+        self._apply(keys, values, deletes, duplicates)
+
+    def delete_range(
+        self,
+        lo: Scalar | ArrayLike | None,
+        hi: Scalar | ArrayLike | None,
+        *,
+        closed: Closed = "both",
+    ) -> None:
+        """Deletes every key of every range. `del d[a:b]` is short for one range without its right end.
+
+        Parameters
+        ----------
+        lo, hi, closed
+            The ranges, as for `count`. None means that there is no end on that side; both must be given,
+            so that nobody deletes everything by leaving one out.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument can't be used, or `lo` and `hi` differ in length.
+        OutOfMemoryError
+            If there is no room: deleting writes tombstones. The dictionary is as it was.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> d = gpulsm.Dictionary.build([1, 2, 3, 4], [10, 20, 30, 40])
+        >>> d.delete_range(2, 3)
+        >>> d.delete_range(None, 4, closed="left")
+        >>> d.keys().tolist()
+        [4]
+        """
+        call = self._ranges(lo, hi, closed)
+        first, last = call.spans
+        self._store.delete_range((first, last), call.stream)
+
+    def merge_from(self, other: Queries) -> None:
+        """Inserts every pair of another dictionary or snapshot, as one batch: its values win.
+
+        Parameters
+        ----------
+        other
+            A dictionary or snapshot with the same types of keys and values.
+
+        Raises
+        ------
+        TypeError
+            If it is something else, or of other types.
+        OutOfMemoryError
+            If there is no room. The dictionary is as it was.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> d = gpulsm.Dictionary.build([1, 2], [10, 20])
+        >>> d.merge_from(gpulsm.Dictionary.build([2, 3], [21, 31]))
+        >>> d.values().tolist()
+        [10, 21, 31]
+        """
+        if not isinstance(other, Queries):
+            raise TypeError(
+                f"other: expected a Dictionary or a Snapshot, got {type(other).__name__}"
+            )
+        if (self._key, self._value) != (other._key, other._value):
+            raise TypeError(
+                f"other: expected keys and values of {self._key} and {self._value}, "
+                f"got {other._key} and {other._value}"
+            )
+        self._store.merge_from(other._store)
+
+    def cleanup(self) -> None:
+        """Removes every stale entry and leaves one level, the fastest to query. No answer changes."""
+        self._store.cleanup()
+
+    def clear(self) -> None:
+        """Removes everything."""
+        self._store.clear()
+
+    def pop(self, key: Scalar, default: Any = _NO_DEFAULT) -> Any:
+        """Deletes one key and returns its value; `default`, if there is one, for a key that isn't there.
+
+        Threads that pop, or that delete with `del`, never get the same key.
+
+        Parameters
+        ----------
+        key
+            One key.
+        default
+            What to return if it is not there.
+
+        Raises
+        ------
+        KeyError
+            If the key is not there and no default is given.
+        TypeError
+            If `key` is an array, or no key at all, or if this is a set.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> d = gpulsm.Dictionary.build([10, 20], [1, 2])
+        >>> d.pop(10), d.pop(10, None), len(d)
+        (1, None, 1)
+        """
+        with self._removing:
+            value = self.get(key, _NO_DEFAULT)
+            if value is not _NO_DEFAULT:
+                self.delete(key)
+                return value
+        if default is _NO_DEFAULT:
+            raise KeyError(key)
+        return default
+
+    def pop_first(self) -> tuple[Any, Any]:
+        """Deletes the least key and returns it with its value (None for a set).
+
+        Raises
+        ------
+        KeyError
+            If the dictionary is empty.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).pop_first()
+        (10, 1)
+        """
+        return self._pop_end(self.first)
+
+    def pop_last(self) -> tuple[Any, Any]:
+        """Deletes the greatest key and returns it with its value (None for a set).
+
+        Raises
+        ------
+        KeyError
+            If the dictionary is empty.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).pop_last()
+        (30, 3)
+        """
+        return self._pop_end(self.last)
+
+    def _pop_end(self, end: Any) -> tuple[Any, Any]:
+        with self._removing:
+            pair: tuple[Any, Any] | None = end()
+            if pair is None:
+                raise KeyError("the dictionary is empty")
+            self.delete(pair[0])
+        return pair
+
+    def __setitem__(self, key: Scalar, value: Value) -> None:
+        self._check_has_values()
+        if isinstance(key, slice):
+            raise TypeError(
+                "a slice of keys can't be assigned to: `insert(keys, values)` inserts pairs, and "
+                "`delete_range(lo, hi)` or `del d[a:b]` deletes those that are there first"
+            )
+        self.insert(self._one("key", key), value)
+
+    def __delitem__(self, key: Scalar | slice) -> None:
+        if isinstance(key, slice):
+            self.delete_range(*self._slice(key), closed="left")
+            return
+        with self._removing:
+            if key not in self:
+                raise KeyError(key)
+            self.delete(key)
+
+    def _read_values(self, values: Any, name: str = "values") -> Given | None:
+        if self._value is None:
+            if values is not None:
+                raise TypeError(f"{name}: expected none, for the dictionary is a set")
+            return None
+        if values is None:
+            raise TypeError(f"{name}: expected {describe(self._value)}; only a set has none")
+        return read(name, values, self._value)
+
+    def _read_deletes(self, name: str, keys: Scalar | ArrayLike) -> Given | None:
+        """Keys to delete; None for one that the type can't hold, which is not there."""
+        try:
+            return self._keys(name, keys)
+        except OutOfRangeError as error:
+            if error.above is None:
+                raise
+            return None
+
+    def _apply(
+        self,
+        keys: Given | None,
+        values: Given | None,
+        deletes: Given | None,
+        duplicates: Duplicates = "last",
+    ) -> None:
+        """Applies what there is of the three as one batch."""
+        if keys is not None:
+            if values is not None and not values.is_scalar and keys.length != values.length:
+                name = keys.name.removesuffix("[0]")
+                raise ValueError(
+                    f"{name}: {_many(keys.length, 'key')} but {_many(values.length, 'value')}"
+                )
+            keys, values = resolved(keys, values, duplicates)
+        call = Call(self._place, *(one for one in (keys, values, deletes) if one is not None))
+        inserted = call.span(keys) if keys is not None else (0, 0)
+        with_values = (0, inserted[1])  # Those of a set have no bytes.
+        if keys is not None and values is not None:
+            with_values = call.span(values, keys.length)
+        deleted = call.span(deletes) if deletes is not None else (0, 0)
+        self._store.update((inserted, with_values), deleted, call.stream)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,253 @@
+"""Keys that are times: units, scalars of every library, columns, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+
+import gpulsm
+
+DAY = np.datetime64("2024-02-29")
+
+
+def hours(unit: str = "ns") -> Any:
+    return np.arange(48).astype("timedelta64[h]") + DAY.astype(f"datetime64[{unit}]")
+
+
+@pytest.mark.parametrize("unit", ["h", "m", "s", "ms", "us", "ns"])
+def test_every_answer_has_the_unit_of_the_keys(unit: str, device: str) -> None:
+    keys = hours(unit)
+    kind = np.dtype(f"datetime64[{unit}]")
+    assert keys.dtype == kind
+    d = gpulsm.Dictionary.build(keys[::-1].copy(), np.arange(48.0), device=device)
+    assert d.key_dtype == kind and f"key='{kind}'" in repr(d)
+    assert d.lookup(keys)[1].all() and d[keys[3]] == 44.0
+    for answer in (d.keys(), d.range(keys[:2], keys[:2])[1], d.successor(keys)[0], d[:][0]):
+        assert answer.dtype == kind
+    assert (d.keys() == keys).all() and list(d) == list(keys)
+    assert next(reversed(d)) == keys[-1] and next(iter(d.items())) == (keys[0], 47.0)
+    assert d.first() == (keys[0], 47.0) and d.last() == (keys[-1], 0.0)
+    assert d.first()[0].dtype == kind  # type: ignore[index]
+    assert d.count(DAY, DAY + 1) == 25 and d.count(DAY, DAY + 1, closed="left") == 24
+    assert d.count([DAY, DAY + 1], [DAY + 1, DAY + 2], closed="left").tolist() == [24, 24]
+    assert d.rank(DAY + 1) == 24 and d.select(-1)[0] == keys[-1]
+    later, _, found = d.successor([DAY + 7])
+    assert np.isnat(later).all() and not found.any() and np.isnat(d.select(99)[0])
+    d.delete_range(None, DAY + 1, closed="left")
+    assert len(d) == 24 and (d[DAY + 1 :][0] == keys[24:]).all()
+    for copied in (pickle.loads(pickle.dumps(d)), d.copy(), d.snapshot(), d.snapshot().thaw()):
+        assert copied.key_dtype == kind and (copied.keys() == d.keys()).all()
+    d.validate()
+
+
+def test_spans_of_time_are_keys_too(device: str) -> None:
+    d = gpulsm.Dictionary("timedelta64[s]", "int32", device=device)
+    d.insert(np.array([90, -5], "timedelta64[s]"), [1, 2])
+    d.insert(np.array([2], "timedelta64[m]"), [3])
+    assert d[datetime.timedelta(minutes=1, seconds=30)] == 1
+    assert d[pandas.Timedelta(seconds=-5)] == 2 and np.timedelta64(2, "m") in d
+    assert d.count(None, np.timedelta64(0, "s")) == 1
+    with pytest.raises(TypeError, match=r"expected timedelta64\[s\], got datetime64 2024"):
+        d.lookup(np.datetime64("2024-01-01"))
+    with pytest.raises(ValueError, match=r"500000 microseconds, which timedelta64\[s\] can't hold"):
+        d.lookup(datetime.timedelta(milliseconds=500))
+
+
+def test_scalars_of_every_library(device: str) -> None:
+    d = gpulsm.Dictionary("datetime64[us]", "int64", device=device)
+    d[datetime.datetime(2024, 2, 29, 12, 30, 0, 5)] = 1
+    d[datetime.date(2024, 2, 29)] = 2
+    d[pandas.Timestamp("2024-02-29T01")] = 3
+    d[np.datetime64("2024-02-29T02", "h")] = 4
+    assert d.values().tolist() == [2, 3, 4, 1]
+    assert pandas.Timestamp("2024-02-29T12:30:00.000005") in d
+    listed = [datetime.datetime(2024, 2, 29), pandas.Timestamp("2024-02-29T01"), DAY]
+    assert d.lookup(listed)[0].tolist() == [2, 3, 2]
+    built = gpulsm.Dictionary.build(listed[:2], [1, 2], device=device)
+    assert built.key_dtype.kind == "M" and len(built) == 2
+    assert d.lookup(np.array(DAY)) == (2, True)
+
+
+REFUSED: list[tuple[str, Any, type[Exception], str]] = [
+    (
+        "not exact",
+        np.datetime64("2024-01-01T00:00:00.5"),
+        ValueError,
+        "keys is 2024-01-01T00:00:00.5",
+    ),
+    (
+        "an element",
+        np.array(["2024-01-01T00:00:00", "2024-01-01T00:00:00.5"], "M8[ms]"),
+        ValueError,
+        r"keys\[1\] is 2024-01-01T00:00:00.500, which datetime64\[s\] can't hold exactly",
+    ),
+    ("in a list", [DAY, np.datetime64("2024-01-01T00:00:00.5")], ValueError, r"keys\[1\] is 2024"),
+    ("NaT", np.datetime64("NaT"), ValueError, "keys is NaT, which is no key"),
+    ("pandas's NaT", pandas.NaT, ValueError, "keys is NaT, which is no key"),
+    (
+        "a NaT",
+        np.array(["2024-01-01", "NaT"], "M8[s]"),
+        ValueError,
+        r"keys\[1\] is NaT, which is no key: leave it and its value out",
+    ),
+    ("a missing one", pandas.Series([pandas.NaT, DAY]), ValueError, "expected no missing values"),
+    (
+        "integers",
+        np.array([5]),
+        TypeError,
+        r"got int64; if it counts s since 1970, `numpy.asarray\(…, 'int64'\).view\('datetime64\[s\]'\)`",
+    ),
+    ("an integer", 5, TypeError, r"expected datetime64\[s\], got int; if it counts s since 1970"),
+    ("an integer in a list", [5], TypeError, r"keys\[0\] is of type int: expected datetime64\[s\]"),
+    ("a text", "2024-01-01", TypeError, r"got a text; `numpy.datetime64\(…\)` reads a text"),
+    (
+        "a span",
+        np.array([5], "m8[s]"),
+        TypeError,
+        r"expected datetime64\[s\], got timedelta64\[s\]",
+    ),
+    (
+        "a zone",
+        datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc),
+        TypeError,
+        r"`.astimezone\(datetime.timezone.utc\).replace\(tzinfo=None\)` makes it UTC",
+    ),
+    (
+        "a Timestamp's zone",
+        pandas.Timestamp("2024", tz="UTC"),
+        TypeError,
+        r"`.tz_convert\('UTC'\).tz_localize\(None\)` makes it UTC",
+    ),
+    (
+        "a column's zone",
+        pandas.Series(pandas.date_range("2024", periods=2, tz="UTC")),
+        TypeError,
+        r"`.dt.tz_convert\('UTC'\).dt.tz_localize\(None\)` makes them UTC",
+    ),
+    (
+        "an index's zone",
+        pandas.date_range("2024", periods=2, tz="UTC"),
+        TypeError,
+        r"; `.tz_convert\('UTC'\).tz_localize\(None\)` makes them UTC",
+    ),
+    (
+        "Arrow's zone",
+        pyarrow.array([5], pyarrow.timestamp("us", "UTC")),
+        TypeError,
+        r"`.cast\(pyarrow.timestamp\('us'\)\)` makes them UTC",
+    ),
+    (
+        "Polars's zone",
+        polars.Series([datetime.datetime(2024, 1, 1)]).dt.replace_time_zone("UTC"),
+        TypeError,
+        r"`.dt.convert_time_zone\('UTC'\).dt.replace_time_zone\(None\)` makes them UTC",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "text"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+)
+def test_what_is_no_key_is_refused(
+    given: Any, kind: type[Exception], text: str, device: str
+) -> None:
+    d = gpulsm.Dictionary("datetime64[s]", None, device=device)
+    for call in (d.lookup, d.insert, d.delete, lambda keys: d.count(keys, None)):
+        with pytest.raises(kind, match=text.replace("keys", "(keys|lo)")):
+            call(given)
+    assert len(d) == 0
+
+
+def test_the_cures_for_time_zones_work(device: str) -> None:
+    tokyo = pandas.Series(pandas.date_range("2024", periods=3, tz="Asia/Tokyo"))
+    utc = tokyo.dt.tz_convert("UTC").dt.tz_localize(None)
+    arrow = pyarrow.array(tokyo)
+    frame = polars.Series(arrow)
+    for keys in (
+        utc,
+        arrow.cast(pyarrow.timestamp(arrow.type.unit)),
+        frame.dt.convert_time_zone("UTC").dt.replace_time_zone(None),
+    ):
+        d = gpulsm.Dictionary.build(keys, device=device)
+        assert d.first() == (np.datetime64("2023-12-31T15"), None)
+
+
+def test_moments_that_a_unit_does_not_reach(device: str) -> None:
+    d = gpulsm.Dictionary.build(hours("ns"), device=device)
+    late, early = np.datetime64("3000-01-01"), datetime.datetime(1, 1, 1)
+    assert late not in d and early not in d and d.lookup(late)[1] is False
+    assert d.count(early, late) == d.count(early, late, closed="neither") == 48
+    assert d.count(late, None) == d.count(None, early) == 0
+    assert d.count([early], [late]).tolist() == [48]
+    many = np.array([DAY, late], "datetime64[D]")
+    for call in (d.lookup, d.contains, d.delete, d.successor, d.rank, lambda keys: d.count(keys)):
+        with pytest.raises(gpulsm.OutOfRangeError, match=r"\[1\] is 3000-01-01, which datetime64"):
+            call(many)
+    with pytest.raises(ValueError, match=r"keys is 3000-01-01, which datetime64\[ns\] can't hold"):
+        d.insert(late)
+
+
+def test_columns_of_every_library(device: str) -> None:
+    times = pandas.Series(pandas.date_range("2024-01-01", periods=4, freq="h"))
+    unit = np.datetime_data(np.asarray(times).dtype)[0]
+    for column in (
+        times,
+        pandas.DatetimeIndex(times),
+        times.astype(f"timestamp[{unit}][pyarrow]"),
+        pyarrow.array(times),
+        pyarrow.chunked_array([pyarrow.array(times[:2]), pyarrow.array(times[2:])]),
+        polars.Series(times.to_list()),
+    ):
+        d = gpulsm.Dictionary.build(column, np.arange(4), device=device)
+        assert d.key_dtype.kind == "M" and d.lookup(column)[0].tolist() == [0, 1, 2, 3]
+        assert d.lookup(times)[0].tolist() == [0, 1, 2, 3]  # Of another unit, perhaps.
+        assert d.to_pandas()["key"].tolist() == times.tolist()
+        assert d.to_polars()["key"].to_list() == times.dt.to_pydatetime().tolist()
+        assert d.to_arrow()["key"].cast(pyarrow.timestamp("ns")).to_numpy().tolist() == (
+            times.astype("datetime64[ns]").astype("int64").tolist()
+        )
+    days = pyarrow.array([datetime.date(2024, 1, 1)])
+    for column in (days, polars.Series(days)):
+        d = gpulsm.Dictionary.build(column, device=device)
+        assert d.key_dtype == "datetime64[D]" and datetime.date(2024, 1, 1) in d
+        assert (
+            d.to_arrow()["key"].to_pylist()
+            == d.to_polars()["key"].to_list()
+            == [datetime.date(2024, 1, 1)]
+        )
+    spans = polars.Series([datetime.timedelta(seconds=3)])
+    assert gpulsm.Dictionary.build(spans, device=device).key_dtype == "timedelta64[us]"
+    by_hour = gpulsm.Dictionary.build(hours("h"), device=device)
+    assert by_hour.to_arrow()["key"].to_pylist()[1] == datetime.datetime(2024, 2, 29, 1)
+
+
+def test_units_do_not_mix_unnoticed(device: str) -> None:
+    seconds = gpulsm.Dictionary.build(hours("s"), device=device)
+    with pytest.raises(TypeError, match=r"expected keys and values of datetime64\[s\] and None"):
+        seconds.merge_from(gpulsm.Dictionary.build(hours("ms"), device=device))
+    with pytest.raises(TypeError, match=r"key: expected one of .*, got datetime64$"):
+        gpulsm.Dictionary("datetime64", device=device)
+
+
+def test_tensors_are_no_times(device: str) -> None:
+    torch = pytest.importorskip("torch")
+    seconds = gpulsm.Dictionary.build(hours("s"), device=device)
+    with pytest.raises(TypeError, match=r"torch has no tensors of datetime64\[s\]: give NumPy"):
+        seconds.arrays(like="torch")
+    with pytest.raises(TypeError, match=r"torch has no arrays of datetime64\[s\]: give NumPy"):
+        seconds.lookup(torch.zeros(2, dtype=torch.int64))
+
+
+def test_duplicates_among_times(device: str) -> None:
+    keys = hours("s")[[0, 1, 0]]
+    with pytest.raises(gpulsm.DuplicateKeyError, match=r"keys\[2\] is 2024-02-29T00:00:00, as"):
+        gpulsm.Dictionary.build(keys, duplicates="error", device=device)
+    d = gpulsm.Dictionary.build(keys, [1, 2, 3], duplicates="first", device=device)
+    assert d.values().tolist() == [1, 2]

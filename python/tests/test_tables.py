@@ -1,0 +1,178 @@
+"""Tables of pandas, Polars and Arrow, in and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+
+import gpulsm
+
+COLUMNS = {"id": [7, 5, 7], "x": [0.7, 0.5, 0.9], "y": [1.0, 2.0, 3.0], "n": [1, 2, 3]}
+TABLES: list[tuple[str, Any, Any]] = [
+    ("pandas", gpulsm.Dictionary.from_pandas, pandas.DataFrame(COLUMNS)),
+    ("polars", gpulsm.Dictionary.from_polars, polars.DataFrame(COLUMNS)),
+    ("arrow", gpulsm.Dictionary.from_arrow, pyarrow.table(COLUMNS)),
+    ("a record batch", gpulsm.Dictionary.from_arrow, pyarrow.table(COLUMNS).to_batches()[0]),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "table"), [row[1:] for row in TABLES], ids=[row[0] for row in TABLES]
+)
+def test_dictionaries_of_tables(make: Any, table: Any, device: str) -> None:
+    d = make(table, key="id", value="x", device=device, batch_size=128)
+    assert (d.key_dtype, d.value_dtype, d.batch_size) == (np.int64, np.float64, 128)
+    assert list(d.items()) == [(5, 0.5), (7, 0.9)]
+    assert make(table, "id", "x", duplicates="first", device=device)[7] == 0.7
+    assert make(table, key="id", device=device).value_dtype is None
+    rows = make(table, key="id", value=["x", "y"], device=device)
+    assert rows.value_dtype == np.dtype(("float64", 2)) and rows[5].tolist() == [0.5, 2.0]
+    with pytest.raises(gpulsm.DuplicateKeyError):
+        make(table, key="id", value="x", duplicates="error", device=device)
+    with pytest.raises(KeyError, match="key: no column is named 'nonsense'; there are 'id', 'x'"):
+        make(table, key="nonsense", device=device)
+    with pytest.raises(KeyError, match="value: no column is named 'z'"):
+        make(table, key="id", value="z", device=device)
+    with pytest.raises(TypeError, match="value: expected columns of one type, got float64, int64"):
+        make(table, key="id", value=["x", "n"], device=device)
+    with pytest.raises(TypeError, match="batchsize"):
+        make(table, key="id", batchsize=5, device=device)
+
+
+def test_a_lazy_frame_is_collected_by_its_user() -> None:
+    with pytest.raises(TypeError, match=r"got a LazyFrame; `.collect\(\)` makes one"):
+        gpulsm.Dictionary.from_polars(polars.LazyFrame(COLUMNS), "id")  # type: ignore[arg-type]
+
+
+def test_the_index_of_a_data_frame_is_its_key(device: str) -> None:
+    frame = pandas.DataFrame({"x": [1, 2]}, index=pandas.date_range("2024", periods=2))
+    d = gpulsm.Dictionary.from_pandas(frame, value="x", device=device)
+    assert d.key_dtype.kind == "M" and d[pandas.Timestamp("2024-01-02")] == 2
+
+
+def test_every_table_has_the_same_columns(device: str) -> None:
+    for value, item, columns in (
+        (None, None, ["key"]),
+        ("float32", 0.5, ["key", "value"]),
+        (("int32", 2), [1, 2], ["key", "value_0", "value_1"]),
+        ([("a", "f4"), ("b", "u4")], (0.5, 7), ["key", "value_a", "value_b"]),
+    ):
+        d = gpulsm.Dictionary("uint32", value, device=device)
+        d.insert([2, 1], item)
+        pandas_frame, polars_frame = d.to_pandas(), d.to_polars()
+        assert list(pandas_frame.columns) == polars_frame.columns == columns
+        for name in columns:
+            assert pandas_frame[name].tolist() == polars_frame[name].to_list()
+    points = gpulsm.Dictionary("uint32", ("int32", 2), device=device)
+    points.insert([2, 1], [[3, 4], [5, 6]])
+    parts = ["value_0", "value_1"]
+    for again in (
+        gpulsm.Dictionary.from_pandas(points.to_pandas(), "key", parts, device=device),
+        gpulsm.Dictionary.from_polars(points.to_polars(), "key", parts, device=device),
+        gpulsm.Dictionary.from_arrow(points.to_arrow(), "key", "value", device=device),
+    ):
+        assert again.key_dtype == points.key_dtype and again.value_dtype == points.value_dtype
+        assert again.values().tolist() == [[5, 6], [3, 4]]
+    wide = gpulsm.Dictionary("uint32", "complex128", device=device)
+    with pytest.raises(TypeError, match="Polars has no column of complex128, which value is"):
+        wide.to_polars()
+
+
+def test_nulls_are_left_out_of_keys_and_values_alike(device: str) -> None:
+    frame = pandas.DataFrame({"k": pandas.array([1, None, 3], dtype="Int64"), "v": [10, 20, 30]})
+    keys, values = frame["k"], frame["v"]
+    with pytest.raises(ValueError, match=r"`keep = keys.notna\(\)`, and take `keys\[keep\]`"):
+        gpulsm.Dictionary.from_pandas(frame, "k", "v", device=device)
+    keep = keys.notna()
+    d = gpulsm.Dictionary.build(keys[keep], values[keep], device=device)
+    assert dict(d.items()) == {1: 10, 3: 30}
+    for column, choose in (
+        (polars.Series([1, None, 3]), lambda one, keep: one.filter(keep)),
+        (pyarrow.array([1, None, 3]), lambda one, keep: one.filter(keep)),
+        (pyarrow.chunked_array([[1, None], [3]]), lambda one, keep: one.filter(keep)),
+    ):
+        with pytest.raises(ValueError, match=r"got 1 null, the first at \[1\]; .* `keys.filter"):
+            gpulsm.Dictionary.build(column, values, device=device)
+        mask = column.is_not_null() if isinstance(column, polars.Series) else column.is_valid()
+        assert gpulsm.Dictionary.build(choose(column, mask), device=device).keys().tolist() == [
+            1,
+            3,
+        ]
+
+
+def test_pandas_and_arrow_come_in_and_go_out(device: str) -> None:
+    times = pandas.Series(pandas.date_range("2024-01-01", periods=4, freq="h")).astype(
+        "datetime64[ns]"
+    )
+    d = gpulsm.Dictionary("int64", "datetime64[ns]", device=device)
+    d.insert(pandas.Series([4, 3, 2, 1]), times)
+    d.delete(pandas.Index([3]))
+    frame = d.to_pandas()
+    assert frame["key"].tolist() == [1, 2, 4]
+    assert frame["value"].tolist() == [times[3], times[2], times[0]]
+    table = d.to_arrow()
+    assert table.column_names == ["key", "value"]
+    again = gpulsm.Dictionary.build(table["key"], table["value"], device=device)
+    assert again.arrays()[0].tolist() == d.arrays()[0].tolist()
+    assert (again.arrays()[1] == d.arrays()[1]).all()
+    d.insert(pyarrow.array([9, 10, 11], pyarrow.int64())[1:], times[:2])
+    assert d.keys().tolist() == [1, 2, 4, 10, 11]
+    d.insert(pandas.Series([20, 21], dtype="Int64"), times[:2])
+    d.insert(pandas.Series([22, 23], dtype="int64[pyarrow]"), times[:2])
+    assert d.count(20, 23) == 4
+    with pytest.raises(ValueError, match="keys: expected no nulls"):
+        d.lookup(pyarrow.array([1, None]))
+    for missing in ("Int64", "Float64", "double[pyarrow]"):
+        with pytest.raises(ValueError, match="keys: expected no missing values"):
+            d.lookup(pandas.Series([1, None], dtype=missing))
+    with pytest.raises(TypeError, match="keys: expected int64"):
+        d.lookup(pyarrow.array(["a"]))
+
+
+def test_tables_of_every_kind_of_value(device: str) -> None:
+    points = gpulsm.Dictionary("uint32", ("float32", 2), device=device)
+    points.insert([2, 1], [[2.0, 20.0], [1.0, 10.0]])
+    assert points.to_arrow()["value"].to_pylist() == [[1.0, 10.0], [2.0, 20.0]]
+    assert points.to_pandas().columns.tolist() == ["key", "value_0", "value_1"]
+    listed = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array([5.0, 6.0], pyarrow.float32()), 2)
+    points.insert([3], listed)
+    assert points[3].tolist() == [5.0, 6.0]
+    named = gpulsm.Dictionary("uint32", [("a", "f4"), ("b", "u4")], device=device)
+    named.insert([1], [(0.5, 7)])
+    assert named.to_arrow()["value"].to_pylist() == [{"a": 0.5, "b": 7}]
+    assert named.to_pandas().to_dict("list") == {"key": [1], "value_a": [0.5], "value_b": [7]}
+    wide = gpulsm.Dictionary("uint32", "complex128", device=device)
+    wide.insert([1], [1 + 2j])
+    column = wide.to_arrow()["value"]
+    again = gpulsm.Dictionary("uint32", "complex128", device=device)
+    again.insert([1], column)
+    assert again[1] == 1 + 2j
+    for d in (points, named, wide):
+        d.clear()
+        assert d.to_arrow().num_rows == 0 and len(d.to_pandas()) == 0
+    members = gpulsm.Dictionary.build(np.arange(3, dtype=np.int32), device=device)
+    assert members.to_arrow().column_names == ["key"] and isinstance(
+        members.to_pandas(), pandas.DataFrame
+    )
+
+
+def test_building_from_columns(device: str) -> None:
+    frame = pandas.DataFrame({"t": [2, 1], "x": [0.2, 0.1]})
+    for one in (frame, frame.convert_dtypes(), frame.convert_dtypes(dtype_backend="pyarrow")):
+        d = gpulsm.Dictionary.build(one["t"], one["x"], device=device)
+        assert (d.key_dtype, d.value_dtype) == (np.int64, np.float64)
+        assert d.to_pandas()["value"].tolist() == [0.1, 0.2]
+
+
+def test_polars_comes_in(device: str) -> None:
+    d = gpulsm.Dictionary.build(polars.Series([2, 1]), polars.Series([0.2, 0.1]), device=device)
+    assert d.lookup(polars.Series([1]))[0].tolist() == [0.1]
+    with pytest.raises(ValueError, match="keys: expected no nulls"):
+        d.lookup(polars.Series([1, None]))
+    with pytest.raises(TypeError, match=r"`.cast\('int64'\)` converts it"):
+        d.lookup(polars.Series([1], dtype=polars.Int32))
