@@ -65,7 +65,7 @@ impl Store {
     fn merge_from(&self, py: Python<'_>, other: &Store) -> PyResult<()> {
         self.check_process()?;
         other.check_process()?;
-        detached(py, || self.dictionary.merge_from(other.dictionary.as_any()))?
+        detached(py, || self.dictionary.merge_from(&*other.dictionary))?
             .ok_or_else(|| PyTypeError::new_err("the dictionaries are of different types"))?
             .map_err(raise)
     }

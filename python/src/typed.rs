@@ -13,7 +13,7 @@ use crate::span::{Place, Span};
 ///
 /// Of the spans that calls take, `keys`, `lo`, `hi` and `deletes` are of the dictionary's keys, `values`
 /// of its values, `found` of booleans, and the others of 64-bit integers.
-pub trait AnyDictionary: Send + Sync {
+pub trait AnyDictionary: Any + Send + Sync {
     /// Inserts and deletes, as one batch.
     fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error>;
     fn delete_range(&self, at: &Place, ranges: Ranges) -> Result<(), Error>;
@@ -53,7 +53,6 @@ pub trait AnyDictionary: Send + Sync {
     fn merge_from(&self, other: &dyn Any) -> Option<Result<(), Error>>;
     /// The same pairs in a dictionary of its own, which shares the memory.
     fn copy(&self) -> Result<Box<dyn AnyDictionary>, Error>;
-    fn as_any(&self) -> &dyn Any;
 }
 
 /// Which pair a query wants.
@@ -297,9 +296,5 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
         let dictionary = self.read();
         dictionary.flush()?; // Once, not in each copy.
         Ok(Box::new(Self::new(dictionary.clone())))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

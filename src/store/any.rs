@@ -18,7 +18,7 @@ use crate::stats::{QuickStats, Stats};
 ///
 /// Behind it stand few types of store, all compiled once, here; a dictionary of any types is a thin
 /// layer on top that maps keys and hands values over as bytes.
-pub trait AnyStore<B: OrderedKey>: Send + Sync {
+pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     /// Returns a store that shares every run with this one.
     fn share(&self) -> Box<dyn AnyStore<B>>;
 
@@ -63,12 +63,6 @@ pub trait AnyStore<B: OrderedKey>: Send + Sync {
     /// Makes the allocation after the next `n` fail, once.
     #[cfg(feature = "testing")]
     fn fail_after(&self, n: u64);
-
-    /// Returns the store itself, for those who know its type.
-    fn as_any(&self) -> &dyn Any;
-
-    /// Returns the store itself, for those who know its type and change it.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 impl<B: OrderedKey> Clone for Box<dyn AnyStore<B>> {
@@ -161,13 +155,5 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     #[cfg(feature = "testing")]
     fn fail_after(&self, n: u64) {
         self.engine.budget().fail_after(n);
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

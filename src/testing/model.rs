@@ -76,6 +76,16 @@ impl<K: Key, V: Value> Model<K, V> {
         self.range(K::LOWEST, key).next_back()
     }
 
+    /// The nearest pair whose key is greater.
+    pub fn strict_successor(&self, key: K) -> Option<(K, V)> {
+        self.range(key, K::HIGHEST).find(|(other, _)| other.to_ordered() != key.to_ordered())
+    }
+
+    /// The nearest pair whose key is less.
+    pub fn strict_predecessor(&self, key: K) -> Option<(K, V)> {
+        self.range(K::LOWEST, key).rfind(|(other, _)| other.to_ordered() != key.to_ordered())
+    }
+
     /// How many keys are less.
     pub fn rank(&self, key: K) -> u64 {
         self.pairs.range(..key.to_ordered()).count() as u64

@@ -16,6 +16,8 @@ pub enum Operation<K = KeyBits> {
     Insert(Vec<(K, ValueBits)>),
     Delete(Vec<K>),
     Update(Vec<(K, ValueBits)>, Vec<K>),
+    /// Inserts keys with their values, and deletes those without, in this order.
+    Write(Vec<(K, Option<ValueBits>)>),
     DeleteRange(Vec<(K, K)>),
     MergeFrom(Vec<(K, ValueBits)>),
     Rebuild,
@@ -46,6 +48,9 @@ impl Operation {
             Operation::Insert(inserts) => Operation::Insert(pairs(inserts)),
             Operation::Delete(keys) => Operation::Delete(each(keys)),
             Operation::Update(inserts, deletes) => Operation::Update(pairs(inserts), each(deletes)),
+            Operation::Write(operations) => {
+                Operation::Write(operations.iter().map(|&(key, value)| (one(key), value)).collect())
+            }
             Operation::DeleteRange(ranges) => Operation::DeleteRange(ends(ranges)),
             Operation::MergeFrom(inserts) => Operation::MergeFrom(pairs(inserts)),
             Operation::Rebuild => Operation::Rebuild,
@@ -71,6 +76,17 @@ impl fmt::Debug for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// How many kinds of operations there were first.
+const FIRST_KINDS: u8 = 32;
+
+/// The byte that stands for [`Operation::Write`]; greater ones do, too.
+const WRITE: u8 = 0xf0;
+
+/// Returns the least byte that stands for the same kind of operation.
+pub(super) fn canonical_kind(byte: u8) -> u8 {
+    if byte >= WRITE { WRITE } else { byte % FIRST_KINDS }
 }
 
 /// Draws operations from bytes. When the bytes run out it draws zeros.
@@ -102,13 +118,22 @@ impl<I: Iterator<Item = u8>> Draw<I> {
         }
     }
 
-    /// Draws the next operation. (A new kind takes over one of the numbers of another kind that draws the
-    /// same arguments, so that the fuzzer's corpus keeps its meaning.)
+    /// Draws the next operation.
+    ///
+    /// A byte says which kind it is. A new kind takes over bytes that the corpus, in which every byte is the
+    /// least of its kind, does not have: those below [`WRITE`] that are not below [`FIRST_KINDS`].
     pub fn operation(&mut self, types: &Types) -> Operation {
         let pair = |draw: &mut Self| draw.pair(types);
         let key = |draw: &mut Self| draw.key(&types.key);
         let ends = |draw: &mut Self| (draw.key(&types.key), draw.key(&types.key));
-        match self.byte() % 32 {
+        let byte = canonical_kind(self.byte());
+        if byte == WRITE {
+            return Operation::Write(self.list(|draw| {
+                let (key, value) = pair(draw);
+                (key, (draw.byte() % 3 > 0).then_some(value))
+            }));
+        }
+        match byte {
             0..=6 => Operation::Insert(self.list(pair)),
             7..=9 => Operation::Delete(self.list(key)),
             10..=14 => Operation::Update(self.list(pair), self.list(key)),

@@ -9,6 +9,7 @@ use crate::stats::Stats;
 use crate::store::CleanupPolicy;
 use crate::testing::bits::{KeyBits, KeyType, ValueBits, bits, of_bits};
 use crate::value::Value;
+use crate::write_batch::WriteBatch;
 
 /// The bits of a key and of its value.
 pub(super) type Pair = (KeyBits, ValueBits);
@@ -27,6 +28,8 @@ pub(super) trait Queries {
     fn range(&self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<Vec<Vec<Pair>>>;
     fn successor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>>;
     fn predecessor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>>;
+    fn strict_successor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>>;
+    fn strict_predecessor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>>;
     fn rank(&self, keys: &[KeyBits]) -> Answer<Vec<u64>>;
     fn select(&self, indices: &[u64]) -> Answer<Vec<Option<Pair>>>;
     fn first_and_last(&self) -> Answer<[Option<Pair>; 2]>;
@@ -44,6 +47,7 @@ pub(super) trait Subject {
     fn insert(&mut self, pairs: &[Pair]) -> Answer<()>;
     fn delete(&mut self, keys: &[KeyBits]) -> Answer<()>;
     fn update(&mut self, pairs: &[Pair], deletes: &[KeyBits]) -> Answer<()>;
+    fn write(&mut self, operations: &[(KeyBits, Option<ValueBits>)]) -> Answer<()>;
     fn delete_range(&mut self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<()>;
     fn merge_from(&mut self, pairs: &[Pair]) -> Answer<()>;
     /// Replaces the dictionary with one built from its sorted pairs, and merges in one built from them
@@ -107,6 +111,14 @@ impl<K: Key, V: Value> Queries for Dictionary<K, V> {
         self.predecessor(&typed_keys(keys)).map(bits_of_each)
     }
 
+    fn strict_successor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>> {
+        self.strict_successor(&typed_keys(keys)).map(bits_of_each)
+    }
+
+    fn strict_predecessor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>> {
+        self.strict_predecessor(&typed_keys(keys)).map(bits_of_each)
+    }
+
     fn rank(&self, keys: &[KeyBits]) -> Answer<Vec<u64>> {
         self.rank(&typed_keys(keys))
     }
@@ -163,6 +175,17 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
     fn update(&mut self, pairs: &[Pair], deletes: &[KeyBits]) -> Answer<()> {
         let (keys, values) = typed_pairs(pairs);
         self.update(Batch::new().insert(&keys, &values).delete(&typed_keys(deletes)))
+    }
+
+    fn write(&mut self, operations: &[(KeyBits, Option<ValueBits>)]) -> Answer<()> {
+        let mut batch = WriteBatch::new();
+        for &(key, value) in operations {
+            match value {
+                Some(value) => batch.insert(of_bits(key.into()), of_bits(value)),
+                None => batch.delete(of_bits(key.into())),
+            }
+        }
+        self.write(&batch)
     }
 
     fn delete_range(&mut self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<()> {

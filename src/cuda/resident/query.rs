@@ -53,7 +53,7 @@ pub struct Resident<'a, K: Key, V: Value> {
 
 impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     pub(crate) fn new(store: &'a dyn AnyStore<K::Ordered>) -> Result<Self, Error> {
-        Ok(Resident { store: on_cuda(store.as_any())?, types: PhantomData })
+        Ok(Resident { store: on_cuda(store)?, types: PhantomData })
     }
 
     /// Returns the stream that queries run on.

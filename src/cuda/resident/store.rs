@@ -81,5 +81,5 @@ pub(crate) fn move_to_stream<B: OrderedKey>(
     store: &mut dyn AnyStore<B>,
     stream: &Stream,
 ) -> Result<(), Error> {
-    on_cuda_mut(store.as_any_mut())?.move_to_stream(stream)
+    on_cuda_mut(store)?.move_to_stream(stream)
 }

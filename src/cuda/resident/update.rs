@@ -24,7 +24,7 @@ pub struct ResidentMut<'a, K: Key, V: Value> {
 
 impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
     pub(crate) fn new(store: &'a mut dyn AnyStore<K::Ordered>) -> Result<Self, Error> {
-        Ok(ResidentMut { store: on_cuda_mut(store.as_any_mut())?, types: PhantomData })
+        Ok(ResidentMut { store: on_cuda_mut(store)?, types: PhantomData })
     }
 
     /// Inserts each key with its value, replacing the value it had. Of equal keys the last wins.
