@@ -11,6 +11,8 @@ mod results;
 #[path = "../../src/report/sample.rs"]
 mod sample;
 mod shell;
+#[cfg(unix)]
+mod terminal;
 
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
