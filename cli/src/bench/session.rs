@@ -15,6 +15,7 @@ use super::harness::{Case, Harness, Stopped};
 use super::scale::Scale;
 use super::{Bench, STOP, experiments};
 use crate::experiment::Experiment;
+use crate::how_started;
 use crate::results::{Before, Folder, Point, Results, Row, Run, Settings, Unit};
 
 pub struct Session<'a> {
@@ -42,7 +43,7 @@ impl Session<'_> {
     }
 
     /// Returns the cases that the command line selects.
-    fn cases(
+    pub fn cases(
         &self,
         backend: &dyn Backend,
         experiments: &[Experiment],
@@ -57,6 +58,11 @@ impl Session<'_> {
         Ok(all)
     }
 
+    /// Returns where samples go.
+    pub fn folder(&self) -> PathBuf {
+        self.bench.out.clone().unwrap_or_else(|| default_folder(&self.run.settings))
+    }
+
     /// Measures what is not measured yet, and reports the outcome.
     fn measure(
         &self,
@@ -65,7 +71,7 @@ impl Session<'_> {
         rows: &[Row],
     ) -> Result<ExitCode, Box<dyn Error>> {
         let bench = self.bench;
-        let path = bench.out.clone().unwrap_or_else(|| default_folder(&self.run.settings));
+        let path = self.folder();
         let before = match (bench.restart, self.bars.is_empty()) {
             (true, _) => Before::Replace,
             // A gate judges what is measured now.
@@ -127,7 +133,8 @@ impl Session<'_> {
             }
         }
         let named = path.display();
-        writeln!(out, " All samples are in {named}; `gpulsm report {named}` makes a page.")
+        let report = format!("{} report {named}", how_started());
+        writeln!(out, " All samples are in {named}; `{report}` makes a page.")
     }
 }
 

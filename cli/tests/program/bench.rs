@@ -135,6 +135,39 @@ fn a_folder_of_another_run_is_left_alone() {
 }
 
 #[test]
+fn two_builds_are_measured_in_turns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let this = env!("CARGO_BIN_EXE_gpulsm");
+    let more = ["lookup", "build", "--only", "b8", "--only", "build", "--against", this];
+    let more = [&more[..], &["--rounds", "2"]].concat();
+    let said = printed(&tiny(folder.path(), &more), "");
+    assert!(
+        said.starts_with("round 1 of 2: lookup\nround 1 of 2: build\nround 2 of 2: "),
+        "{said}"
+    );
+    let rows = |side: &str| {
+        let rows = fs::read_to_string(folder.path().join(side).join("rows.jsonl")).expect("rows");
+        let row = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+        rows.lines().map(row).collect::<Vec<_>>()
+    };
+    let (old, new) = (rows("old"), rows("new"));
+    assert!(old.len() > 3 && old.len() == new.len());
+    let build = old.iter().find(|row| row["experiment"] == "build").expect("a row");
+    let samples = build["points"][0]["samples"].as_array().map(Vec::len);
+    assert_eq!(samples, Some(4), "two rounds of two samples");
+    let [old, new] = ["old", "new"].map(|side| folder.path().join(side).display().to_string());
+    let compared = printed(&["report", &old, &new], "");
+    assert!(compared.contains(" 0 without a verdict"), "{compared}");
+
+    let output = gpulsm(&tiny(folder.path(), &["build", "--against", "no/such/program"]), b"");
+    let refused = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && refused.contains("another build of this program"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_gate_measures_anew_what_it_judges_and_leaves_the_rest() {
     let folder = tempfile::tempdir().expect("a folder");
     let (gate, out) = (folder.path().join("bars.txt"), folder.path().join("run"));

@@ -80,6 +80,26 @@ fn the_tour_checks_everything_and_shows_rates() {
 }
 
 #[test]
+fn the_tour_ends_with_commands_that_exist() {
+    let program = env!("CARGO_BIN_EXE_gpulsm");
+    let end = |by_cargo: bool| {
+        let mut command = Command::new(program);
+        command.args(["tour", "--pairs", "10", "--batch-size", "10"]);
+        match by_cargo {
+            true => command.env("CARGO", "cargo").env("CARGO_MANIFEST_DIR", "."),
+            false => command.env_remove("CARGO").env_remove("CARGO_MANIFEST_DIR"),
+        };
+        let output = command.output().expect("the program starts");
+        String::from_utf8(output.stdout).expect("UTF-8").lines().last().map(String::from)
+    };
+    let next = |program: &str| {
+        format!("Next: `{program} shell` to talk to a dictionary, `{program} --help` for the rest.")
+    };
+    assert_eq!(end(false), Some(next(program)));
+    assert!(end(true).is_some_and(|end| end.starts_with("Next: `cargo run ")));
+}
+
+#[test]
 fn the_tour_works_with_hardly_any_pairs() {
     for (pairs, batch_size) in [("1", "1"), ("3", "2"), ("10", "100000")] {
         let printed = printed(&["tour", "--pairs", pairs, "--batch-size", batch_size], "");

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 
 /// A shell, and the terminal that it talks to.
@@ -30,7 +30,7 @@ fn open() -> (File, OwnedFd) {
 }
 
 impl Terminal {
-    /// Starts a shell, and waits for its prompt.
+    /// Starts a shell.
     fn start(arguments: &[&str]) -> Self {
         let state = tempfile::tempdir().expect("a folder");
         let (screen, program) = open();
@@ -49,19 +49,24 @@ impl Terminal {
         // SAFETY: the closure allocates nothing and takes no lock.
         unsafe { command.pre_exec(controlled) };
         let child = command.spawn().expect("the program starts");
-        let mut terminal = Terminal { child, screen, text: String::new(), state };
-        terminal.wait_for("gpulsm> ");
-        terminal
+        Terminal { child, screen, text: String::new(), state }
     }
 
     fn press(&mut self, keys: &str) {
         self.screen.write_all(keys.as_bytes()).expect("the terminal is open");
     }
 
+    /// Types something at the prompt.
+    #[track_caller]
+    fn enter(&mut self, keys: &str) {
+        self.wait_for(READING);
+        self.press(keys);
+    }
+
     /// Types a command, and waits for a text that follows.
     #[track_caller]
     fn say(&mut self, line: &str, expected: &str) -> String {
-        self.press(&format!("{line}\r"));
+        self.enter(&format!("{line}\r"));
         self.wait_for(expected)
     }
 
@@ -91,14 +96,21 @@ impl Terminal {
 
     /// Presses Ctrl-D, and expects a good end.
     fn end(mut self) {
-        self.press("\x04");
+        self.enter("\x04");
         assert!(self.child.wait().expect("it ends").success());
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.child.kill().ok(); // After a test that failed.
     }
 }
 
 const CTRL_C: &str = "\x03";
 
-/// What the editor writes once a line is read and the terminal is as it was: Ctrl-C is a signal again.
+/// What the editor writes before it reads keys, and once a line is read: Ctrl-C is a signal again.
+const READING: &str = "\x1b[?2004h";
 const LINE_READ: &str = "\x1b[?2004l\r\n";
 
 /// The pairs (0, 0), (1, 1), … as a file.
@@ -152,10 +164,9 @@ fn a_terminal_shows_a_thousand_pairs_and_how_many_more_there_are() {
 #[test]
 fn at_the_prompt_ctrl_c_clears_the_line() {
     let mut terminal = Terminal::start(&[]);
-    terminal.press("insert 1 10");
+    terminal.enter("insert 1 10");
     terminal.wait_for(" 10");
     terminal.press(CTRL_C);
-    terminal.wait_for("gpulsm> ");
     terminal.say("len", "0 keys");
     terminal.end();
 }
@@ -164,9 +175,12 @@ fn at_the_prompt_ctrl_c_clears_the_line() {
 fn the_prompt_names_the_snapshot_in_use() {
     let mut terminal = Terminal::start(&[]);
     terminal.say("snapshot save before", "ok");
-    terminal.say("snapshot use before", "gpulsm (before)> ");
-    terminal.say("insert 1 10", "error: the snapshot `before` is in use");
-    terminal.say("snapshot leave", "gpulsm> ");
+    terminal.say("snapshot use before", "ok");
+    let shown = terminal.say("insert 1 10", "error: the snapshot `before` is in use");
+    assert!(shown.contains("gpulsm (before)> "), "{shown:?}");
+    terminal.say("snapshot leave", "ok");
+    let shown = terminal.say("len", "0 keys");
+    assert!(shown.contains("gpulsm> "), "{shown:?}");
     terminal.end();
 }
 
@@ -176,8 +190,9 @@ fn tab_completes_what_follows_help_and_snapshot_and_names_in_quotes() {
     terminal.write("two words.csv", "1,10\n");
     terminal.say("help predec\t", "the last pair whose key is K or less");
     terminal.say("snapshot sa\tmorning", "ok");
-    terminal.say("snapshot use mor\t", "gpulsm (morning)> ");
-    terminal.say("snapshot le\t", "gpulsm> ");
+    terminal.say("snapshot use mor\t", "ok");
+    terminal.say("snapshot", "(in use)");
+    terminal.say("snapshot le\t", "ok");
     terminal.say("import \"two\t", "ok, 1 row");
     terminal.say("import 'two\t", "ok, 1 row");
     terminal.say("import two\t", "ok, 1 row");
@@ -193,7 +208,16 @@ fn a_strict_shell_ends_with_the_first_error_here_too() {
 
 #[test]
 fn an_interrupt_ends_a_script_as_any_program() {
-    let mut child = super::start(&["shell"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpulsm"));
+    command.arg("shell").stdin(Stdio::piped()).stdout(Stdio::piped());
+    // SAFETY: one system call between fork and exec. Whoever runs the tests may ignore the signal.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        })
+    };
+    let mut child = command.spawn().expect("the program starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(b"len\n").expect("it listens");
     child.stdout.take().expect("a pipe").read_exact(&mut [0; 7]).expect("an answer");
