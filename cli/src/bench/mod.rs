@@ -45,9 +45,16 @@ are those that are printed with the figures, and .n24 may be left out where it i
 .max they stand for the (harmonic) mean. Numbers alone are a second's: `build.max >= 50e6`, or bytes for
 each pair. If a bar fails, the exit status is 1.";
 
+/// Returns examples, what gates are, and what labels mean.
+fn notes() -> String {
+    let label = |(label, meaning): &(&str, &str)| format!("\n  {label:<14}{meaning}");
+    let labels: String = Experiment::Dead.labels().iter().map(label).collect();
+    format!("{EXAMPLES}\n\nLabels of `dead` (--list explains others):{labels}")
+}
+
 /// Measures what the paper measures, checks every answer, and keeps all samples.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = notes())]
 pub struct Bench {
     /// What to measure; everything if nothing is named
     #[arg(value_enum, value_name = "EXPERIMENT")]
@@ -58,7 +65,7 @@ pub struct Bench {
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
 
-    /// Name the measurements, and measure nothing
+    /// Name the measurements, and measure nothing. Lines that begin with # explain them
     #[arg(long)]
     list: bool,
 

@@ -34,8 +34,7 @@ impl Session<'_> {
         let cases = self.cases(&*backend, experiments)?;
         let rows: Vec<Row> = cases.iter().flat_map(|case| case.rows.clone()).collect();
         if self.bench.list {
-            let names: String = rows.iter().map(|row| row.name() + "\n").collect();
-            io::stdout().write_all(names.as_bytes())?; // The reader may stop early.
+            io::stdout().write_all(listing(experiments, &rows).as_bytes())?; // The reader may stop early.
             return Ok(ExitCode::SUCCESS);
         }
         gate::check_names(&self.bars, &rows)?;
@@ -136,6 +135,24 @@ impl Session<'_> {
         let report = format!("{} report {named}", how_started());
         writeln!(out, " All samples are in {named}; `{report}` makes a page.")
     }
+}
+
+/// Lists the names of rows below what their experiment measures and what labels in them mean.
+fn listing(experiments: &[Experiment], rows: &[Row]) -> String {
+    let mut text = String::new();
+    for experiment in experiments {
+        let own = |row: &&Row| row.experiment == experiment.name();
+        let names: String = rows.iter().filter(own).map(|row| row.name() + "\n").collect();
+        if names.is_empty() {
+            continue;
+        }
+        text += &format!("# {}: {}\n", experiment.name(), experiment.about());
+        for (label, meaning) in experiment.labels() {
+            text += &format!("#   {label}: {meaning}\n");
+        }
+        text += &names;
+    }
+    text
 }
 
 /// Returns where samples go by default.

@@ -91,7 +91,17 @@ fn measurements_are_listed_and_not_made() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("results");
     let said = printed(&tiny(&out, &["stream", "build", "--only", "counted", "--list"]), "");
-    assert_eq!(said, "counted.stream.b5.n13\n");
+    let about = "# stream: Streams of calls without waiting in between: ";
+    assert!(said.starts_with(about) && said.ends_with("\ncounted.stream.b5.n13\n"), "{said}");
+    assert_eq!(said.lines().count(), 2, "{said}");
+    let said = printed(&tiny(&out, &["dead", "--list"]), "");
+    assert!(said.contains("\n#   op-long: ranges of 1,024 pairs\n"), "{said}");
+    for label in said.lines().filter_map(|line| line.strip_prefix("#   ")) {
+        let label = label.split([':', '1']).next().unwrap_or_default();
+        let named = |line: &str| !line.starts_with('#') && line.contains(label);
+        assert!(said.lines().any(named), "{label} is in no name");
+    }
+    assert!(printed(&["bench", "--help"], "").contains("ranges of 1,024 pairs"));
     let said = printed(&tiny(&out, &["--list"]), "");
     assert!(said.lines().count() > 100 && said.contains("\nsa.range.L1024."), "{said}");
     assert!(!out.exists());
