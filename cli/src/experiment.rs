@@ -70,7 +70,7 @@ impl Experiment {
 
 /// What labels in the names of measurements mean, where they don't say it themselves.
 const DEAD: &[(&str, &str)] = &[
-    ("dead18", "2^18 neighbouring keys were deleted; their entries and tombstones are still there"),
+    ("deadN", "2^N neighbouring keys were deleted; their entries and tombstones are still there"),
     ("op-one", "one range of 8 pairs in a call, across the deleted keys"),
     ("op-short", "many such ranges in a call"),
     ("op-long", "ranges of 1,024 pairs"),

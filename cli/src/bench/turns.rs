@@ -65,8 +65,7 @@ impl Turns<'_> {
         self.session.folder().join("rounds").join(format!("{side}-{round}"))
     }
 
-    /// Runs one build on one experiment, which does what its folder lacks. Returns whether it ended by
-    /// itself.
+    /// Runs one build on one experiment: it measures what its folder lacks. Returns whether to go on.
     fn take_turn(&self, side: &str, round: u32, experiment: &str) -> Result<bool, Box<dyn Error>> {
         let this = std::env::current_exe()?;
         let program = if side == "old" { self.other } else { &this };
@@ -86,8 +85,11 @@ impl Turns<'_> {
         let output = output.map_err(|error| {
             format!("{named}: {error} (--against wants the file of another build of this program)")
         })?;
-        if output.status.success() || STOP.load(Ordering::Relaxed) {
-            return Ok(output.status.success());
+        if STOP.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        if output.status.success() {
+            return Ok(true);
         }
         Err(format!(
             "{named} bench {experiment}: {} (its message is above); name the experiments that both builds \

@@ -46,8 +46,8 @@ fn small(runs: &[Labelled]) -> Option<String> {
     let scale = runs.iter().find(of)?.results.run.settings.scale.as_str();
     Some(format!(
         "A small run (`--{scale}`): what it measures may fit into a cache. The paper's figures, marked \
-         “larger n”, are of 2^24 to 2^27 entries read from memory: the two do not compare. A run without \
-         `--{scale}` does."
+         “larger n”, are of 2^24 to 2^27 entries read from memory: the two do not compare. `--full` on a GPU has \
+         the paper's sizes."
     ))
 }
 

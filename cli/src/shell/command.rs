@@ -25,9 +25,8 @@ pub const COMMANDS: &[Usage] = &[
     usage("count", "LO HI [LO HI …]", "how many keys there are from LO to HI, inclusive"),
     usage(
         "range",
-        "LO HI [--limit N]",
-        "the pairs from LO to HI, in key order: the first N, or with --limit all every pair (default: \
-         1000 on a terminal, else all)",
+        "LO HI [--limit N|all]",
+        "the pairs from LO to HI, in key order: the first N (default: all; on a terminal 1000)",
     ),
     usage("successor", "K [K …]", "the first pair whose key is K or greater"),
     usage("predecessor", "K [K …]", "the last pair whose key is K or less"),

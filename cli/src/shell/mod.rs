@@ -22,7 +22,8 @@ use gpulsm::Device;
 use crate::batch_size;
 use crate::dictionary;
 use crate::types::{KeyType, Types, ValueType};
-use answer::{Form, Source};
+use answer::{Answer, Form, Source};
+use command::counted;
 use interpreter::Interpreter;
 use script::Script;
 
@@ -103,21 +104,28 @@ impl Shell {
                 Form::People { colour: to_terminal && !unwanted }
             }
         };
+        let typed = self.commands.is_empty() && to_terminal && io::stdin().is_terminal();
         let mut interpreter = self.interpreter(to_terminal.then_some(MOST_ON_TERMINAL))?;
         for file in &self.import {
-            if let Err(failure) = interpreter.run(&format!("import {file}")) {
-                form.write_failure(&mut io::stdout(), &failure, Source::Prompt)?;
-                return Ok(ExitCode::FAILURE);
+            match interpreter.run(&format!("import {file}")) {
+                Ok(Some(Answer::Rows(rows))) if typed && !self.json => {
+                    println!("{file}: {}", counted(rows as usize, "row"));
+                }
+                Ok(_) => {}
+                Err(failure) => {
+                    form.write_failure(&mut io::stdout(), &failure, Source::Prompt)?;
+                    return Ok(ExitCode::FAILURE);
+                }
             }
         }
-        let succeeded = if !self.commands.is_empty() {
-            self.script(interpreter, form).execute(&self.commands)?
-        } else if to_terminal && io::stdin().is_terminal() {
+        let succeeded = if typed {
             talk::talk(interpreter, form, self.strict)?
-        } else {
+        } else if self.commands.is_empty() {
             let succeeded = self.script(interpreter, form).listen(&mut io::stdin().lock())?;
             // A program reads of errors in the answers.
             succeeded || !self.strict
+        } else {
+            self.script(interpreter, form).execute(&self.commands)?
         };
         Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -152,9 +152,11 @@ fn ctrl_c_ends_a_long_answer() {
 
 #[test]
 fn a_terminal_shows_a_thousand_pairs_and_how_many_more_there_are() {
-    let mut terminal = Terminal::start(&[]);
-    terminal.write("many.csv", &pairs(1500));
-    terminal.say("import many.csv", "1500 rows");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("many.csv");
+    std::fs::write(&path, pairs(1500)).expect("a file can be written");
+    let mut terminal = Terminal::start(&["--import", path.to_str().expect("UTF-8")]);
+    terminal.wait_for("many.csv: 1500 rows");
     let shown = terminal.say("range 0 9999", "… and 500 pairs more; add --limit N");
     assert!(shown.contains("\n999  999") && !shown.contains("1000  1000"), "{shown}");
     terminal.say("range 0 9999 --limit all", "1499  1499");
