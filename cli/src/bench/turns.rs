@@ -83,7 +83,11 @@ impl Turns<'_> {
         let named = program.display();
         let output = command.stderr(std::process::Stdio::inherit()).output();
         let output = output.map_err(|error| {
-            format!("{named}: {error} (--against wants the file of another build of this program)")
+            let hint = match side {
+                "old" => "--against wants the file of another build of this program",
+                _ => "was this program built again while it is measured? Copy it first",
+            };
+            format!("{named}: {error} ({hint})")
         })?;
         if STOP.load(Ordering::Relaxed) {
             return Ok(false);

@@ -10,7 +10,9 @@ mod report;
 mod results;
 #[path = "../../src/report/sample.rs"]
 mod sample;
+mod scripts;
 mod shell;
+mod snapshots;
 #[cfg(unix)]
 mod terminal;
 

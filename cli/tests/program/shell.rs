@@ -6,7 +6,7 @@ use crate::{gpulsm, printed};
 
 /// Checks that each line gets its answer in JSON.
 #[track_caller]
-fn check(arguments: &[&str], lines: &[(&str, &str)]) {
+pub fn check(arguments: &[&str], lines: &[(&str, &str)]) {
     let input: String = lines.iter().map(|(line, _)| format!("{line}\n")).collect();
     let answers = printed(&[&["shell", "--json"], arguments].concat(), &input);
     let answers: Vec<&str> = answers.lines().collect();
@@ -322,120 +322,4 @@ fn a_range_has_as_many_pairs_as_its_limit_and_says_how_many_more_there_are() {
     let pairs: String = (0..1500).map(|key| format!(" {key} 0")).collect();
     let said = printed(&["shell"], &format!("insert{pairs}\nrange 0 9999\n"));
     assert_eq!(said.lines().count(), 1501);
-}
-
-#[test]
-fn snapshots_are_saved_used_left_and_dropped() {
-    let read_only = r#"{"error":"the snapshot `a` is in use, and a snapshot never changes: `snapshot leave` goes back to the dictionary","code":"read_only","line":9}"#;
-    check(
-        &[],
-        &[
-            ("snapshot", r#"{"snapshots":[]}"#),
-            ("insert 1 10", r#"{"ok":true}"#),
-            ("snapshot save a", r#"{"ok":true}"#),
-            ("insert 2 20", r#"{"ok":true}"#),
-            ("snapshot save b", r#"{"ok":true}"#),
-            ("clear", r#"{"ok":true}"#),
-            ("snapshot use a", r#"{"ok":true}"#),
-            ("range 0 9", r#"{"pairs":[[1,10]]}"#),
-            ("insert 3 30", read_only),
-            ("snapshot use b", r#"{"ok":true}"#),
-            ("len", r#"{"len":2}"#),
-            (
-                "snapshot",
-                r#"{"snapshots":[{"name":"a","len":1,"in_use":false},{"name":"b","len":2,"in_use":true}]}"#,
-            ),
-            ("snapshot drop a", r#"{"ok":true}"#),
-            ("snapshot leave", r#"{"ok":true}"#),
-            ("len", r#"{"len":0}"#),
-            ("insert 4 40", r#"{"ok":true}"#),
-            ("snapshot use b", r#"{"ok":true}"#),
-            ("contains 1 2 4", r#"{"contains":[true,true,false]}"#),
-        ],
-    );
-}
-
-#[test]
-fn what_is_wrong_with_a_snapshot_is_said() {
-    for (line, code, what) in [
-        ("snapshot use b", "snapshot", "word 3, `b`: no such snapshot; there are `a`"),
-        ("snapshot drop b", "snapshot", "no such snapshot"),
-        ("snapshot save a", "snapshot", "choose another, or `snapshot drop a` first"),
-        ("snapshot leave", "snapshot", "no snapshot is in use"),
-        ("snapshot save", "wrong_argument", "the name is missing: snapshot save NAME"),
-        ("snapshot take b", "wrong_argument", "expected save NAME, use NAME, leave or drop NAME"),
-        ("snapshot leave a", "wrong_argument", "word 3, `a`: one argument too many"),
-    ] {
-        let answers = printed(&["shell", "--json"], &format!("snapshot save a\n{line}\n"));
-        let error = answers.lines().nth(1).expect("an answer");
-        let error: serde_json::Value = serde_json::from_str(error).expect("JSON");
-        assert_eq!(error["code"], code, "{line}");
-        assert!(error["error"].as_str().is_some_and(|said| said.contains(what)), "{error}");
-    }
-    let input = "snapshot save a\nsnapshot use a\n";
-    for (line, what) in [
-        ("snapshot drop a", "this snapshot is in use: `snapshot leave` first"),
-        ("snapshot save b", "`snapshot leave` goes back"),
-        ("cleanup", "`snapshot leave` goes back"),
-        ("import pairs.csv", "`snapshot leave` goes back"),
-    ] {
-        let said = printed(&["shell"], &format!("{input}{line}\n"));
-        assert!(said.contains(what), "{line}: {said}");
-    }
-}
-
-#[test]
-fn errors_have_codes_and_lines() {
-    let input = "len\n\nlokup 1\nrank x\nimport no.csv\n";
-    let answers = printed(&["shell", "--json"], input);
-    let found: Vec<_> = answers
-        .lines()
-        .skip(1)
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
-        .map(|error| (error["code"].as_str().expect("a code").to_string(), error["line"].as_u64()))
-        .collect();
-    let expected = [("unknown_command", 3), ("wrong_argument", 4), ("file", 5)];
-    assert_eq!(found, expected.map(|(code, line)| (code.to_string(), Some(line))));
-}
-
-#[test]
-fn commands_of_the_arguments_are_executed_and_nothing_is_read() {
-    let arguments = ["shell", "-c", "insert 1 10 2 20", "-c", "len\nrank 2"];
-    assert_eq!(printed(&arguments, "oops\n"), "ok\n2 keys\n1 less\n");
-    let output = gpulsm(&["shell", "-c", "oops", "-c", "len"], b"");
-    assert_eq!(output.status.code(), Some(1), "a command failed");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.starts_with("error in command 1: word 1, `oops`"), "{said}");
-    assert!(said.ends_with("0 keys\n"), "{said}");
-}
-
-#[test]
-fn a_strict_shell_stops_at_the_first_error() {
-    let input = "insert 1 10\noops\nlen\n";
-    for (arguments, lines, status) in [
-        (&["shell"][..], 3, 0),
-        (&["shell", "--strict"], 2, 1),
-        (&["shell", "--strict", "-c", "len", "-c", "oops", "-c", "len"], 2, 1),
-    ] {
-        let output = gpulsm(arguments, input.as_bytes());
-        assert_eq!(output.status.code(), Some(status), "{arguments:?}");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(said.lines().count(), lines, "{said}");
-    }
-}
-
-#[test]
-fn files_are_imported_before_the_first_command() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let (first, second, wrong) = (path("one.csv"), path("and two.csv"), path("wrong.csv"));
-    for (path, text) in [(&first, "1,10\n2,20\n"), (&second, "2,21\n"), (&wrong, "1,x\n")] {
-        std::fs::write(path, text).expect("a file can be written");
-    }
-    let arguments = ["shell", "--import", &first, "--import", &second, "-c", "range 0 9"];
-    assert_eq!(printed(&arguments, ""), "1  10\n2  21\n");
-    let output = gpulsm(&["shell", "--json", "--import", &wrong, "-c", "len"], b"");
-    assert_eq!(output.status.code(), Some(1), "nothing is executed without the file");
-    let error: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(error["code"], "file", "{error}");
 }
