@@ -31,8 +31,10 @@ pub fn talk(
             "`help` lists the commands, Tab completes them, Ctrl-C ends a command, Ctrl-D the shell."
         );
     }
-    while let Some(line) = prompt.line(interpreter.snapshots())? {
+    loop {
+        // At the prompt Ctrl-C is a key: what is pressed from here on is meant for the next command.
         PRESSED.store(false, Ordering::Relaxed);
+        let Some(line) = prompt.line(interpreter.snapshots())? else { break };
         match execute(&mut interpreter, line) {
             Ok(None) => {}
             Ok(Some(answer)) => {
