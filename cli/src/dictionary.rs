@@ -11,7 +11,7 @@ use crate::types::{Column, Element, KeyType, Types, ValueType};
 pub type Pair = (u128, u128);
 
 /// A [`Dictionary`] of any types. Columns must have the widths of its keys and values.
-pub trait AnyDictionary: Any {
+pub trait AnyDictionary: Any + Send + Sync {
     fn update(&mut self, inserts: (&Column, &Column), deletes: &Column) -> Result<(), Error>;
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error>;
     fn cleanup(&mut self) -> Result<(), Error>;
@@ -24,12 +24,13 @@ pub trait AnyDictionary: Any {
     fn lookup(&self, keys: &Column) -> Result<Vec<Option<u128>>, Error>;
     fn count(&self, lo: &Column, hi: &Column) -> Result<Vec<u64>, Error>;
     fn range(&self, lo: u128, hi: u128) -> Result<(Column, Column), Error>;
-    fn successor(&self, key: u128) -> Result<Option<Pair>, Error>;
-    fn predecessor(&self, key: u128) -> Result<Option<Pair>, Error>;
+    fn contains(&self, keys: &Column) -> Result<Vec<bool>, Error>;
+    fn successor(&self, keys: &Column) -> Result<Vec<Option<Pair>>, Error>;
+    fn predecessor(&self, keys: &Column) -> Result<Vec<Option<Pair>>, Error>;
     fn first(&self) -> Result<Option<Pair>, Error>;
     fn last(&self) -> Result<Option<Pair>, Error>;
-    fn select(&self, index: u64) -> Result<Option<Pair>, Error>;
-    fn rank(&self, key: u128) -> Result<u64, Error>;
+    fn select(&self, indices: &[u64]) -> Result<Vec<Option<Pair>>, Error>;
+    fn rank(&self, keys: &Column) -> Result<Vec<u64>, Error>;
     /// Returns all keys and all values, in key order.
     fn columns(&self) -> Result<(Column, Column), Error>;
 
@@ -77,6 +78,10 @@ fn build<K: OrderedKey + Element, V: Element>(
 
 fn bits<K: Element, V: Element>((key, value): (K, V)) -> Pair {
     (key.bits(), value.bits())
+}
+
+fn all_bits<K: Element, V: Element>(pairs: Vec<Option<(K, V)>>) -> Vec<Option<Pair>> {
+    pairs.into_iter().map(|pair| pair.map(bits)).collect()
 }
 
 impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
@@ -127,12 +132,16 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
         Ok((K::column(pairs.keys), V::column(pairs.values)))
     }
 
-    fn successor(&self, key: u128) -> Result<Option<Pair>, Error> {
-        Ok(self.successor_one(K::from_bits(key))?.map(bits))
+    fn contains(&self, keys: &Column) -> Result<Vec<bool>, Error> {
+        self.contains(K::slice(keys))
     }
 
-    fn predecessor(&self, key: u128) -> Result<Option<Pair>, Error> {
-        Ok(self.predecessor_one(K::from_bits(key))?.map(bits))
+    fn successor(&self, keys: &Column) -> Result<Vec<Option<Pair>>, Error> {
+        Ok(all_bits(self.successor(K::slice(keys))?))
+    }
+
+    fn predecessor(&self, keys: &Column) -> Result<Vec<Option<Pair>>, Error> {
+        Ok(all_bits(self.predecessor(K::slice(keys))?))
     }
 
     fn first(&self) -> Result<Option<Pair>, Error> {
@@ -143,12 +152,12 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
         Ok(self.last()?.map(bits))
     }
 
-    fn select(&self, index: u64) -> Result<Option<Pair>, Error> {
-        Ok(self.select_one(index)?.map(bits))
+    fn select(&self, indices: &[u64]) -> Result<Vec<Option<Pair>>, Error> {
+        Ok(all_bits(self.select(indices)?))
     }
 
-    fn rank(&self, key: u128) -> Result<u64, Error> {
-        self.rank_one(K::from_bits(key))
+    fn rank(&self, keys: &Column) -> Result<Vec<u64>, Error> {
+        self.rank(K::slice(keys))
     }
 
     fn columns(&self) -> Result<(Column, Column), Error> {

@@ -68,6 +68,40 @@ impl Experiment {
     }
 }
 
+/// What labels in the names of measurements mean, where they don't say it themselves.
+const DEAD: &[(&str, &str)] = &[
+    ("deadN", "2^N neighbouring keys were deleted; their entries and tombstones are still there"),
+    ("op-one", "one range of 8 pairs in a call, across the deleted keys"),
+    ("op-short", "many such ranges in a call"),
+    ("op-long", "ranges of 1,024 pairs"),
+    ("op-empty", "ranges without any pair"),
+    ("op-scan", "a range over everything, counted by its pairs"),
+    ("op-successor", "successors of deleted keys"),
+    ("alive", "the same queries where those keys were replaced, not deleted: what deletions cost"),
+];
+const BASELINES: &[(&str, &str)] =
+    &[("sa", "a sorted array"), ("hash", "a hash table"), ("sort", "a sort alone")];
+
+impl Experiment {
+    /// Returns labels in the names of its measurements, and what they mean.
+    pub fn labels(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Experiment::Dead => DEAD,
+            Experiment::Insert | Experiment::Effective => &BASELINES[..1],
+            Experiment::Count | Experiment::Range => &BASELINES[..1],
+            Experiment::Lookup => &BASELINES[..2],
+            Experiment::Build => &BASELINES[1..],
+            _ => &[],
+        }
+    }
+
+    /// Returns what is measured, in a line.
+    pub fn about(self) -> String {
+        let value = self.to_possible_value().expect("none is hidden");
+        value.get_help().map(ToString::to_string).unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ mod man;
 mod report;
 mod results;
 mod shell;
+mod started;
 mod tour;
 mod types;
 mod verify;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand};
 use gpulsm::Builder;
+use started::how_started;
 
 /// A dynamic, ordered dictionary for GPUs and CPUs, from the terminal.
 #[derive(Parser)]

@@ -18,6 +18,9 @@ pub struct Run {
     pub machine: Machine,
     /// When it began, in seconds since 1970.
     pub started: u64,
+    /// When two runs began that were measured in turns: the same in both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_turns_since: Option<u64>,
 }
 
 /// What makes two runs the same experiment.

@@ -11,6 +11,7 @@ mod numbers;
 mod parallel;
 mod scale;
 mod session;
+mod turns;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -37,15 +38,23 @@ Examples:
   gpulsm bench --full --device cuda --out h200
   gpulsm report h200                          the page and tables of it
   gpulsm bench --quick --gate bars.txt        whether it is still as fast as it was
+  gpulsm bench --against ../old/gpulsm        this build and another in turns, for `report`
 
 A gate is a text file with a bar a line: `insert.b16 >= 1.5 * sa.insert.b16`; # begins a comment. Names
 are those that are printed with the figures, and .n24 may be left out where it is clear; without .min or
 .max they stand for the (harmonic) mean. Numbers alone are a second's: `build.max >= 50e6`, or bytes for
 each pair. If a bar fails, the exit status is 1.";
 
+/// Returns examples, what gates are, and what labels mean.
+fn notes() -> String {
+    let label = |(label, meaning): &(&str, &str)| format!("\n  {label:<14}{meaning}");
+    let labels: String = Experiment::Dead.labels().iter().map(label).collect();
+    format!("{EXAMPLES}\n\nLabels of `dead` (--list explains others):{labels}")
+}
+
 /// Measures what the paper measures, checks every answer, and keeps all samples.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = notes())]
 pub struct Bench {
     /// What to measure; everything if nothing is named
     #[arg(value_enum, value_name = "EXPERIMENT")]
@@ -56,7 +65,7 @@ pub struct Bench {
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
 
-    /// Name the measurements, and measure nothing
+    /// Name the measurements, and measure nothing. Lines that begin with # explain them
     #[arg(long)]
     list: bool,
 
@@ -101,6 +110,16 @@ pub struct Bench {
     /// that it needs are run
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
+
+    /// Another build of this program: both are run in turns, so that whatever else the machine does slows
+    /// down both alike. Their results go to the folders `old` (the other build) and `new` in --out
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["gate", "list", "restart"])]
+    against: Option<PathBuf>,
+
+    /// How often each of the two builds is run
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "against",
+        value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: u32,
 }
 
 /// Describes a device in a line.
@@ -142,7 +161,13 @@ impl Bench {
         })?;
         let scale = self.scale();
         let run = self.describe(&scale)?;
-        Session { bench: self, scale, run, bars }.run(self.backend()?, &experiments)
+        let session = Session { bench: self, scale, run, bars };
+        match &self.against {
+            Some(other) => {
+                turns::Turns { session: &session, other }.run(self.backend()?, &experiments)
+            }
+            None => session.run(self.backend()?, &experiments),
+        }
     }
 
     fn bars(&self) -> Result<Vec<gate::Bar>, Box<dyn Error>> {
@@ -220,6 +245,7 @@ impl Bench {
             started: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| since.as_secs()),
+            in_turns_since: None,
         })
     }
 }

@@ -15,6 +15,7 @@ use super::harness::{Case, Harness, Stopped};
 use super::scale::Scale;
 use super::{Bench, STOP, experiments};
 use crate::experiment::Experiment;
+use crate::how_started;
 use crate::results::{Before, Folder, Point, Results, Row, Run, Settings, Unit};
 
 pub struct Session<'a> {
@@ -33,8 +34,7 @@ impl Session<'_> {
         let cases = self.cases(&*backend, experiments)?;
         let rows: Vec<Row> = cases.iter().flat_map(|case| case.rows.clone()).collect();
         if self.bench.list {
-            let names: String = rows.iter().map(|row| row.name() + "\n").collect();
-            io::stdout().write_all(names.as_bytes())?; // The reader may stop early.
+            io::stdout().write_all(listing(experiments, &rows).as_bytes())?; // The reader may stop early.
             return Ok(ExitCode::SUCCESS);
         }
         gate::check_names(&self.bars, &rows)?;
@@ -42,7 +42,7 @@ impl Session<'_> {
     }
 
     /// Returns the cases that the command line selects.
-    fn cases(
+    pub fn cases(
         &self,
         backend: &dyn Backend,
         experiments: &[Experiment],
@@ -57,6 +57,11 @@ impl Session<'_> {
         Ok(all)
     }
 
+    /// Returns where samples go.
+    pub fn folder(&self) -> PathBuf {
+        self.bench.out.clone().unwrap_or_else(|| default_folder(&self.run.settings))
+    }
+
     /// Measures what is not measured yet, and reports the outcome.
     fn measure(
         &self,
@@ -65,7 +70,7 @@ impl Session<'_> {
         rows: &[Row],
     ) -> Result<ExitCode, Box<dyn Error>> {
         let bench = self.bench;
-        let path = bench.out.clone().unwrap_or_else(|| default_folder(&self.run.settings));
+        let path = self.folder();
         let before = match (bench.restart, self.bars.is_empty()) {
             (true, _) => Before::Replace,
             // A gate judges what is measured now.
@@ -127,8 +132,27 @@ impl Session<'_> {
             }
         }
         let named = path.display();
-        writeln!(out, " All samples are in {named}; `gpulsm report {named}` makes a page.")
+        let report = format!("{} report {named}", how_started());
+        writeln!(out, " All samples are in {named}; `{report}` makes a page.")
     }
+}
+
+/// Lists the names of rows below what their experiment measures and what labels in them mean.
+fn listing(experiments: &[Experiment], rows: &[Row]) -> String {
+    let mut text = String::new();
+    for experiment in experiments {
+        let own = |row: &&Row| row.experiment == experiment.name();
+        let names: String = rows.iter().filter(own).map(|row| row.name() + "\n").collect();
+        if names.is_empty() {
+            continue;
+        }
+        text += &format!("# {}: {}\n", experiment.name(), experiment.about());
+        for (label, meaning) in experiment.labels() {
+            text += &format!("#   {label}: {meaning}\n");
+        }
+        text += &names;
+    }
+    text
 }
 
 /// Returns where samples go by default.

@@ -1,7 +1,7 @@
 //! The top of the report: where and how it was measured, the main figures, and what is missing.
 
 use super::numbers::{date, printed, rate, times};
-use super::rates::{Headline, Labelled};
+use super::rates::{Headline, Labelled, beside_paper};
 use super::render::{Part, Section, Table};
 use crate::results::Run;
 
@@ -29,6 +29,7 @@ pub fn parts(runs: &[Labelled], sections: &[Section], missing: &[&str]) -> Vec<P
         ),
         Part::Table(about(runs)),
     ];
+    parts.extend(small(runs).map(Part::Text));
     let headlines: Vec<_> = sections.iter().flat_map(|section| &section.headlines).collect();
     if !headlines.is_empty() {
         parts.push(Part::Table(main_figures(runs, &headlines)));
@@ -37,6 +38,17 @@ pub fn parts(runs: &[Labelled], sections: &[Section], missing: &[&str]) -> Vec<P
         parts.push(Part::Text(format!("Not measured here: {}.", missing.join(", "))));
     }
     parts
+}
+
+/// Warns of comparing small runs with the paper, if there are some.
+fn small(runs: &[Labelled]) -> Option<String> {
+    let of = |run: &&Labelled| run.is_small();
+    let scale = runs.iter().find(of)?.results.run.settings.scale.as_str();
+    Some(format!(
+        "A small run (`--{scale}`): what it measures may fit into a cache. The paper's figures, marked \
+         “larger n”, are of 2^24 to 2^27 entries read from memory: the two do not compare. `--full` on a GPU has \
+         the paper's sizes."
+    ))
 }
 
 /// Tabulates the properties of each run, a column a run.
@@ -87,9 +99,9 @@ fn main_figures(runs: &[Labelled], headlines: &[&Headline]) -> Table {
         .words(["operation"]);
     for run in runs {
         let group = if runs.len() > 1 { run.label.as_str() } else { "gpulsm" };
-        table = table.group(group, ["mean", "÷ SA", "÷ paper"]);
+        table = table.group(group, ["mean", "÷ SA", &beside_paper(runs, "÷ paper")]);
     }
-    table = table.group("paper", ["mean", "÷ SA"]);
+    table = table.group(&beside_paper(runs, "paper"), ["mean", "÷ SA"]);
     for headline in headlines {
         let mut cells = vec![headline.what.clone()];
         for (ours, beside) in headline.ours.iter().zip(&headline.beside) {

@@ -15,6 +15,19 @@ pub struct Labelled {
     pub results: Results,
 }
 
+impl Labelled {
+    /// Returns whether it is so small that a cache may hold what it measures.
+    pub fn is_small(&self) -> bool {
+        ["quick", "tiny"].contains(&self.results.run.settings.scale.as_str())
+    }
+}
+
+/// Returns a heading of the paper's figures, which says so where they are of much more than a run had.
+pub fn beside_paper(runs: &[Labelled], heading: &str) -> String {
+    let mark = if runs.iter().any(Labelled::is_small) { ", larger n" } else { "" };
+    format!("{heading}{mark}")
+}
+
 /// A batch size and a number of entries, both as powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sizes {
@@ -141,13 +154,14 @@ impl ByBatch<'_> {
             }
         }
         if self.paper.is_some() {
-            table =
-                table.group("paper: GPU LSM", ["min", "max", "mean"]).group("paper: SA", ["mean"]);
+            let heading = |heading| beside_paper(self.runs, heading);
+            table = table.group(&heading("paper: GPU LSM"), ["min", "max", "mean"]);
+            table = table.group(&heading("paper: SA"), ["mean"]);
             let names: Vec<&str> = match self.runs {
                 [_] => vec!["mean"],
                 runs => runs.iter().map(|run| run.label.as_str()).collect(),
             };
-            table = table.group("÷ paper", names);
+            table = table.group(&heading("÷ paper"), names);
         }
         table
     }
@@ -306,9 +320,10 @@ impl ByBatch<'_> {
             let point = |sizes: &Sizes| Some((f64::from(sizes.b), of(paper.line(*sizes)?)));
             sizes.iter().rev().filter_map(point).collect()
         };
+        let heading = |heading| beside_paper(self.runs, heading);
         vec![
-            Line::new("paper: GPU LSM", Slot::Paper(0), found(|line| line.lsm.mean)),
-            Line::new("paper: SA", Slot::Paper(1), found(|line| line.sa)),
+            Line::new(heading("paper: GPU LSM"), Slot::Paper(0), found(|line| line.lsm.mean)),
+            Line::new(heading("paper: SA"), Slot::Paper(1), found(|line| line.sa)),
         ]
     }
 }

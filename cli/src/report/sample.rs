@@ -38,6 +38,7 @@ fn run() -> Run {
             build: String::new(),
         },
         started: 1_794_729_600,
+        in_turns_since: None,
     }
 }
 

@@ -73,6 +73,22 @@ fn a_smaller_run_stands_beside_the_same_number_of_batches() {
 }
 
 #[test]
+fn the_papers_figures_beside_a_small_run_say_that_they_are_of_more() {
+    let marked = |scale: &str| {
+        let mut results = sample::full(0.01, 8);
+        results.run.settings.scale = scale.into();
+        let (page, text) = both(&[labelled("run", results)]);
+        check(&page);
+        let count = |mark: &str| text.matches(mark).count();
+        assert_eq!(count("÷ paper,") > 0, count("A small run (`--") > 0, "{text}");
+        (count("÷ paper, larger n"), count("÷ paper"))
+    };
+    let (quick, full) = (marked("quick"), marked("full"));
+    assert!(quick.0 > 5 && quick.0 == quick.1, "{quick:?}");
+    assert!(full.0 == 0 && full.1 == quick.1, "{full:?}");
+}
+
+#[test]
 fn two_runs_are_compared() {
     let (old, mut new) = (sample::full(1.0, 5), sample::full(1.0, 5));
     let slower = |row: &&mut Row| row.experiment == "build" && row.series == "gpulsm";

@@ -1,15 +1,16 @@
-//! Answers of the shell: as JSON, or for people.
+//! Answers of the shell, and how they are written as JSON.
 
 use std::io::{self, Write};
 
-use anstyle::{AnsiColor, Style};
 use gpulsm::{Bytes, LevelStats, Stats};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::shell::command::{Usage, counted};
-use crate::shell::files::Imported;
+use super::command::Usage;
+use super::failure::Failure;
+use super::files::Imported;
+use super::people::{People, RED};
 use crate::types::{Scalar, Type};
 
 /// The answer to one command.
@@ -22,14 +23,24 @@ pub enum Answer {
     Values(Vec<(Scalar, Option<Scalar>)>),
     /// Ranges with their counts.
     Counts(Vec<(Scalar, Scalar, u64)>),
-    Pairs(Vec<(Scalar, Scalar)>),
+    /// Keys, and whether they are there.
+    Contained(Vec<(Scalar, bool)>),
+    /// The pairs of a range, and how many more there are than the limit allows.
+    Pairs {
+        pairs: Vec<(Scalar, Scalar)>,
+        more: u64,
+    },
     Pair(Option<(Scalar, Scalar)>),
-    Rank(u64),
+    /// Keys or indices, each with the pair that was found for it.
+    Found(Vec<(Scalar, Option<(Scalar, Scalar)>)>),
+    /// Keys with their ranks.
+    Ranks(Vec<(Scalar, u64)>),
     Len(u64),
     /// How many rows were written.
     Rows(u64),
     Imported(Imported),
     Levels(Stats),
+    Snapshots(Vec<Saved>),
     Stats {
         stats: Stats,
         key: Type,
@@ -37,6 +48,25 @@ pub enum Answer {
     },
     /// Descriptions of commands.
     Help(Vec<&'static Usage>),
+}
+
+/// A snapshot.
+#[derive(Debug, Serialize)]
+pub struct Saved {
+    pub name: String,
+    pub len: u64,
+    pub in_use: bool,
+}
+
+/// Where a command comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// A line of standard input, counted from 1.
+    Line(usize),
+    /// A command of the program's arguments, counted from 1.
+    Argument(usize),
+    /// Typed at the prompt.
+    Prompt,
 }
 
 /// How answers are written.
@@ -57,15 +87,29 @@ impl Form {
         }
     }
 
-    pub fn write_error(self, out: &mut impl Write, error: &str) -> io::Result<()> {
+    pub fn write_failure(
+        self,
+        out: &mut impl Write,
+        failure: &Failure,
+        source: Source,
+    ) -> io::Result<()> {
+        let Failure { code, message } = failure;
         match self {
             Form::Json => {
-                serde_json::to_writer(&mut *out, &json!({ "error": error }))?;
-                writeln!(out)
+                let mut object = json!({ "error": message, "code": code.name() });
+                if let Source::Line(number) | Source::Argument(number) = source {
+                    object["line"] = number.into();
+                }
+                writeln!(out, "{object}")
             }
             Form::People { colour } => {
-                let name = People { out, colour }.paint(RED, "error:");
-                writeln!(out, "{name} {error}")
+                let place = match source {
+                    Source::Line(number) => format!(" in line {number}"),
+                    Source::Argument(number) => format!(" in command {number}"),
+                    Source::Prompt => String::new(),
+                };
+                let name = People { out, colour }.paint(RED, "error");
+                writeln!(out, "{name}{place}: {message}")
             }
         }
     }
@@ -84,13 +128,29 @@ impl Serialize for Answer {
                 let counts: Vec<_> = counts.iter().map(|(.., count)| count).collect();
                 map.serialize_entry("counts", &counts)?;
             }
-            Answer::Pairs(pairs) => map.serialize_entry("pairs", pairs)?,
+            Answer::Contained(keys) => {
+                let found: Vec<_> = keys.iter().map(|(_, found)| found).collect();
+                map.serialize_entry("contains", &found)?;
+            }
+            Answer::Pairs { pairs, more } => {
+                map.serialize_entry("pairs", pairs)?;
+                if *more > 0 {
+                    map.serialize_entry("more", more)?;
+                }
+            }
+            Answer::Found(found) => {
+                let pairs: Vec<_> = found.iter().map(|(_, pair)| pair).collect();
+                map.serialize_entry("pairs", &pairs)?;
+            }
             Answer::Pair(Some((key, value))) => {
                 map.serialize_entry("key", key)?;
                 map.serialize_entry("value", value)?;
             }
             Answer::Pair(None) => map.serialize_entry("key", &())?,
-            Answer::Rank(rank) => map.serialize_entry("rank", rank)?,
+            Answer::Ranks(ranks) => {
+                let ranks: Vec<_> = ranks.iter().map(|(_, rank)| rank).collect();
+                map.serialize_entry("ranks", &ranks)?;
+            }
             Answer::Len(len) => map.serialize_entry("len", len)?,
             Answer::Rows(rows) => {
                 map.serialize_entry("ok", &true)?;
@@ -101,6 +161,7 @@ impl Serialize for Answer {
                 imported.serialize_entries(&mut map)?;
             }
             Answer::Levels(stats) => map.serialize_entry("levels", &levels(stats))?,
+            Answer::Snapshots(all) => map.serialize_entry("snapshots", all)?,
             Answer::Stats { stats, key, value } => {
                 map.serialize_entry("device", &stats.device.to_string())?;
                 map.serialize_entry("key", key.name())?;
@@ -149,114 +210,4 @@ fn descriptions(commands: &[&Usage]) -> Map<String, Value> {
     let usage =
         |c: &&Usage| (c.name.to_string(), json!({ "words": c.words, "meaning": c.meaning }));
     commands.iter().map(usage).collect()
-}
-
-const RED: Style = AnsiColor::Red.on_default().bold();
-const KEY: Style = AnsiColor::Cyan.on_default();
-const DIM: Style = Style::new().dimmed();
-
-/// Writes for people: aligned, and in colour on a terminal.
-struct People<'a, W> {
-    out: &'a mut W,
-    colour: bool,
-}
-
-impl<W: Write> People<'_, W> {
-    fn paint(&self, style: Style, text: impl std::fmt::Display) -> String {
-        if self.colour { format!("{style}{text}{style:#}") } else { text.to_string() }
-    }
-
-    fn answer(&mut self, answer: &Answer) -> io::Result<()> {
-        match answer {
-            Answer::Done | Answer::Quit => self.line("ok"),
-            Answer::Values(values) => {
-                let value = |value: &Option<Scalar>| match value {
-                    Some(value) => value.to_string(),
-                    None => self.paint(DIM, "not found"),
-                };
-                let rows = values.iter().map(|(key, v)| (key.to_string(), value(v))).collect();
-                self.table(rows)
-            }
-            Answer::Counts(counts) => {
-                let row = |(lo, hi, count): &(Scalar, Scalar, u64)| {
-                    (format!("{lo} to {hi}"), count.to_string())
-                };
-                self.table(counts.iter().map(row).collect())
-            }
-            Answer::Pairs(pairs) if pairs.is_empty() => self.dim("nothing"),
-            Answer::Pairs(pairs) => {
-                self.table(pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect())
-            }
-            Answer::Pair(Some((key, value))) => {
-                self.table(vec![(key.to_string(), value.to_string())])
-            }
-            Answer::Pair(None) => self.dim("nothing"),
-            Answer::Rank(rank) => self.line(&format!("{rank} less")),
-            Answer::Len(len) => self.line(&counted(*len as usize, "key")),
-            Answer::Rows(rows) => self.line(&format!("ok, {}", counted(*rows as usize, "row"))),
-            Answer::Imported(imported) => self.line(&format!("ok, {imported}")),
-            Answer::Levels(stats) => self.line(&stats.to_string()),
-            Answer::Stats { stats, key, value } => {
-                let bytes = &stats.bytes;
-                self.table(vec![
-                    ("device".into(), stats.device.to_string()),
-                    ("key".into(), key.name().into()),
-                    ("value".into(), value.name().into()),
-                    ("batch size".into(), stats.batch_size.to_string()),
-                    ("keys".into(), stats.live.to_string()),
-                    ("entries".into(), format!("{} ({} stale)", stats.entries, stats.stale)),
-                    ("levels".into(), stats.levels.len().to_string()),
-                    (
-                        "bytes".into(),
-                        format!(
-                            "{} (keys {}, values {}, marks {}, fences {}, filters {})",
-                            bytes.total(),
-                            bytes.keys,
-                            bytes.values,
-                            bytes.marks,
-                            bytes.fences,
-                            bytes.filters
-                        ),
-                    ),
-                ])
-            }
-            Answer::Help(commands) => {
-                let usage = |c: &Usage| format!("{} {}", c.name, c.words);
-                let rows = commands.iter().map(|c| (usage(c).trim_end().into(), c.meaning.into()));
-                self.listing(rows.collect())
-            }
-        }
-    }
-
-    fn line(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "{text}")
-    }
-
-    fn dim(&mut self, text: &str) -> io::Result<()> {
-        let text = self.paint(DIM, text);
-        self.line(&text)
-    }
-
-    /// Writes two columns, the first aligned to the right: numbers.
-    fn table(&mut self, rows: Vec<(String, String)>) -> io::Result<()> {
-        self.columns(rows, |left, width| format!("{left:>width$}"))
-    }
-
-    /// Writes two columns, the first aligned to the left: text.
-    fn listing(&mut self, rows: Vec<(String, String)>) -> io::Result<()> {
-        self.columns(rows, |left, width| format!("{left:<width$}"))
-    }
-
-    fn columns(
-        &mut self,
-        rows: Vec<(String, String)>,
-        pad: impl Fn(&str, usize) -> String,
-    ) -> io::Result<()> {
-        let width = rows.iter().map(|(left, _)| left.chars().count()).max().unwrap_or(0);
-        for (left, right) in rows {
-            let left = self.paint(KEY, pad(&left, width));
-            writeln!(self.out, "{left}  {right}")?;
-        }
-        Ok(())
-    }
 }

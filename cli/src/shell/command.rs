@@ -1,5 +1,7 @@
 //! The shell's commands, and the words of a line.
 
+use super::failure::{Code, Failure};
+
 /// A command's name, arguments and meaning, as `help`, completion and hints show them.
 #[derive(Debug)]
 pub struct Usage {
@@ -19,14 +21,19 @@ pub const COMMANDS: &[Usage] = &[
     ),
     usage("delete_range", "LO HI", "delete every key from LO to HI"),
     usage("lookup", "K [K …]", "the value of each key"),
+    usage("contains", "K [K …]", "whether each key is there"),
     usage("count", "LO HI [LO HI …]", "how many keys there are from LO to HI, inclusive"),
-    usage("range", "LO HI", "the pairs from LO to HI, in key order"),
-    usage("successor", "K", "the first pair whose key is K or greater"),
-    usage("predecessor", "K", "the last pair whose key is K or less"),
+    usage(
+        "range",
+        "LO HI [--limit N|all]",
+        "the pairs from LO to HI, in key order: the first N (default: all; on a terminal 1000)",
+    ),
+    usage("successor", "K [K …]", "the first pair whose key is K or greater"),
+    usage("predecessor", "K [K …]", "the last pair whose key is K or less"),
     usage("first", "", "the pair with the least key"),
     usage("last", "", "the pair with the greatest key"),
-    usage("select", "I", "the pair at index I in key order, counted from 0"),
-    usage("rank", "K", "how many keys are less than K"),
+    usage("select", "I [I …]", "the pair at index I in key order, counted from 0"),
+    usage("rank", "K [K …]", "how many keys are less than K"),
     usage("len", "", "how many keys there are"),
     usage("levels", "", "what every level holds"),
     usage("stats", "", "device, types, entries and bytes"),
@@ -44,8 +51,15 @@ pub const COMMANDS: &[Usage] = &[
     ),
     usage("cleanup", "", "remove stale entries: one run is left"),
     usage("clear", "", "remove everything"),
+    usage(
+        "snapshot",
+        "[save NAME | use NAME | leave | drop NAME]",
+        "keep what is there now; query it later, and go back; drop it; alone: list all",
+    ),
     usage("help", "[COMMAND …]", "what these commands do, or all"),
-    usage("quit", "", "leave (so does the end of input)"),
+    usage("?", "[COMMAND …]", "the same as help"),
+    usage("quit", "", "end the shell (so does the end of input; Ctrl-D at the prompt)"),
+    usage("exit", "", "the same as quit"),
 ];
 
 const fn usage(name: &'static str, words: &'static str, meaning: &'static str) -> Usage {
@@ -60,9 +74,16 @@ pub struct Word<'a> {
 }
 
 impl Word<'_> {
-    /// Makes an error message that names the word.
-    pub fn wrong(&self, what: impl std::fmt::Display) -> String {
-        format!("word {}, `{}`: {what}", self.number, shown(self.text))
+    /// Makes a failure that names the word.
+    pub fn wrong(&self, what: impl std::fmt::Display) -> Failure {
+        let message = format!("word {}, `{}`: {what}", self.number, shown(self.text));
+        Failure::new(Code::WrongArgument, message)
+    }
+
+    /// Returns how the command of this name is used.
+    pub fn usage(&self) -> String {
+        let usage = COMMANDS.iter().find(|usage| usage.name == self.text);
+        usage.map_or_else(String::new, |usage| format!("{} {}", usage.name, usage.words))
     }
 }
 
@@ -101,7 +122,8 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     let begins = |c: &&Usage| name.len() >= 3 && c.name.starts_with(name);
     let by_prefix = COMMANDS.iter().find(begins).map(|c| c.name);
     let distances = COMMANDS.iter().map(|c| (distance(c.name, name), c.name));
-    by_prefix.or_else(|| distances.min().filter(|&(distance, _)| distance <= 2).map(|(_, n)| n))
+    let near = |&(distance, name): &(usize, &str)| distance <= 2 && distance < name.len();
+    by_prefix.or_else(|| distances.filter(near).min().map(|(_, name)| name))
 }
 
 /// Returns the edit distance of two words.
@@ -129,6 +151,7 @@ mod tests {
         assert_eq!(nearest("succ"), Some("successor"));
         assert_eq!(nearest("delete-range"), Some("delete_range"));
         assert_eq!(nearest("frobnicate"), None);
+        assert_eq!(nearest("x"), None, "any letter is near `?`");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use rustyline::completion::{Completer, FilenameCompleter, Pair};
+use rustyline::completion::{Completer, FilenameCompleter, Pair, unescape};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -11,7 +11,8 @@ use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
-use crate::shell::command::COMMANDS;
+use super::command::{COMMANDS, shown};
+use super::snapshots::{ACTIONS, Snapshots};
 
 /// A prompt with a history.
 pub struct Prompt {
@@ -27,7 +28,8 @@ impl Prompt {
             .auto_add_history(true)
             .build();
         let mut editor = Editor::with_config(config)?;
-        editor.set_helper(Some(Assistant { files: FilenameCompleter::new() }));
+        editor
+            .set_helper(Some(Assistant { files: FilenameCompleter::new(), snapshots: Vec::new() }));
         let history = history_file();
         if let Some(file) = &history {
             editor.load_history(file).ok(); // There is none the first time.
@@ -35,9 +37,17 @@ impl Prompt {
         Ok(Prompt { editor, history })
     }
 
-    /// Reads the next line; `None` at the end of input. An interrupted line is empty.
-    pub fn line(&mut self) -> Result<Option<String>, ReadlineError> {
-        match self.editor.readline("gpulsm> ") {
+    /// Reads the next line; `None` at the end of input. An interrupted line is empty. The prompt names
+    /// the snapshot that is in use.
+    pub fn line(&mut self, snapshots: &Snapshots) -> Result<Option<String>, ReadlineError> {
+        if let Some(assistant) = self.editor.helper_mut() {
+            assistant.snapshots = snapshots.names().cloned().collect();
+        }
+        let prompt = match snapshots.used() {
+            Some(name) => format!("gpulsm ({})> ", shown(name)),
+            None => "gpulsm> ".into(),
+        };
+        match self.editor.readline(&prompt) {
             Ok(line) => Ok(Some(line)),
             Err(ReadlineError::Interrupted) => Ok(Some(String::new())),
             Err(ReadlineError::Eof) => Ok(None),
@@ -63,9 +73,11 @@ fn history_file() -> Option<PathBuf> {
     Some(state.join("gpulsm").join("history"))
 }
 
-/// Completes commands and file names, and shows the arguments of a command.
+/// Completes commands, their arguments and file names, and shows the arguments of a command.
 struct Assistant {
     files: FilenameCompleter,
+    /// The names of all snapshots.
+    snapshots: Vec<String>,
 }
 
 impl Helper for Assistant {}
@@ -82,20 +94,45 @@ impl Completer for Assistant {
         context: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let begun = &line[..place];
-        let start = begun.len() - begun.trim_start().len();
-        match begun.trim_start().split_once(char::is_whitespace) {
-            None => {
-                let commands = COMMANDS.iter().filter(|c| c.name.starts_with(&begun[start..]));
-                let candidates = commands.map(|command| Pair {
-                    display: command.name.into(),
-                    replacement: format!("{} ", command.name),
-                });
-                Ok((start, candidates.collect()))
+        let start = begun.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+        let before: Vec<&str> = begun[..start].split_whitespace().collect();
+        let commands = || COMMANDS.iter().map(|command| command.name);
+        let snapshots = || self.snapshots.iter().map(String::as_str);
+        let candidates = match before[..] {
+            [] | ["help" | "?", ..] => beginning(&begun[start..], commands()),
+            ["snapshot"] => beginning(&begun[start..], ACTIONS.iter().copied()),
+            ["snapshot", "use" | "drop"] => beginning(&begun[start..], snapshots()),
+            ["import" | "export", ..] => {
+                let (start, files) = self.files.complete(line, place, context)?;
+                return Ok((start, in_quotes(begun, files)));
             }
-            Some(("import" | "export", _)) => self.files.complete(line, place, context),
-            Some(_) => Ok((place, Vec::new())),
-        }
+            _ => Vec::new(),
+        };
+        Ok((start, candidates))
     }
+}
+
+/// Returns the words that begin with a text, as candidates.
+fn beginning<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Vec<Pair> {
+    let candidate = |word: &str| Pair { display: word.into(), replacement: format!("{word} ") };
+    words.filter(|word| word.starts_with(text)).map(candidate).collect()
+}
+
+/// Makes file names fit into the quotes that are open, if any: nothing is escaped there, and the only
+/// candidate ends them, unless it is a folder.
+fn in_quotes(begun: &str, mut files: Vec<Pair>) -> Vec<Pair> {
+    let name = begun.trim_start().split_once(char::is_whitespace).map_or("", |(_, name)| name);
+    let quote = name.trim_start().chars().next().filter(|first| ['"', '\''].contains(first));
+    let Some(quote) = quote else { return files };
+    for file in &mut files {
+        file.replacement = unescape(&file.replacement, Some('\\')).into_owned();
+    }
+    if let [file] = &mut files[..]
+        && !file.replacement.ends_with(std::path::MAIN_SEPARATOR)
+    {
+        file.replacement.push(quote);
+    }
+    files
 }
 
 impl Hinter for Assistant {

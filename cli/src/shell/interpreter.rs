@@ -1,34 +1,63 @@
 //! A dictionary and what each command does with it.
 
-use gpulsm::Error;
-
 use super::answer::Answer;
-use super::arguments::{expect_args, expect_exactly, expect_no_args, help, unknown_command};
+use super::arguments::{
+    expect_args, expect_exactly, expect_no_args, expect_pairs, help, take_limit, unknown_command,
+};
 use super::command::{Word, words};
+use super::failure::Failure;
 use super::files;
+use super::snapshots::Snapshots;
 use crate::dictionary::{AnyDictionary, Pair};
 use crate::types::{Column, Scalar, Type, Types, ValueType};
 
+/// Commands that change the dictionary.
+const UPDATES: &[&str] =
+    &["insert", "delete", "update", "delete_range", "import", "cleanup", "clear"];
+
 /// Executes commands on a dictionary.
 pub struct Interpreter {
-    dictionary: Box<dyn AnyDictionary>,
+    /// What queries go to: the dictionary, or the snapshot that is in use.
+    pub(super) dictionary: Box<dyn AnyDictionary>,
+    /// The dictionary, while a snapshot is in use.
+    pub(super) set_aside: Option<Box<dyn AnyDictionary>>,
+    pub(super) snapshots: Snapshots,
     types: Types,
+    /// At most this many pairs are listed, unless a command says otherwise.
+    limit: Option<u64>,
 }
 
-type Outcome = Result<Answer, String>;
+pub type Outcome = Result<Answer, Failure>;
 
 impl Interpreter {
-    pub fn new(dictionary: Box<dyn AnyDictionary>, types: Types) -> Self {
-        Interpreter { dictionary, types }
+    pub fn new(dictionary: Box<dyn AnyDictionary>, types: Types, limit: Option<u64>) -> Self {
+        Interpreter { dictionary, set_aside: None, snapshots: Snapshots::default(), types, limit }
+    }
+
+    /// Returns an interpreter with dictionaries of its own, which share memory with these.
+    pub fn fork(&self) -> Self {
+        Interpreter {
+            dictionary: self.dictionary.fork(),
+            set_aside: self.set_aside.as_ref().map(|dictionary| dictionary.fork()),
+            snapshots: self.snapshots.clone(),
+            ..*self
+        }
+    }
+
+    pub fn snapshots(&self) -> &Snapshots {
+        &self.snapshots
     }
 
     /// Executes a line; returns `None` if there is no command in it. After an error the dictionary is
     /// as it was.
-    pub fn run(&mut self, line: &str) -> Result<Option<Answer>, String> {
+    pub fn run(&mut self, line: &str) -> Result<Option<Answer>, Failure> {
         let words = words(line);
         let Some((&command, args)) = words.split_first() else { return Ok(None) };
         if command.text.starts_with('#') {
             return Ok(None);
+        }
+        if UPDATES.contains(&command.text) {
+            self.snapshots.expect_none_in_use()?;
         }
         self.execute(command, args, line).map(Some)
     }
@@ -40,24 +69,17 @@ impl Interpreter {
             "update" => self.update(command, args),
             "delete_range" => self.delete_range(command, args),
             "lookup" => self.lookup(command, args),
+            "contains" => self.contains(command, args),
             "count" => self.count(command, args),
             "range" => self.range(command, args),
-            "successor" => {
-                let key = self.only_key(command, args)?;
-                self.pair(self.dictionary.successor(key))
-            }
-            "predecessor" => {
-                let key = self.only_key(command, args)?;
-                self.pair(self.dictionary.predecessor(key))
-            }
+            "successor" => self.nearest(command, args, |of, keys| of.successor(keys)),
+            "predecessor" => self.nearest(command, args, |of, keys| of.predecessor(keys)),
             "select" => self.select(command, args),
-            "rank" => {
-                let key = self.only_key(command, args)?;
-                Ok(Answer::Rank(text(self.dictionary.rank(key))?))
-            }
+            "rank" => self.rank(command, args),
             "import" => self.import(command, args, line),
             "export" => self.export(command, args, line),
-            "help" => help(args),
+            "snapshot" => self.snapshot(command, args),
+            "help" | "?" => help(args),
             _ => self.execute_without_args(command, args),
         }
     }
@@ -66,20 +88,20 @@ impl Interpreter {
         let unexpected = expect_no_args(args);
         let dictionary = &mut self.dictionary;
         match command.text {
-            "first" => unexpected.and_then(|()| self.pair(self.dictionary.first())),
-            "last" => unexpected.and_then(|()| self.pair(self.dictionary.last())),
-            "len" => unexpected.and_then(|()| Ok(Answer::Len(text(dictionary.len())? as u64))),
-            "levels" => unexpected.and_then(|()| Ok(Answer::Levels(text(dictionary.stats())?))),
+            "first" => unexpected.and_then(|()| Ok(self.pair(self.dictionary.first()?))),
+            "last" => unexpected.and_then(|()| Ok(self.pair(self.dictionary.last()?))),
+            "len" => unexpected.and_then(|()| Ok(Answer::Len(dictionary.len()? as u64))),
+            "levels" => unexpected.and_then(|()| Ok(Answer::Levels(dictionary.stats()?))),
             "stats" => unexpected.and_then(|()| {
                 let (key, value) = (self.types.key.into(), self.types.value.into());
-                Ok(Answer::Stats { stats: text(dictionary.stats())?, key, value })
+                Ok(Answer::Stats { stats: dictionary.stats()?, key, value })
             }),
             "cleanup" => unexpected.and_then(|()| done(dictionary.cleanup())),
             "clear" => unexpected.map(|()| {
                 dictionary.clear();
                 Answer::Done
             }),
-            "quit" => unexpected.map(|()| Answer::Quit),
+            "quit" | "exit" => unexpected.map(|()| Answer::Quit),
             _ => Err(unknown_command(command)),
         }
     }
@@ -92,20 +114,19 @@ impl Interpreter {
                 keys.push(self.key(word)?);
                 values.push(0);
             }
-        } else if !args.len().is_multiple_of(2) {
-            return Err(args[args.len() - 1].wrong("this key has no value: give pairs, K V"));
         } else {
-            for pair in args.chunks_exact(2) {
-                keys.push(self.key(pair[0])?);
-                values.push(self.value(pair[1])?);
+            for &[key, value] in
+                expect_pairs(command, args, "this key has no value: give pairs, K V")?
+            {
+                keys.push(self.key(key)?);
+                values.push(self.value(value)?);
             }
         }
         done(self.dictionary.update((&keys, &values), &self.types.key.column()))
     }
 
     fn delete(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
-        expect_args(command, args)?;
-        let keys = self.column(&self.scalars(args)?);
+        let keys = self.column(&self.keys(command, args)?);
         let (no_keys, no_values) = (self.types.key.column(), self.types.value.column());
         done(self.dictionary.update((&no_keys, &no_values), &keys))
     }
@@ -129,7 +150,7 @@ impl Interpreter {
     }
 
     /// Parses what follows the plus of an insertion: `K=V`, or in a set `K`.
-    fn insertion(&self, word: Word<'_>, pair: &str) -> Result<Pair, String> {
+    fn insertion(&self, word: Word<'_>, pair: &str) -> Result<Pair, Failure> {
         let is_set = self.types.value == ValueType::None;
         match pair.split_once('=') {
             Some(_) if is_set => Err(word.wrong("a set has no values: an insert is +K")),
@@ -152,55 +173,97 @@ impl Interpreter {
     }
 
     fn lookup(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
-        expect_args(command, args)?;
-        let keys = self.scalars(args)?;
-        let values = text(self.dictionary.lookup(&self.column(&keys)))?.into_iter();
+        let keys = self.keys(command, args)?;
+        let values = self.dictionary.lookup(&self.column(&keys))?.into_iter();
         let values = values.map(|value| value.map(|bits| self.types.value.decode(bits)));
         Ok(Answer::Values(keys.into_iter().zip(values).collect()))
     }
 
+    fn contains(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        let keys = self.keys(command, args)?;
+        let found = self.dictionary.contains(&self.column(&keys))?;
+        Ok(Answer::Contained(keys.into_iter().zip(found).collect()))
+    }
+
     fn count(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
-        expect_args(command, args)?;
-        if !args.len().is_multiple_of(2) {
-            return Err(args[args.len() - 1].wrong("this range has no end: give pairs, LO HI"));
-        }
-        let ends = self.scalars(args)?;
+        let ranges = expect_pairs(command, args, "this range has no end: give pairs, LO HI")?;
+        let ends = self.scalars(ranges.as_flattened())?;
         let (lo, hi): (Vec<Scalar>, Vec<Scalar>) =
             ends.chunks_exact(2).map(|ends| (ends[0], ends[1])).unzip();
-        let counts = text(self.dictionary.count(&self.column(&lo), &self.column(&hi)))?;
+        let counts = self.dictionary.count(&self.column(&lo), &self.column(&hi))?;
         let ranges = lo.into_iter().zip(hi).zip(counts);
         Ok(Answer::Counts(ranges.map(|((lo, hi), count)| (lo, hi, count)).collect()))
     }
 
     fn range(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
-        let [lo, hi] = expect_exactly(command, args)?;
-        let (keys, values) = text(self.dictionary.range(self.key(lo)?, self.key(hi)?))?;
+        let (args, limit) = take_limit(args)?;
+        let [lo, hi] = expect_exactly(command, &args)?;
+        let (lo, mut hi) = (self.scalar(lo)?, self.key(hi)?);
+        let more = match limit.unwrap_or(self.limit) {
+            Some(limit) => self.cut(lo, &mut hi, limit)?,
+            None => 0,
+        };
+        let (keys, values) = self.dictionary.range(self.types.key.encode(lo), hi)?;
         let pairs = keys.iter().zip(values.iter()).map(|pair| self.decode(pair));
-        Ok(Answer::Pairs(pairs.collect()))
+        Ok(Answer::Pairs { pairs: pairs.collect(), more })
+    }
+
+    /// Moves the end of a range so that it has `limit` pairs at most. Returns how many are left out.
+    fn cut(&self, lo: Scalar, hi: &mut u128, limit: u64) -> Result<u64, Failure> {
+        let (first, mut last) = (self.column(&[lo]), self.types.key.column());
+        last.push(*hi);
+        let more = self.dictionary.count(&first, &last)?[0].saturating_sub(limit);
+        if more > 0 {
+            let end = self.dictionary.rank(&first)?[0] + limit - 1;
+            *hi = self.dictionary.select(&[end])?[0].map_or(*hi, |(key, _)| key);
+        }
+        Ok(more)
+    }
+
+    fn nearest(&self, command: Word<'_>, args: &[Word<'_>], find: Find) -> Outcome {
+        let keys = self.keys(command, args)?;
+        let pairs = find(&*self.dictionary, &self.column(&keys))?;
+        Ok(self.found(keys, pairs))
     }
 
     fn select(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
-        let [index] = expect_exactly(command, args)?;
-        let place = Type::U64.parse(index.text).map_err(|error| index.wrong(error))?;
-        self.pair(self.dictionary.select(ValueType::U64.encode(place) as u64))
+        expect_args(command, args)?;
+        let index = |word: &Word<'_>| Type::U64.parse(word.text).map_err(|error| word.wrong(error));
+        let queried = args.iter().map(index).collect::<Result<Vec<Scalar>, _>>()?;
+        let indices: Vec<u64> =
+            queried.iter().map(|&index| ValueType::U64.encode(index) as u64).collect();
+        Ok(self.found(queried, self.dictionary.select(&indices)?))
+    }
+
+    fn rank(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        let keys = self.keys(command, args)?;
+        let ranks = self.dictionary.rank(&self.column(&keys))?;
+        Ok(Answer::Ranks(keys.into_iter().zip(ranks).collect()))
     }
 
     fn import(&mut self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
         expect_args(command, args)?;
-        files::import(&mut *self.dictionary, self.types, line).map(Answer::Imported)
+        let imported = files::import(&mut *self.dictionary, self.types, line);
+        imported.map(Answer::Imported).map_err(Failure::file)
     }
 
     fn export(&self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
         expect_args(command, args)?;
-        files::export(&*self.dictionary, self.types, line).map(Answer::Rows)
+        files::export(&*self.dictionary, self.types, line).map(Answer::Rows).map_err(Failure::file)
     }
 
-    fn scalar(&self, word: Word<'_>) -> Result<Scalar, String> {
+    fn scalar(&self, word: Word<'_>) -> Result<Scalar, Failure> {
         Type::from(self.types.key).parse(word.text).map_err(|error| word.wrong(error))
     }
 
-    fn scalars(&self, words: &[Word<'_>]) -> Result<Vec<Scalar>, String> {
+    fn scalars(&self, words: &[Word<'_>]) -> Result<Vec<Scalar>, Failure> {
         words.iter().map(|&word| self.scalar(word)).collect()
+    }
+
+    /// Parses keys, at least one.
+    fn keys(&self, command: Word<'_>, args: &[Word<'_>]) -> Result<Vec<Scalar>, Failure> {
+        expect_args(command, args)?;
+        self.scalars(args)
     }
 
     fn column(&self, keys: &[Scalar]) -> Column {
@@ -209,23 +272,18 @@ impl Interpreter {
         column
     }
 
-    fn key(&self, word: Word<'_>) -> Result<u128, String> {
+    fn key(&self, word: Word<'_>) -> Result<u128, Failure> {
         Ok(self.types.key.encode(self.scalar(word)?))
     }
 
     /// Parses a key that is a part of a word.
-    fn key_of(&self, word: Word<'_>, text: &str) -> Result<u128, String> {
+    fn key_of(&self, word: Word<'_>, text: &str) -> Result<u128, Failure> {
         let key = Type::from(self.types.key).parse(text);
         let key = key.map_err(|error| word.wrong(format!("the key is {error}")))?;
         Ok(self.types.key.encode(key))
     }
 
-    fn only_key(&self, command: Word<'_>, args: &[Word<'_>]) -> Result<u128, String> {
-        let [key] = expect_exactly(command, args)?;
-        self.key(key)
-    }
-
-    fn value(&self, word: Word<'_>) -> Result<u128, String> {
+    fn value(&self, word: Word<'_>) -> Result<u128, Failure> {
         let of = Type::from(self.types.value);
         let value = of.parse(word.text).map_err(|error| word.wrong(error))?;
         Ok(self.types.value.encode(value))
@@ -235,16 +293,20 @@ impl Interpreter {
         (self.types.key.decode(key), self.types.value.decode(value))
     }
 
-    fn pair(&self, pair: Result<Option<Pair>, Error>) -> Outcome {
-        Ok(Answer::Pair(text(pair)?.map(|pair| self.decode(pair))))
+    fn pair(&self, pair: Option<Pair>) -> Answer {
+        Answer::Pair(pair.map(|pair| self.decode(pair)))
+    }
+
+    /// Answers what was queried with the pair that was found for each.
+    fn found(&self, queried: Vec<Scalar>, pairs: Vec<Option<Pair>>) -> Answer {
+        let pairs = pairs.into_iter().map(|pair| pair.map(|pair| self.decode(pair)));
+        Answer::Found(queried.into_iter().zip(pairs).collect())
     }
 }
 
-/// Turns the library's errors into text.
-fn text<T>(outcome: Result<T, Error>) -> Result<T, String> {
-    outcome.map_err(|error| error.to_string())
-}
+/// A query for the pair nearest to each key.
+type Find = fn(&dyn AnyDictionary, &Column) -> Result<Vec<Option<Pair>>, gpulsm::Error>;
 
-fn done(outcome: Result<(), Error>) -> Outcome {
-    text(outcome).map(|()| Answer::Done)
+fn done(outcome: Result<(), gpulsm::Error>) -> Outcome {
+    Ok(outcome.map(|()| Answer::Done)?)
 }

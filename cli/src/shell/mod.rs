@@ -4,10 +4,16 @@ mod answer;
 mod arguments;
 mod command;
 mod editor;
+mod failure;
 mod files;
 mod interpreter;
+mod people;
+mod script;
+mod snapshots;
+mod talk;
 
-use std::io::{self, BufRead, BufWriter, IsTerminal, Write};
+use std::error::Error;
+use std::io::{self, BufWriter, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -16,23 +22,36 @@ use gpulsm::Device;
 use crate::batch_size;
 use crate::dictionary;
 use crate::types::{KeyType, Types, ValueType};
-use answer::{Answer, Form};
-use editor::Prompt;
+use answer::{Answer, Form, Source};
+use command::counted;
 use interpreter::Interpreter;
+use script::Script;
 
-/// Lines longer than this many bytes are refused, so that memory stays bounded.
-const LONGEST_LINE: usize = 1 << 28;
+/// At most this many pairs are listed on a terminal, unless a command says otherwise.
+const MOST_ON_TERMINAL: u64 = 1000;
 
-const EXAMPLES: &str = "\
+const NOTES: &str = "\
 Examples:
   gpulsm shell                               type commands; `help` lists them, Tab completes them
   gpulsm shell --key i64 --value f64         signed keys, values that are floats
   gpulsm shell --value none                  a set
+  gpulsm shell --import prices.csv           begin with the pairs of a file
+  gpulsm shell --import prices.csv -c len -c 'range 0 99'
+                                             execute these commands, and end
+  gpulsm shell --strict < script             stop at the first error, with exit status 1
   echo 'insert 1 10 3 30
   count 0 9' | gpulsm shell --json           for programs: an answer in JSON for each command
 
 Empty lines and lines that begin with # are skipped. What goes wrong is an answer too: the dictionary
-is as it was, and the next line is read; the exit status stays 0.
+is as it was, and the next line is read; the exit status stays 0, unless there is --strict. Of commands
+given with -c all are executed, and the status is 1 if one of them failed.
+
+In JSON an error is {\"error\": MESSAGE, \"code\": CODE, \"line\": NUMBER}. The codes are
+unknown_command, wrong_argument, file, snapshot (no such name, or taken), read_only (an update while a
+snapshot is in use), dictionary (too little memory, a device that failed), unreadable_line and stopped.
+
+At the prompt Ctrl-C clears the line and Ctrl-D ends the shell. While a command runs or prints, Ctrl-C
+ends that command alone: the dictionary is as it was before it. (An export may still finish its file.)
 
 Files (import, export): .csv, .tsv, .tab (with .gz: compressed), .parquet. Columns named key and value
 are found among others; else there must be just these two (a set has keys alone), or choose:
@@ -44,11 +63,23 @@ A row that doesn't fit the types is named by line and column, and nothing is imp
 
 /// Talks to a dictionary, a command a line.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = NOTES)]
 pub struct Shell {
     /// Answer in JSON, one line each
     #[arg(long)]
     json: bool,
+
+    /// Execute this command and end, instead of reading commands; may be given again
+    #[arg(short, value_name = "COMMAND")]
+    commands: Vec<String>,
+
+    /// Import a file before the first command, as the command `import` does; may be given again
+    #[arg(long, value_name = "FILE")]
+    import: Vec<String>,
+
+    /// Stop at the first error, with exit status 1
+    #[arg(long)]
+    strict: bool,
 
     /// The type of keys
     #[arg(long, value_enum, default_value_t = KeyType::U32)]
@@ -68,8 +99,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    pub fn run(&self) -> Result<ExitCode, Box<dyn std::error::Error>> {
-        let mut interpreter = self.interpreter()?;
+    pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
         let to_terminal = io::stdout().is_terminal();
         let form = match self.json {
             true => Form::Json,
@@ -78,134 +108,44 @@ impl Shell {
                 Form::People { colour: to_terminal && !unwanted }
             }
         };
-        if to_terminal && io::stdin().is_terminal() {
-            talk(&mut interpreter, form)?;
-        } else {
-            listen(&mut interpreter, form)?;
+        let typed = self.commands.is_empty() && to_terminal && io::stdin().is_terminal();
+        let mut interpreter = self.interpreter(to_terminal.then_some(MOST_ON_TERMINAL))?;
+        for file in &self.import {
+            match interpreter.run(&format!("import {file}")) {
+                Ok(Some(Answer::Rows(rows))) if typed && !self.json => {
+                    println!("{file}: {}", counted(rows as usize, "row"));
+                }
+                Ok(_) => {}
+                Err(failure) => {
+                    form.write_failure(&mut io::stdout(), &failure, Source::Prompt)?;
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
         }
-        Ok(ExitCode::SUCCESS)
+        let succeeded = if typed {
+            talk::talk(interpreter, form, self.strict)?
+        } else if self.commands.is_empty() {
+            let succeeded = self.script(interpreter, form).listen(&mut io::stdin().lock())?;
+            // A program reads of errors in the answers.
+            succeeded || !self.strict
+        } else {
+            self.script(interpreter, form).execute(&self.commands)?
+        };
+        Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn interpreter(&self) -> Result<Interpreter, gpulsm::Error> {
+    fn interpreter(&self, limit: Option<u64>) -> Result<Interpreter, gpulsm::Error> {
         let types = Types { key: self.key, value: self.value };
         let dictionary = dictionary::open(types, self.device, self.batch_size as usize)?;
-        Ok(Interpreter::new(dictionary, types))
+        Ok(Interpreter::new(dictionary, types, limit))
     }
-}
 
-/// Whether to read another line.
-#[derive(PartialEq, Eq)]
-enum Next {
-    Go,
-    Stop,
-}
-
-/// Executes what a person types.
-fn talk(interpreter: &mut Interpreter, form: Form) -> io::Result<()> {
-    let mut prompt = Prompt::new().map_err(io::Error::other)?;
-    if form != Form::Json {
-        println!("`help` lists the commands, Tab completes them, Ctrl-D leaves.");
-    }
-    while let Some(line) = prompt.line().map_err(io::Error::other)? {
-        if answer(interpreter, form, &mut io::stdout(), Ok(&line))? == Next::Stop {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Executes what a program or a file provides.
-fn listen(interpreter: &mut Interpreter, form: Form) -> io::Result<()> {
-    let mut input = io::stdin().lock();
-    let mut out = BufWriter::new(io::stdout().lock());
-    let mut line = Vec::new();
-    for number in 1.. {
-        let Some(fits) = read_line(&mut input, &mut line, LONGEST_LINE)? else { break };
-        let text = match std::str::from_utf8(&line) {
-            _ if !fits => Err(format!("line {number} is longer than {LONGEST_LINE} bytes")),
-            Ok(text) => Ok(text),
-            Err(error) => {
-                Err(format!("line {number} is not UTF-8 text from byte {} on", error.valid_up_to()))
-            }
-        };
-        let next = answer(interpreter, form, &mut out, text)?;
-        // A client may wait for this answer before it sends the next line.
-        out.flush()?;
-        if next == Next::Stop {
-            break;
-        }
-    }
-    out.flush()
-}
-
-/// Answers one line.
-fn answer(
-    interpreter: &mut Interpreter,
-    form: Form,
-    out: &mut impl Write,
-    line: Result<&str, String>,
-) -> io::Result<Next> {
-    match line.and_then(|line| interpreter.run(line)) {
-        Ok(None) => {}
-        Ok(Some(answer)) => {
-            form.write(out, &answer)?;
-            if matches!(answer, Answer::Quit) {
-                return Ok(Next::Stop);
-            }
-        }
-        Err(error) => form.write_error(out, &error)?,
-    }
-    Ok(Next::Go)
-}
-
-/// Reads a line without its end. Returns whether it was short enough to be kept, and `None` at the end
-/// of input.
-fn read_line(
-    input: &mut impl BufRead,
-    line: &mut Vec<u8>,
-    max_len: usize,
-) -> io::Result<Option<bool>> {
-    line.clear();
-    let (mut fits, mut any) = (true, false);
-    loop {
-        let bytes = match input.fill_buf() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            bytes => bytes?,
-        };
-        if bytes.is_empty() {
-            return Ok(any.then_some(fits));
-        }
-        any = true;
-        let end = bytes.iter().position(|&byte| byte == b'\n');
-        let taken = &bytes[..end.unwrap_or(bytes.len())];
-        fits &= line.len() + taken.len() <= max_len;
-        if fits {
-            line.extend_from_slice(taken);
-        } else {
-            *line = Vec::new();
-        }
-        let used = taken.len() + usize::from(end.is_some());
-        input.consume(used);
-        if end.is_some() {
-            return Ok(Some(fits));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_read_whole_or_refused() {
-        let mut input = io::BufReader::with_capacity(3, &b"short\n\nmuch too long\nlast"[..]);
-        let mut line = Vec::new();
-        let mut read =
-            || read_line(&mut input, &mut line, 5).unwrap().map(|fits| (fits, line.clone()));
-        assert_eq!(read(), Some((true, b"short".to_vec())));
-        assert_eq!(read(), Some((true, Vec::new())));
-        assert_eq!(read(), Some((false, Vec::new())));
-        assert_eq!(read(), Some((true, b"last".to_vec())));
-        assert_eq!(read(), None);
+    fn script(
+        &self,
+        interpreter: Interpreter,
+        form: Form,
+    ) -> Script<BufWriter<io::StdoutLock<'_>>> {
+        let out = BufWriter::new(io::stdout().lock());
+        Script { interpreter, form, out, strict: self.strict }
     }
 }

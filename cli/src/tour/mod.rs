@@ -17,7 +17,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use self::check::{Checked, wrong};
 use self::queries::{Queries, timed};
 use self::table::{Table, picture, runs};
-use crate::batch_size;
+use crate::{batch_size, how_started};
 
 /// Batches that are streamed in: the low levels fill up, all of them at the end.
 const BATCHES: u64 = 31;
@@ -99,7 +99,8 @@ impl Tour {
         writeln!(out, "{} answers checked, all correct.", HumanCount(subject.checked.0))?;
         writeln!(
             out,
-            "\nNext: `gpulsm shell` to talk to a dictionary, `gpulsm --help` for the rest."
+            "\nNext: `{program} shell` to talk to a dictionary, `{program} --help` for the rest.",
+            program = how_started()
         )?;
         Ok(ExitCode::SUCCESS)
     }

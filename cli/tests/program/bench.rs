@@ -91,7 +91,17 @@ fn measurements_are_listed_and_not_made() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("results");
     let said = printed(&tiny(&out, &["stream", "build", "--only", "counted", "--list"]), "");
-    assert_eq!(said, "counted.stream.b5.n13\n");
+    let about = "# stream: Streams of calls without waiting in between: ";
+    assert!(said.starts_with(about) && said.ends_with("\ncounted.stream.b5.n13\n"), "{said}");
+    assert_eq!(said.lines().count(), 2, "{said}");
+    let said = printed(&tiny(&out, &["dead", "--list"]), "");
+    assert!(said.contains("\n#   op-long: ranges of 1,024 pairs\n"), "{said}");
+    for label in said.lines().filter_map(|line| line.strip_prefix("#   ")) {
+        let label = label.split([':', 'N']).next().unwrap_or_default();
+        let named = |line: &str| !line.starts_with('#') && line.contains(label);
+        assert!(said.lines().any(named), "{label} is in no name");
+    }
+    assert!(printed(&["bench", "--help"], "").contains("ranges of 1,024 pairs"));
     let said = printed(&tiny(&out, &["--list"]), "");
     assert!(said.lines().count() > 100 && said.contains("\nsa.range.L1024."), "{said}");
     assert!(!out.exists());
@@ -132,6 +142,39 @@ fn a_folder_of_another_run_is_left_alone() {
     assert!(!output.status.success() && errors.contains("--restart"), "{errors}");
     assert_eq!(fs::read(folder.path().join("rows.jsonl")).expect("rows"), before);
     printed(&tiny(folder.path(), &["memory", "--seed", "2", "--restart"]), "");
+}
+
+#[test]
+fn two_builds_are_measured_in_turns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let this = env!("CARGO_BIN_EXE_gpulsm");
+    let more = ["lookup", "build", "--only", "b8", "--only", "build", "--against", this];
+    let more = [&more[..], &["--rounds", "2"]].concat();
+    let said = printed(&tiny(folder.path(), &more), "");
+    assert!(
+        said.starts_with("round 1 of 2: lookup\nround 1 of 2: build\nround 2 of 2: "),
+        "{said}"
+    );
+    let rows = |side: &str| {
+        let rows = fs::read_to_string(folder.path().join(side).join("rows.jsonl")).expect("rows");
+        let row = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+        rows.lines().map(row).collect::<Vec<_>>()
+    };
+    let (old, new) = (rows("old"), rows("new"));
+    assert!(old.len() > 3 && old.len() == new.len());
+    let build = old.iter().find(|row| row["experiment"] == "build").expect("a row");
+    let samples = build["points"][0]["samples"].as_array().map(Vec::len);
+    assert_eq!(samples, Some(4), "two rounds of two samples");
+    let [old, new] = ["old", "new"].map(|side| folder.path().join(side).display().to_string());
+    let compared = printed(&["report", &old, &new], "");
+    assert!(compared.contains(" 0 without a verdict"), "{compared}");
+
+    let output = gpulsm(&tiny(folder.path(), &["build", "--against", "no/such/program"]), b"");
+    let refused = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && refused.contains("another build of this program"),
+        "{refused}"
+    );
 }
 
 #[test]

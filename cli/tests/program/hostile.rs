@@ -17,7 +17,10 @@ fn bytes_that_are_no_text_are_an_error_for_their_line_alone() {
     let answers = answers(b"insert 1 10\n\xff\xfe\x00 1\nlen\nlookup 1\x00\n\x80\n");
     let lines: Vec<&str> = answers.lines().collect();
     assert_eq!(lines[0], r#"{"ok":true}"#);
-    assert_eq!(lines[1], r#"{"error":"line 2 is not UTF-8 text from byte 0 on"}"#);
+    assert_eq!(
+        lines[1],
+        r#"{"error":"not UTF-8 text from byte 0 on","code":"unreadable_line","line":2}"#
+    );
     assert_eq!(lines[2], r#"{"len":1}"#);
     assert!(lines[3].contains(r#"word 2, `1\\u{0}`: not an integer"#), "{}", lines[3]);
     assert!(lines[4].contains("not UTF-8"), "{}", lines[4]);

@@ -10,7 +10,11 @@ mod report;
 mod results;
 #[path = "../../src/report/sample.rs"]
 mod sample;
+mod scripts;
 mod shell;
+mod snapshots;
+#[cfg(unix)]
+mod terminal;
 
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
@@ -75,6 +79,26 @@ fn the_tour_checks_everything_and_shows_rates() {
         assert!(printed.contains(word), "{word} is not in {printed}");
     }
     assert!(printed.contains("is merged with 3 runs"), "{printed}");
+}
+
+#[test]
+fn the_tour_ends_with_commands_that_exist() {
+    let program = env!("CARGO_BIN_EXE_gpulsm");
+    let end = |by_cargo: bool| {
+        let mut command = Command::new(program);
+        command.args(["tour", "--pairs", "10", "--batch-size", "10"]);
+        match by_cargo {
+            true => command.env("CARGO", "cargo").env("CARGO_MANIFEST_DIR", "."),
+            false => command.env_remove("CARGO").env_remove("CARGO_MANIFEST_DIR"),
+        };
+        let output = command.output().expect("the program starts");
+        String::from_utf8(output.stdout).expect("UTF-8").lines().last().map(String::from)
+    };
+    let next = |program: &str| {
+        format!("Next: `{program} shell` to talk to a dictionary, `{program} --help` for the rest.")
+    };
+    assert_eq!(end(false), Some(next(program)));
+    assert!(end(true).is_some_and(|end| end.starts_with("Next: `cargo run ")));
 }
 
 #[test]

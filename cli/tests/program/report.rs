@@ -128,8 +128,12 @@ fn the_page_is_laid_out_in_a_browser() {
         return;
     };
     let temp = tempfile::tempdir().expect("a folder");
-    let old = folder(temp.path(), "old", &sample::full(1.0, 0));
-    let new = folder(temp.path(), "new", &sample::full(0.8, 5));
+    // In turns, so that changes are drawn.
+    let [old, new] = [("old", 1.0, 0), ("new", 0.8, 5)].map(|(name, speed, less)| {
+        let mut results = sample::full(speed, less);
+        results.run.in_turns_since = Some(1);
+        folder(temp.path(), name, &results)
+    });
     for (folders, page, drawings) in [
         (vec![&*old], format!("{old}/report.html"), 22),
         (vec![&*old, &*new], format!("{new}/comparison.html"), 30),

@@ -6,7 +6,7 @@ use crate::{gpulsm, printed};
 
 /// Checks that each line gets its answer in JSON.
 #[track_caller]
-fn check(arguments: &[&str], lines: &[(&str, &str)]) {
+pub fn check(arguments: &[&str], lines: &[(&str, &str)]) {
     let input: String = lines.iter().map(|(line, _)| format!("{line}\n")).collect();
     let answers = printed(&[&["shell", "--json"], arguments].concat(), &input);
     let answers: Vec<&str> = answers.lines().collect();
@@ -28,15 +28,13 @@ fn every_command_answers_in_json() {
             ("count 0 10 2 3 9 1", r#"{"counts":[3,1,0]}"#),
             ("range 1 4", r#"{"pairs":[[1,10],[3,30]]}"#),
             ("range 4 1", r#"{"pairs":[]}"#),
-            ("successor 2", r#"{"key":3,"value":30}"#),
-            ("successor 6", r#"{"key":null}"#),
-            ("predecessor 2", r#"{"key":1,"value":10}"#),
-            ("predecessor 0", r#"{"key":null}"#),
+            ("successor 2 6", r#"{"pairs":[[3,30],null]}"#),
+            ("predecessor 2 0 9", r#"{"pairs":[[1,10],null,[5,50]]}"#),
             ("first", r#"{"key":1,"value":10}"#),
             ("last", r#"{"key":5,"value":50}"#),
-            ("select 0", r#"{"key":1,"value":10}"#),
-            ("select 3", r#"{"key":null}"#),
-            ("rank 5", r#"{"rank":2}"#),
+            ("select 0 3 2", r#"{"pairs":[[1,10],null,[5,50]]}"#),
+            ("rank 5 0", r#"{"ranks":[2,0]}"#),
+            ("contains 5 4", r#"{"contains":[true,false]}"#),
             ("update +7=70 -1 +3=31", r#"{"ok":true}"#),
             ("range 0 9", r#"{"pairs":[[3,31],[5,50],[7,70]]}"#),
             ("update +9=90 -9", r#"{"ok":true}"#),
@@ -63,7 +61,7 @@ fn help_tells_of_one_command_or_of_all() {
     let all = printed(&["shell"], "help\n");
     assert!(all.contains("insert") && all.contains("cleanup"), "{all}");
     let one = printed(&["shell"], "help count rank\n");
-    assert!(one.contains("LO to HI, inclusive") && one.contains("rank K"), "{one}");
+    assert!(one.contains("LO to HI, inclusive") && one.contains("rank K [K …]"), "{one}");
     assert!(!one.contains("cleanup"), "{one}");
     let output = gpulsm(&["shell"], b"help cuont\n");
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -102,7 +100,10 @@ fn a_set_has_no_values() {
             ("range 0 9", r#"{"pairs":[[3,true],[4,true],[5,true]]}"#),
             ("update +8 -3", r#"{"ok":true}"#),
             ("first", r#"{"key":4,"value":true}"#),
-            ("update +8=1", r#"{"error":"word 2, `+8=1`: a set has no values: an insert is +K"}"#),
+            (
+                "update +8=1",
+                r#"{"error":"word 2, `+8=1`: a set has no values: an insert is +K","code":"wrong_argument","line":6}"#,
+            ),
         ],
     );
 }
@@ -115,7 +116,7 @@ fn negative_keys_are_told_from_deletes() {
             ("insert -5 -50 5 50", r#"{"ok":true}"#),
             ("update +-7=-70 --5", r#"{"ok":true}"#),
             ("range -2147483648 2147483647", r#"{"pairs":[[-7,-70],[5,50]]}"#),
-            ("rank 5", r#"{"rank":1}"#),
+            ("rank 5", r#"{"ranks":[1]}"#),
         ],
     );
 }
@@ -184,7 +185,14 @@ fn errors_say_which_word_and_change_nothing() {
         ("successor", "arguments are missing"),
         ("select -1", "word 2, `-1`: out of range"),
         ("select x", "word 2, `x`"),
-        ("rank 1 2", "word 3, `2`: one argument too many"),
+        ("select 0 1.5", "word 3, `1.5`: not an integer"),
+        ("rank 1 x", "word 3, `x`: not an integer"),
+        ("contains", "arguments are missing: contains K [K …]"),
+        (
+            "range 1 2 --limit",
+            "word 4, `--limit`: a limit is a number of pairs from 1 on, or `all`",
+        ),
+        ("range 1 --limit 0 2", "word 4, `0`: a limit is a number of pairs from 1 on"),
         ("first 1", "word 2, `1`: unexpected: this command takes no arguments"),
         ("clear everything", "word 2, `everything`: unexpected"),
         ("quit now", "word 2, `now`: unexpected"),
@@ -213,7 +221,7 @@ fn people_get_columns_and_no_colour_in_a_pipe() {
     assert_eq!(
         answers,
         "ok\n  1  10\n300  7\n  5  not found\n  1  10\n300  7\n2 keys\n\
-         error: word 1, `oops`: no such command; `help` lists them\n"
+         error in line 5: word 1, `oops`: no such command; `help` lists them\n"
     );
 }
 
@@ -227,8 +235,8 @@ fn many_random_commands_answer_as_a_map_does() {
     let mut map = BTreeMap::new();
     let mut lines = Vec::new();
     let pair = |pair: Option<(&u64, &u64)>| match pair {
-        Some((key, value)) => format!(r#"{{"key":{key},"value":{value}}}"#),
-        None => r#"{"key":null}"#.into(),
+        Some((key, value)) => format!(r#"{{"pairs":[[{key},{value}]]}}"#),
+        None => r#"{"pairs":[null]}"#.into(),
     };
     let ok = || r#"{"ok":true}"#.to_string();
     for _ in 0..3000 {
@@ -264,11 +272,54 @@ fn many_random_commands_answer_as_a_map_does() {
             }
             8 => (format!("successor {a}"), pair(map.range(a..).next())),
             9 => (format!("predecessor {a}"), pair(map.range(..=a).next_back())),
-            10 => (format!("rank {a}"), format!(r#"{{"rank":{}}}"#, map.range(..a).count())),
+            10 => (format!("rank {a}"), format!(r#"{{"ranks":[{}]}}"#, map.range(..a).count())),
             _ => (format!("select {a}"), pair(map.iter().nth(a as usize))),
         });
     }
     let lines: Vec<(&str, &str)> =
         lines.iter().map(|(line, answer)| (&**line, &**answer)).collect();
     check(&["--batch-size", "16"], &lines);
+}
+
+#[test]
+fn several_queries_are_a_table_and_one_is_a_line() {
+    let input = "insert 1 10 300 7\nsuccessor 2\nsuccessor 2 999\nselect 1 0\nrank 5\nrank 5 999\n\
+                 contains 1 2\n";
+    assert_eq!(
+        printed(&["shell"], input),
+        "ok\n300  7\n  2  300  7\n999  nothing\n1  300  7\n0  1  10\n1 less\n  5  1 less\n\
+         999  2 less\n1  yes\n2  no\n"
+    );
+}
+
+#[test]
+fn exit_and_the_question_mark_are_other_names() {
+    assert_eq!(printed(&["shell", "--json"], "exit\nlen\n"), "{\"ok\":true}\n");
+    assert_eq!(printed(&["shell"], "? len\n"), printed(&["shell"], "help len\n"));
+}
+
+#[test]
+fn a_range_has_as_many_pairs_as_its_limit_and_says_how_many_more_there_are() {
+    let more = r#"{"pairs":[[3,30],[5,50]],"more":1}"#;
+    let all = r#"{"pairs":[[3,30],[5,50],[7,70]]}"#;
+    check(
+        &[],
+        &[
+            ("insert 1 10 3 30 5 50 7 70", r#"{"ok":true}"#),
+            ("range 2 9 --limit 2", more),
+            ("range --limit 2 2 9", more),
+            ("range 2 9 --limit 3", all),
+            ("range 2 9 --limit all", all),
+            ("range 2 9", all),
+            ("range 9 2 --limit 1", r#"{"pairs":[]}"#),
+        ],
+    );
+    let said = printed(&["shell"], "insert 1 10 3 30 5 50\nrange 0 9 --limit 1\n");
+    let last =
+        "… and 2 pairs more; add --limit N to see the first N, --limit all to see every one\n";
+    assert_eq!(said, format!("ok\n1  10\n{last}"));
+    // Without a terminal there is no limit.
+    let pairs: String = (0..1500).map(|key| format!(" {key} 0")).collect();
+    let said = printed(&["shell"], &format!("insert{pairs}\nrange 0 9999\n"));
+    assert_eq!(said.lines().count(), 1501);
 }

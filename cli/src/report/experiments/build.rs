@@ -4,7 +4,7 @@ use super::{of_run, series};
 use crate::report::chart::{Drawn, Line, Plot, Scale, Slot};
 use crate::report::numbers::{number_short, rate, times};
 use crate::report::paper;
-use crate::report::rates::Labelled;
+use crate::report::rates::{Labelled, beside_paper};
 use crate::report::render::{Figure, Section, Table};
 use crate::results::{Results, Unit};
 
@@ -56,7 +56,10 @@ fn build_plot(runs: &[Labelled]) -> Figure {
         ends.fold((f64::INFINITY, 0.0f64), |(low, high), x| (low.min(x), high.max(x)));
     if low <= high {
         let level = vec![(low, paper::BUILD), (high, paper::BUILD)];
-        lines.push(Line::new("paper: GPU LSM", Slot::Paper(0), level).drawn(Drawn::Plain));
+        lines.push(
+            Line::new(beside_paper(runs, "paper: GPU LSM"), Slot::Paper(0), level)
+                .drawn(Drawn::Plain),
+        );
     }
     Figure::Plot(Plot {
         title: "Build rate".into(),
@@ -72,7 +75,8 @@ fn build_table(runs: &[Labelled]) -> Table {
     for run in runs {
         let group = if runs.len() > 1 { run.label.as_str() } else { "" };
         table = table
-            .group(group, ["gpulsm", "sort alone", "hash table", "÷ sort", "÷ hash", "÷ paper"]);
+            .group(group, ["gpulsm", "sort alone", "hash table", "÷ sort", "÷ hash"])
+            .group(group, [beside_paper(runs, "÷ paper").as_str()]);
         sizes.extend(
             run.results.of("build").flat_map(|row| &row.points).map(|point| point.at as u32),
         );

@@ -4,7 +4,7 @@ use crate::report::chart::{Bar, Bars, Group, Slot};
 use crate::report::named::{Named, Setting, worded};
 use crate::report::numbers::{millis, printed, rate, times};
 use crate::report::paper;
-use crate::report::rates::Labelled;
+use crate::report::rates::{Labelled, beside_paper};
 use crate::report::render::{Figure, Section, Table};
 use crate::results::{Results, Row};
 
@@ -79,7 +79,7 @@ fn bars(named: &Named) -> Figure {
             }
         }
         if let Some(rate) = paper_rate(&setting) {
-            bar("paper".into(), Slot::Paper(0), rate * 1e6);
+            bar(beside_paper(named.runs, "paper"), Slot::Paper(0), rate * 1e6);
         }
         Group { label: described(&setting), bars }
     };
@@ -95,9 +95,12 @@ fn rates(named: &Named) -> Table {
     let mut table = Table::new("Cleanup rate, M entries/s").group("", ["batches", "b", "stale"]);
     for run in named.runs {
         let group = if named.runs.len() > 1 { run.label.as_str() } else { "" };
-        table = table.group(group, ["cleanup", "rebuild", "÷ rebuild", "÷ paper"]);
+        table = table.group(
+            group,
+            ["cleanup", "rebuild", "÷ rebuild", &beside_paper(named.runs, "÷ paper")],
+        );
     }
-    table = table.group("", ["paper"]);
+    table = table.group("", [beside_paper(named.runs, "paper").as_str()]);
     for setting in named.settings() {
         let paper = paper_rate(&setting);
         let words =

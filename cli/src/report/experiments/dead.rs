@@ -1,6 +1,7 @@
 //! Queries across deleted neighbours.
 
 use super::of_run;
+use crate::experiment::Experiment;
 use crate::report::chart::{Line, MOST_LINES, Plot, Scale, Slot};
 use crate::report::named::{Named, Setting, worded};
 use crate::report::numbers::{rate, times};
@@ -10,14 +11,20 @@ use crate::results::{Results, Row};
 
 /// Not in the paper.
 pub fn section(runs: &[Labelled]) -> Section {
+    let labels = Experiment::Dead
+        .labels()
+        .iter()
+        .filter_map(|(label, meaning)| Some(format!("{}: {meaning}", label.strip_prefix("op-")?)));
+    let labels: Vec<String> = labels.collect();
     let mut section = Section::new(
         "dead",
         "Deleted neighbours",
-        "Queries across an area of deleted keys, whose entries and tombstones stay in the runs until a \
-         cleanup, beside the same queries in another area of a dictionary where those keys were replaced \
-         instead: one range of 8 pairs in a call (one), many such ranges (short), ranges of 1,024 pairs \
-         (long), ranges without any pair (empty), a range over everything, counted by its pairs (scan), \
-         and successors. The paper has no figures of this.",
+        &format!(
+            "Queries across an area of deleted keys, whose entries and tombstones stay in the runs until \
+             a cleanup, beside the same queries in another area of a dictionary where those keys were \
+             replaced instead. Operations: {}. The paper has no figures of this.",
+            labels.join("; ")
+        ),
     );
     let named = Named {
         runs,

@@ -1,0 +1,170 @@
+//! How answers are written for people: aligned, and in colour on a terminal.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use gpulsm::Stats;
+
+use super::answer::{Answer, Saved};
+use super::command::{Usage, counted, shown};
+use crate::types::{Scalar, Type};
+
+pub const RED: Style = AnsiColor::Red.on_default().bold();
+const KEY: Style = AnsiColor::Cyan.on_default();
+const DIM: Style = Style::new().dimmed();
+
+/// Writes for people.
+pub struct People<'a, W> {
+    pub out: &'a mut W,
+    pub colour: bool,
+}
+
+impl<W: Write> People<'_, W> {
+    pub fn paint(&self, style: Style, text: impl Display) -> String {
+        paint(self.colour, style, text)
+    }
+
+    pub fn answer(&mut self, answer: &Answer) -> io::Result<()> {
+        let colour = self.colour;
+        let nothing = |what: &str| paint(colour, DIM, what);
+        match answer {
+            Answer::Done | Answer::Quit => self.line("ok"),
+            Answer::Values(values) => self.table(values, |(key, value)| {
+                let value = value.map_or_else(|| nothing("not found"), |value| value.to_string());
+                (key.to_string(), value)
+            }),
+            Answer::Counts(counts) => {
+                self.table(counts, |(lo, hi, count)| (format!("{lo} to {hi}"), count.to_string()))
+            }
+            Answer::Contained(keys) => self.table(keys, |(key, found)| {
+                (key.to_string(), if *found { "yes".into() } else { nothing("no") })
+            }),
+            Answer::Pairs { pairs, .. } if pairs.is_empty() => self.dim("nothing"),
+            Answer::Pairs { pairs, more } => {
+                self.table(pairs, |(key, value)| (key.to_string(), value.to_string()))?;
+                self.left_out(*more)
+            }
+            Answer::Pair(pair) => self.pair(pair),
+            Answer::Found(found) => match &found[..] {
+                [(_, pair)] => self.pair(pair),
+                found => self.table(found, |(queried, pair)| {
+                    let pair = pair.map(|(key, value)| format!("{key}  {value}"));
+                    (queried.to_string(), pair.unwrap_or_else(|| nothing("nothing")))
+                }),
+            },
+            Answer::Ranks(ranks) => match ranks[..] {
+                [(_, rank)] => self.line(&format!("{rank} less")),
+                _ => self.table(ranks, |(key, rank)| (key.to_string(), format!("{rank} less"))),
+            },
+            Answer::Len(len) => self.line(&counted(*len as usize, "key")),
+            Answer::Rows(rows) => self.line(&format!("ok, {}", counted(*rows as usize, "row"))),
+            Answer::Imported(imported) => self.line(&format!("ok, {imported}")),
+            Answer::Levels(stats) => self.line(&stats.to_string()),
+            Answer::Snapshots(all) => self.snapshots(all),
+            Answer::Stats { stats, key, value } => self.stats(stats, *key, *value),
+            Answer::Help(commands) => self.listing(commands, |command: &&Usage| {
+                let usage = format!("{} {}", command.name, command.words);
+                (usage.trim_end().into(), command.meaning.into())
+            }),
+        }
+    }
+
+    fn pair(&mut self, pair: &Option<(Scalar, Scalar)>) -> io::Result<()> {
+        match pair {
+            Some(pair) => self.table(&[pair], |(key, value)| (key.to_string(), value.to_string())),
+            None => self.dim("nothing"),
+        }
+    }
+}
+
+impl<W: Write> People<'_, W> {
+    /// Says how many pairs a limit left out, if any.
+    fn left_out(&mut self, more: u64) -> io::Result<()> {
+        match more {
+            0 => Ok(()),
+            more => self.dim(&format!(
+                "… and {} more; add --limit N to see the first N, --limit all to see every one",
+                counted(more as usize, "pair")
+            )),
+        }
+    }
+
+    fn snapshots(&mut self, all: &[Saved]) -> io::Result<()> {
+        if all.is_empty() {
+            return self.dim("no snapshots; `snapshot save NAME` takes one");
+        }
+        self.listing(all, |saved| {
+            let in_use = if saved.in_use { " (in use)" } else { "" };
+            (shown(&saved.name), counted(saved.len as usize, "key") + in_use)
+        })
+    }
+
+    fn stats(&mut self, stats: &Stats, key: Type, value: Type) -> io::Result<()> {
+        let bytes = &stats.bytes;
+        let rows = [
+            ("device", stats.device.to_string()),
+            ("key", key.name().into()),
+            ("value", value.name().into()),
+            ("batch size", stats.batch_size.to_string()),
+            ("keys", stats.live.to_string()),
+            ("entries", format!("{} ({} stale)", stats.entries, stats.stale)),
+            ("levels", stats.levels.len().to_string()),
+            (
+                "bytes",
+                format!(
+                    "{} (keys {}, values {}, marks {}, fences {}, filters {})",
+                    bytes.total(),
+                    bytes.keys,
+                    bytes.values,
+                    bytes.marks,
+                    bytes.fences,
+                    bytes.filters
+                ),
+            ),
+        ];
+        self.table(&rows, |(name, value)| (name.to_string(), value.clone()))
+    }
+
+    fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{text}")
+    }
+
+    fn dim(&mut self, text: &str) -> io::Result<()> {
+        let text = self.paint(DIM, text);
+        self.line(&text)
+    }
+
+    /// Writes two columns, the first aligned to the right: numbers.
+    fn table<T>(&mut self, rows: &[T], cells: impl Fn(&T) -> Cells) -> io::Result<()> {
+        self.columns(rows, cells, |left, width| format!("{left:>width$}"))
+    }
+
+    /// Writes two columns, the first aligned to the left: text.
+    fn listing<T>(&mut self, rows: &[T], cells: impl Fn(&T) -> Cells) -> io::Result<()> {
+        self.columns(rows, cells, |left, width| format!("{left:<width$}"))
+    }
+
+    /// Writes row by row: what there is of a long answer is seen at once, and can be stopped.
+    fn columns<T>(
+        &mut self,
+        rows: &[T],
+        cells: impl Fn(&T) -> Cells,
+        pad: impl Fn(&str, usize) -> String,
+    ) -> io::Result<()> {
+        let width = rows.iter().map(|row| cells(row).0.chars().count()).max().unwrap_or(0);
+        for row in rows {
+            let (left, right) = cells(row);
+            let left = self.paint(KEY, pad(&left, width));
+            writeln!(self.out, "{left}  {right}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The two cells of a row.
+type Cells = (String, String);
+
+fn paint(colour: bool, style: Style, text: impl Display) -> String {
+    if colour { format!("{style}{text}{style:#}") } else { text.to_string() }
+}

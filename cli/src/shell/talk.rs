@@ -1,0 +1,115 @@
+//! The shell at a terminal. Ctrl-C ends the command that runs, and neither the shell nor the dictionary.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use super::answer::{Answer, Form, Source};
+use super::editor::Prompt;
+use super::failure::{Code, Failure};
+use super::interpreter::Interpreter;
+
+/// How often a running command looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Set by Ctrl-C.
+static PRESSED: AtomicBool = AtomicBool::new(false);
+
+/// Executes what a person types. Returns whether all commands succeeded, as far as that matters.
+pub fn talk(
+    mut interpreter: Interpreter,
+    form: Form,
+    strict: bool,
+) -> Result<bool, Box<dyn Error>> {
+    ctrlc::set_handler(|| PRESSED.store(true, Ordering::Relaxed))?;
+    let mut prompt = Prompt::new()?;
+    if form != Form::Json {
+        println!(
+            "`help` lists the commands, Tab completes them, Ctrl-C ends a command, Ctrl-D the shell."
+        );
+    }
+    loop {
+        // At the prompt Ctrl-C is a key: what is pressed from here on is meant for the next command.
+        PRESSED.store(false, Ordering::Relaxed);
+        let Some(line) = prompt.line(interpreter.snapshots())? else { break };
+        match execute(&mut interpreter, line) {
+            Ok(None) => {}
+            Ok(Some(answer)) => {
+                write(form, &answer)?;
+                if matches!(answer, Answer::Quit) {
+                    break;
+                }
+            }
+            Err(failure) => {
+                form.write_failure(&mut io::stdout(), &failure, Source::Prompt)?;
+                if strict && failure.code != Code::Stopped {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Executes a line on a copy of the dictionaries, in a thread of its own. The copy takes their place,
+/// or is abandoned at Ctrl-C: a call of the library cannot be ended halfway.
+fn execute(interpreter: &mut Interpreter, line: String) -> Result<Option<Answer>, Failure> {
+    let mut copy = interpreter.fork();
+    let (sender, receiver) = mpsc::channel();
+    let worker = thread::spawn(move || {
+        let outcome = copy.run(&line);
+        sender.send((copy, outcome)).ok(); // Nobody waits for it after Ctrl-C.
+    });
+    loop {
+        let received = receiver.recv_timeout(LOOK);
+        if PRESSED.load(Ordering::Relaxed) {
+            println!(); // The terminal shows ^C in the line.
+            let message = "stopped by Ctrl-C: the dictionary is as it was before this command";
+            return Err(Failure::new(Code::Stopped, message));
+        }
+        match received {
+            Ok((copy, outcome)) => {
+                *interpreter = copy;
+                return outcome;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let panic = worker.join().expect_err("it ended without an answer");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+/// Writes an answer, up to Ctrl-C.
+fn write(form: Form, answer: &Answer) -> io::Result<()> {
+    match form.write(&mut Stoppable(io::stdout()), answer) {
+        Err(error) if PRESSED.load(Ordering::Relaxed) && error.kind() == STOPPED => {
+            println!("\nstopped by Ctrl-C: the rest of the answer is not shown");
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+/// The kind of error that Ctrl-C makes of writing; `Interrupted` would be tried again.
+const STOPPED: io::ErrorKind = io::ErrorKind::Other;
+
+/// Writes until Ctrl-C is pressed.
+struct Stoppable<W>(W);
+
+impl<W: Write> Write for Stoppable<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if PRESSED.load(Ordering::Relaxed) {
+            return Err(STOPPED.into());
+        }
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
