@@ -1,7 +1,7 @@
 //! CSV: a line for each pair, with or without a header.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -169,8 +169,10 @@ pub fn write(
     if !format.is_gzipped {
         return write_lines(file, (keys, values), separator);
     }
-    let mut encoder = GzEncoder::new(file, Compression::default());
+    // The encoder is slow if it gets a field at a time.
+    let mut encoder = BufWriter::new(GzEncoder::new(file, Compression::default()));
     write_lines(&mut encoder, (keys, values), separator)?;
+    let encoder = encoder.into_inner().map_err(io::IntoInnerError::into_error)?;
     encoder.finish().map(|_| ())
 }
 

@@ -28,6 +28,7 @@ mod numbers;
 mod options;
 mod output;
 mod parquet;
+mod precision;
 mod records;
 mod scalar;
 mod table;

@@ -149,7 +149,9 @@ fn from_home(name: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<(String, Vec<(&str, String)>), String> {
+    type Options<'a> = Vec<(&'a str, String)>;
+
+    fn parsed(line: &str) -> Result<(String, Options<'_>), String> {
         let (path, options) = parse(line, &["--header", "--separator", "--key-column", FORCE])?;
         let options = options.into_iter().map(|option| (option.name, option.text)).collect();
         Ok((path.to_str().expect("UTF-8").into(), options))
