@@ -132,7 +132,15 @@ pub(crate) struct Columns<'a, K: Clone, V: Clone> {
     pub deletes: Cow<'a, [K]>,
 }
 
-impl<K: Key, V: Value> Columns<'_, K, V> {
+impl<'a, K: Key, V: Value> Columns<'a, K, V> {
+    /// Creates a batch of one list each.
+    pub fn new(keys: &'a [K], values: &'a [V], deletes: &'a [K]) -> Result<Self, Error> {
+        check_lengths(("keys", keys.len()), ("values", values.len()))?;
+        let (keys, values, deletes) =
+            (Cow::Borrowed(keys), Cow::Borrowed(values), Cow::Borrowed(deletes));
+        Ok(Columns { keys, values, deletes })
+    }
+
     /// Returns the batch as engines take it.
     pub fn updates(&self) -> Result<Updates<'_, K::Ordered>, Error> {
         Ok(Updates {

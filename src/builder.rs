@@ -200,7 +200,7 @@ impl<K: Key, V: Value> Builder<K, V> {
             return Err(Error::NotSorted { index: index + 1 });
         }
         let mut dictionary = self.build()?;
-        dictionary.apply(&Updates::sorted(ordered, values))?;
+        dictionary.store.any_mut().apply(&Updates::sorted(ordered, values))?;
         Ok(dictionary)
     }
 }

@@ -1,6 +1,6 @@
 //! The dictionary: everything that changes it. What it answers is in `queries.rs`.
 
-use crate::batch::{Batch, Duplicates, Updates};
+use crate::batch::{Batch, Columns, Duplicates, Updates};
 use crate::builder::Builder;
 use crate::device::Device;
 use crate::error::{Error, try_zeroed};
@@ -150,7 +150,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn insert(&mut self, keys: &[K], values: &[V]) -> Result<(), Error> {
-        self.update(Batch::new().insert(keys, values))
+        self.store.any_mut().apply(&Columns::new(keys, values, &[])?.updates()?)
     }
 
     /// Inserts one key, replacing the value it had. A call of one pair costs as much as one of thousands:
@@ -179,7 +179,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn delete(&mut self, keys: &[K]) -> Result<(), Error> {
-        self.update(Batch::new().delete(keys))
+        self.store.any_mut().apply(&Columns::<K, V>::new(&[], &[], keys)?.updates()?)
     }
 
     /// Deletes one key and returns the value it had, or `None` if it is absent. Costs a lookup and a call of
@@ -288,7 +288,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
                 return Err(columns.first_duplicate());
             }
         }
-        self.apply(&updates)
+        self.store.any_mut().apply(&updates)
     }
 
     /// Applies a batch of inserts and deletes, in which the last operation on a key wins.
@@ -311,7 +311,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn write(&mut self, batch: &WriteBatch<K, V>) -> Result<(), Error> {
-        self.apply(&batch.columns()?.updates()?)
+        self.store.any_mut().apply(&batch.columns()?.updates()?)
     }
 
     /// Inserts every pair of another dictionary's snapshot, as one batch: its values win.
@@ -331,7 +331,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// ```
     pub fn merge_from(&mut self, other: &Snapshot<K, V>) -> Result<(), Error> {
         let (keys, values) = other.to_vecs()?;
-        self.apply(&Updates::sorted(key::encode(&keys)?, &values))
+        self.store.any_mut().apply(&Updates::sorted(key::encode(&keys)?, &values))
     }
 
     /// Inserts the iterator's pairs as one batch. Of equal keys the last wins.
@@ -415,10 +415,6 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     #[cfg(feature = "testing")]
     pub fn fail_allocation_after(&self, n: u64) {
         self.store.any().fail_after(n);
-    }
-
-    pub(crate) fn apply(&mut self, updates: &Updates<'_, K::Ordered>) -> Result<(), Error> {
-        self.store.any_mut().apply(updates)
     }
 }
 
