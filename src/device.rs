@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Where a dictionary lives: chosen at run time.
+/// Where a dictionary lives, chosen at run time.
 ///
 /// A device is also made from text (`"best"`, `"cpu"`, `"cuda"`, `"cuda:1"`), as programs take it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,23 +17,25 @@ enum Kind {
 }
 
 impl Device {
-    /// This machine's CPU.
+    /// Returns this machine's CPU.
+    #[must_use]
     pub fn cpu() -> Self {
         Device(Kind::Cpu)
     }
 
-    /// Whether this is a GPU.
+    /// Returns whether this is a GPU.
+    #[must_use]
     pub fn is_cuda(self) -> bool {
         self != Device::cpu()
     }
 
-    /// GPU number `index`, which has been opened.
+    /// Returns GPU number `index`, which has been opened.
     #[cfg(feature = "cuda")]
     pub(crate) fn from_cuda_index(index: usize) -> Self {
         Device(Kind::Cuda(index))
     }
 
-    /// Which GPU this is; `None` for the CPU.
+    /// Returns the index of the GPU; `None` for the CPU.
     #[cfg(feature = "cuda")]
     pub(crate) fn cuda_index(self) -> Option<usize> {
         match self.0 {

@@ -1,8 +1,8 @@
-//! A dynamic, ordered dictionary that takes batches: insert and delete many pairs at a time, then
-//! look up, count, list, rank and select millions of keys in parallel.
+//! A dynamic, ordered dictionary that is updated and queried in batches: insert and delete many pairs at a
+//! time, then look up, count, list, rank and select millions of keys in parallel.
 //!
 //! A [`Dictionary`] maps keys ([`Key`]: `u32`, `u64`, `i32`, `i64`, `f32`, `f64`) to values
-//! ([`Value`]: any plain data of 0, 4, 8 or 16 bytes). It lives on a [`Device`], chosen at run time: the
+//! ([`Value`]: plain data of 0, 4, 8 or 16 bytes). It lives on a [`Device`], chosen at run time: the
 //! CPU or, with the feature `cuda`, an NVIDIA GPU (see the module `cuda` for data that stays there).
 //!
 //! ```
@@ -22,11 +22,11 @@
 //!
 //! # Batches
 //!
-//! One call is one batch, of any length, and happens whole or not at all: after an [`Error`] the
-//! dictionary is as it was. Batches happen one after another, and later ones win. Within one batch
-//! the last insert of a key wins, and a key that is both inserted and deleted is deleted, whatever
-//! the order. Deleting a key that isn't there is no error. (With the feature `testing`, `testing::model` says all of
-//! this in code.)
+//! One call is one batch, of any length, and is applied as a whole or not at all: after an [`Error`] the
+//! dictionary is as it was. Later batches win over earlier ones. Within one batch the last insert of a key
+//! wins, and a key that is both inserted and deleted is deleted, whatever the order; a [`WriteBatch`] keeps
+//! the order of its operations instead. Deleting an absent key is no error. (With the feature `testing`,
+//! `testing::model` says all of this in code.)
 //!
 //! # How it works
 //!
@@ -37,15 +37,15 @@
 //!
 //! Each entry carries two bits: whether it is *live* (or a tombstone), and whether it *shadows* an
 //! older entry that was live. Since live − shadow over all entries of a key adds up to 1 if the key is
-//! there and to 0 if it is not, a count is two searches per run, however wide the range, and so are
+//! present and to 0 if it is absent, a count is two searches per run, however wide the range, and so are
 //! the exact size of every answer, a rank, and the length.
 //!
-//! Runs never change, so a [`Snapshot`] is a list of shared runs: it costs next to nothing and can
-//! be read by other threads while the dictionary goes on.
+//! Runs never change, so a [`Snapshot`] is a list of shared runs: taking one copies nothing, and other
+//! threads can query it while the dictionary is updated.
 //!
 //! # Choosing the batch size
 //!
-//! [`Builder::batch_size`] sets b, the size of call the levels are cut for. Calls may be of any
+//! [`Builder::batch_size`] sets b, the size of batch that the levels are laid out for. Calls may be of any
 //! length, but calls of about b cost least. Fewer, larger batches mean fewer levels and faster
 //! queries; [`Dictionary::cleanup`] leaves a single run, the fastest of all to query.
 

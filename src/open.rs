@@ -13,13 +13,19 @@ use crate::store::{AnyStore, Settings, Store};
 use crate::value::Value;
 
 impl Device {
-    /// The fastest device of this machine: a GPU where this build and the machine have one, else
+    /// Returns the fastest device of this machine: a GPU if this build and the machine have one, otherwise
     /// the CPU.
+    #[must_use]
     pub fn best() -> Self {
         Device::cuda(0).unwrap_or_default()
     }
 
-    /// NVIDIA GPU number `index`, or an error that says why it can't be used.
+    /// Returns NVIDIA GPU number `index`.
+    ///
+    /// # Errors
+    ///
+    /// [`NoCudaDevice`](Error::NoCudaDevice) or [`BuiltWithoutCuda`](Error::BuiltWithoutCuda), which say why it
+    /// can't be used.
     pub fn cuda(index: usize) -> Result<Self, Error> {
         #[cfg(feature = "cuda")]
         return Gpu::open(index).map(|gpu| Device::from_cuda_index(gpu.index));

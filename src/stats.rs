@@ -14,7 +14,7 @@ pub struct Stats {
     pub batch_size: usize,
     /// Entries in all levels, live or stale.
     pub entries: u64,
-    /// Keys that are there: the dictionary's length.
+    /// Keys that are present: the dictionary's length.
     pub live: u64,
     /// Entries that are not needed for any answer: what a cleanup would remove.
     pub stale: u64,
@@ -22,7 +22,7 @@ pub struct Stats {
     pub bytes: Bytes,
     /// Bytes that the dictionary, its clones and its snapshots take together.
     pub bytes_shared: u64,
-    /// The most bytes that they took at a time, with the space that taking in batches works in.
+    /// The most bytes that they took at a time, with the working space of batches and queries.
     pub bytes_peak: u64,
     /// Every level that holds a run, the newest first.
     pub levels: Vec<LevelStats>,
@@ -64,12 +64,13 @@ pub struct Bytes {
     pub marks: u64,
     /// Fences: the sampled keys that searches start from.
     pub fences: u64,
-    /// Filters: made once lookups, or updates that look for what they replace, ask for them; never needed for an answer.
+    /// Filters, which are built when lookups need them; no answer depends on them.
     pub filters: u64,
 }
 
 impl Bytes {
-    /// All parts together.
+    /// Returns the sum of all parts.
+    #[must_use]
     pub fn total(&self) -> u64 {
         self.keys + self.values + self.marks + self.fences + self.filters
     }
