@@ -244,22 +244,28 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         self.delete_all(&RangeEnds::of(&range))
     }
 
-    /// Deletes every key of these ranges. If there is no memory for the deletes, the other pairs are stored
-    /// anew, which takes little if they are few.
+    /// Deletes every key of these ranges. If there is no memory for the deletes, but more pairs go than stay,
+    /// those that stay are stored anew.
     fn delete_all(&mut self, ranges: &RangeEnds<'_, K::Ordered>) -> Result<(), Error> {
         let doomed = union(&ranges.lo, &ranges.hi);
         match delete_ranges(self.store.any_mut(), &doomed) {
             Err(error @ Error::OutOfMemory { .. }) => {
-                self.keep(&complement(&doomed)).map_err(|_| error)
+                self.keep(&complement(&doomed)).and_then(|kept| kept.then_some(()).ok_or(error))
             }
             outcome => outcome,
         }
     }
 
-    /// Keeps only the pairs of these ranges, which are in ascending order.
-    fn keep(&mut self, ranges: &RangeEnds<'_, K::Ordered>) -> Result<(), Error> {
+    /// Keeps only the pairs of these ranges, which are in ascending order, if they are at most half of all;
+    /// returns whether they are.
+    fn keep(&mut self, ranges: &RangeEnds<'_, K::Ordered>) -> Result<bool, Error> {
+        let mut offsets = try_zeroed(ranges.len() + 1)?;
+        if self.store.range_offsets_into(ranges, &mut offsets)? > self.len()? / 2 {
+            return Ok(false);
+        }
         let Ranges { keys, values, .. } = self.store.range(ranges)?;
-        self.store.any_mut().replace(&Updates::sorted(key::encode(&keys)?, &values))
+        self.store.any_mut().replace(&Updates::sorted(key::encode(&keys)?, &values))?;
+        Ok(true)
     }
 
     /// Applies one batch of inserts and deletes, in which a delete wins over an insert of the same key.
