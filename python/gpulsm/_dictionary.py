@@ -318,7 +318,8 @@ class Dictionary(Imports):
         (5, 0.5)
         >>> folder.cleanup()
         """
-        made = cls(key_type, value_type, **settings)
+        types = key_dtype(key_type, "key_type"), value_dtype(value_type, "value_type")
+        made = cls(*types, **settings)
         made.insert_file(
             path,
             key,

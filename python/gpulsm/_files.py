@@ -39,7 +39,7 @@ def read_columns(
     missing: Missing,
 ) -> FileColumns:
     """The keys and values of a file, as arrays of these types over the memory that they were read to."""
-    key, value = types
+    path, (key, value) = file_name(path), types
     if value is None and columns[1] is not None:
         raise TypeError("value: expected none, for a set has no values")
     keys, values, skipped = read_file(
@@ -55,8 +55,8 @@ def read_columns(
         },
     )
     return FileColumns(
-        _array(f"{os.fspath(path)}: keys", keys, key),
-        None if value is None else _array(f"{os.fspath(path)}: values", values, value),
+        _array(f"{path}: keys", keys, key),
+        None if value is None else _array(f"{path}: values", values, value),
         skipped,
         keys.rounded,
         values.rounded,
@@ -72,7 +72,9 @@ def write_columns(
     force: bool,
 ) -> None:
     """Writes keys and values to a file."""
-    key, value = types
+    path, (key, value) = file_name(path), types
+    if not isinstance(force, (bool, np.bool_)):
+        raise TypeError(f"force: expected True or False, got {type(force).__name__}")
     options = {
         "key_type": _stored("keys", key, path),
         "value_type": None if value is None else _stored("values", value, path),
@@ -88,10 +90,19 @@ def write_columns(
     write_file(path, ((NUMPY.address(keys), len(keys)), (with_values, len(keys))), options)
 
 
-def _stored(name: str, dtype: DType, path: FilePath) -> str:
+def file_name(path: FilePath) -> str:
+    """The name of a file, as text."""
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        kind = type(path).__name__
+        raise TypeError(f"path: expected the name of a file, got {kind}") from None
+
+
+def _stored(name: str, dtype: DType, path: str) -> str:
     """The type of number that a file has for a type."""
     if dtype.kind == "M" and np.datetime_data(dtype)[0] not in _TOO_FINE:
-        if not os.fsdecode(path).lower().endswith(".parquet"):
+        if not path.lower().endswith(".parquet"):
             raise TypeError(
                 f"{name}: expected a .parquet file, for text has no {describe(dtype)}; with pandas, "
                 "`read_csv(…, parse_dates=[…])` and `from_pandas` read times, and `to_pandas().to_csv(…)` "
@@ -131,7 +142,12 @@ def _timestamps(name: str, array: NDArray[Any]) -> tuple[NDArray[Any], str | Non
 
 
 def _chosen(name: str, column: Any) -> ColumnChoice | None:
-    return column if column is None or isinstance(column, str) else whole(name, column, 1)
+    if column is None or isinstance(column, str):
+        return column
+    if not isinstance(column, (int, np.integer)) or isinstance(column, bool):
+        kind = type(column).__name__
+        raise TypeError(f"{name}: expected the name or the number of a column, got {kind}")
+    return whole(name, column, 1)
 
 
 def _separator(separator: Any) -> str | None:

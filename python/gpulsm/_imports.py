@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from gpulsm._errors import DuplicateKeyError
-from gpulsm._files import read_columns
+from gpulsm._files import file_name, read_columns
 from gpulsm._types import ColumnChoice, Duplicates, FilePath, Header, Missing
 from gpulsm._updates import Updates
 
@@ -114,7 +113,7 @@ class Imports(Updates):
         except DuplicateKeyError as error:
             first, second = (position + 1 for position in error.positions)
             raise DuplicateKeyError(
-                f"{os.fspath(path)}: rows {first:,} and {second:,} (of those that are not skipped) both have "
+                f"{file_name(path)}: rows {first:,} and {second:,} (of those that are not skipped) both have "
                 f"the key {error.key}: choose duplicates='last' or 'first'",
                 error.key,
                 error.positions,

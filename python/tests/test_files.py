@@ -157,13 +157,17 @@ def test_arguments_of_a_wrong_type_are_named(tmp_path: Path, device: str) -> Non
     path = written(tmp_path, "1,2\n")
     for options, says in (
         ({"separator": 5}, "separator: expected one character, got int"),
-        ({"key": 1.5}, "key: expected an integer, got float"),
-        ({"key_type": "int16"}, "key: expected one of uint32"),
+        ({"key": 1.5}, "key: expected the name or the number of a column, got float"),
+        ({"key_type": "int16"}, "key_type: expected one of uint32"),
+        ({"value_type": "int16"}, "value_type: expected a type of 4, 8 or 16 bytes"),
     ):
         with pytest.raises(TypeError, match=says):
             read(path, device, **options)
-    with pytest.raises(TypeError, match="PathLike"):
-        read(5, device)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="path: expected the name of a file, got float"):
+        read(1.5, device)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="force: expected True or False, got str"):
+        Dictionary(device=device).to_file(path, force="no")  # type: ignore[arg-type]
+    assert path.read_text() == "1,2\n"
 
 
 def test_errors_of_the_system_are_its_exceptions(tmp_path: Path, device: str) -> None:
