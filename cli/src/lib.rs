@@ -20,7 +20,6 @@ use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand};
-use gpulsm::Builder;
 use started::how_started;
 
 /// A dynamic, ordered dictionary for GPUs and CPUs, from the terminal.
@@ -85,7 +84,7 @@ pub fn main() -> ExitCode {
 
 /// Returns the parser of batch sizes.
 fn batch_size() -> RangedU64ValueParser {
-    RangedU64ValueParser::new().range((1..=gpulsm::MAX_BATCH_SIZE as u64))
+    RangedU64ValueParser::new().range(1..=gpulsm::MAX_BATCH_SIZE as u64)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ family of the question.
 import os as _os
 
 from gpulsm._devices import best_device, devices
-from gpulsm._dictionary import Dictionary, Snapshot
+from gpulsm._dictionary import Dictionary
 from gpulsm._errors import (
     CudaError,
     DuplicateKeyError,
@@ -29,9 +29,11 @@ from gpulsm._errors import (
     OutOfRangeError,
     ThreadsError,
 )
+from gpulsm._imports import Imported
 from gpulsm._native import BUILT_WITH_CUDA
 from gpulsm._native import VERSION as __version__
 from gpulsm._native import after_fork as _after_fork
+from gpulsm._snapshot import Snapshot
 from gpulsm._stats import LevelStats, Stats
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "DuplicateKeyError",
     "Error",
     "ForkError",
+    "Imported",
     "InternalError",
     "LevelStats",
     "OutOfMemoryError",

@@ -59,6 +59,24 @@ def dtype_of_times(given: Sequence[Any]) -> DType | None:
     return array.dtype if array.dtype.kind in "Mm" else None
 
 
+def check_no_nat(name: str, times: NDArray[Any], why: str) -> None:
+    """An error if one of many times is NaT."""
+    nowhere = np.isnat(times)
+    if nowhere.any():
+        at = int(np.flatnonzero(nowhere)[0])
+        raise ValueError(f"{name}[{at}] is NaT, {why}")
+
+
+def in_unit(name: str, times: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Times in the unit of a type; an error if one of them can't be expressed in it."""
+    if times.dtype == dtype:
+        return times
+    converted, wrong = _converted(times, dtype)
+    if wrong is not None:
+        raise _inexact(f"{name}[{wrong[0]}]", wrong[1], dtype, is_one_of_many=True)
+    return converted
+
+
 def _is_time(given: Any) -> bool:
     return isinstance(given, _SCALARS)
 
@@ -72,15 +90,8 @@ def _of_array(
         raise TypeError(f"{name}: expected {describe(dtype)}, got {describe(array.dtype)}")
     if array.shape == ():
         return _of_scalar(name, array[()], dtype)
-    nowhere = np.isnat(array)
-    if nowhere.any():
-        at = int(np.flatnonzero(nowhere)[0])
-        raise ValueError(f"{name}[{at}] is NaT, which is no key: leave it and its value out")
-    if array.dtype != dtype:
-        array, wrong = _converted(array, dtype)
-        if wrong is not None:
-            raise _inexact(f"{name}[{wrong[0]}]", wrong[1], dtype, is_one_of_many=True)
-    return of_numpy(name, array, dtype, cast, copy)
+    check_no_nat(name, array, "which is no key: leave it and its value out")
+    return of_numpy(name, in_unit(name, array, dtype), dtype, cast, copy)
 
 
 def _of_scalar(name: str, given: Any, dtype: DType) -> Given:

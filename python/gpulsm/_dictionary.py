@@ -1,4 +1,4 @@
-"""Dictionaries, and snapshots of them."""
+"""Dictionaries."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from numpy.typing import DTypeLike
 
 from gpulsm._datetimes import stored
 from gpulsm._families import HOST, DType
+from gpulsm._imports import Imports
 from gpulsm._inference import dtype_of, place_of
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
 from gpulsm._settings import checked, key_dtype, value_dtype
-from gpulsm._types import ArrayLike, Cleanup, Duplicates, Value
-from gpulsm._updates import Updates
+from gpulsm._snapshot import Snapshot, pickled
+from gpulsm._types import (
+    ArrayLike,
+    Cleanup,
+    ColumnChoice,
+    Duplicates,
+    FilePath,
+    Header,
+    Missing,
+    Value,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class Dictionary(Updates):
+class Dictionary(Imports):
     """A dynamic, ordered dictionary, updated and queried in batches: arrays in, arrays out.
 
     A call happens whole or not at all: after an exception the dictionary is as it was. Within one batch
@@ -266,6 +276,61 @@ class Dictionary(Updates):
 
         return cls.build(column(table, key, "key"), value_columns(table, value), **settings)
 
+    @classmethod
+    def from_file(
+        cls,
+        path: FilePath,
+        key: ColumnChoice | None = None,
+        value: ColumnChoice | None = None,
+        *,
+        key_type: DTypeLike = "uint32",
+        value_type: DTypeLike | None = "uint32",
+        separator: str | None = None,
+        header: Header = "auto",
+        missing: Missing = "error",
+        duplicates: Duplicates = "last",
+        **settings: Any,
+    ) -> Dictionary:
+        """Returns a dictionary of two columns of a CSV or Parquet file.
+
+        Parameters
+        ----------
+        path, key, value, separator, header, missing, duplicates
+            As of `insert_file`. `key` and `value` are columns, as of `from_pandas`.
+        key_type, value_type
+            The types, as `key` and `value` of `Dictionary`. Without a `value_type` (None) it is a set.
+        **settings
+            As of `Dictionary`: `device`, `batch_size`, …
+
+        Raises
+        ------
+        OSError, TypeError, ValueError, DuplicateKeyError, OutOfMemoryError
+            As for `insert_file`.
+
+        Examples
+        --------
+        >>> import gpulsm, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "prices.csv")
+        >>> _ = path.write_text("id,name,price\\n7,nut,0.7\\n5,bolt,0.5\\n")
+        >>> d = gpulsm.Dictionary.from_file(path, key="id", value="price", value_type="float64")
+        >>> d.first()
+        (5, 0.5)
+        >>> folder.cleanup()
+        """
+        types = key_dtype(key_type, "key_type"), value_dtype(value_type, "value_type")
+        made = cls(*types, **settings)
+        made.insert_file(
+            path,
+            key,
+            value,
+            separator=separator,
+            header=header,
+            missing=missing,
+            duplicates=duplicates,
+        )
+        return made
+
     def snapshot(self) -> Snapshot:
         """Returns the dictionary as it is now, frozen: it answers the same queries whatever happens to the
         dictionary. It shares the memory, and costs next to nothing.
@@ -283,7 +348,7 @@ class Dictionary(Updates):
 
     def copy(self) -> Dictionary:
         """Returns a dictionary of its own with the same pairs. Both share what they have in common."""
-        return _of_store(type(self), self)
+        return of_store(type(self), self)
 
     __copy__ = copy
 
@@ -291,57 +356,14 @@ class Dictionary(Updates):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, _pickled(self)
+        return _unpickle, pickled(self)
 
 
-class Snapshot(Queries):
-    """A dictionary as it was at one moment, made by `Dictionary.snapshot`.
-
-    It answers every query that the dictionary does, and any thread may query it while the dictionary
-    changes. It can be pickled, and `thaw` makes a dictionary of it.
-    """
-
-    def thaw(self) -> Dictionary:
-        """Returns a dictionary with the snapshot's pairs, to be changed. It shares the memory, and costs
-        next to nothing.
-
-        Examples
-        --------
-        >>> import gpulsm
-        >>> before = gpulsm.Dictionary.build([1, 2], [10, 20]).snapshot()
-        >>> d = before.thaw()
-        >>> d[3] = 30
-        >>> len(d), len(before)
-        (3, 2)
-        """
-        return _of_store(Dictionary, self)
-
-    def copy(self) -> Snapshot:
-        """Returns another snapshot of the same moment."""
-        return Snapshot(self._store.copy(), self._key, self._value, self._settings)
-
-    __copy__ = copy
-
-    def __deepcopy__(self, _: Any) -> Snapshot:
-        return self.copy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle_snapshot, _pickled(self)
-
-
-def _of_store(cls: type[Dictionary], of: Queries) -> Dictionary:
+def of_store(cls: type[Dictionary], of: Queries) -> Dictionary:
     """A dictionary of the same pairs, which shares the memory."""
     made = cls.__new__(cls)
-    Updates.__init__(made, of._store.copy(), of._key, of._value, of._settings)
+    Imports.__init__(made, of._store.copy(), of._key, of._value, of._settings)
     return made
-
-
-def _pickled(of: Queries) -> tuple[Any, ...]:
-    """What `_unpickle` makes a dictionary of."""
-    keys, values = of.arrays()
-    settings = {**of._settings, "device": of.device}
-    settings["cleanup"] = "automatic" if settings.pop("cleans_itself") else "manual"
-    return of._key, of._value, settings, keys, values
 
 
 def _unpickle(
@@ -352,5 +374,5 @@ def _unpickle(
     return dictionary
 
 
-def _unpickle_snapshot(*pickled: Any) -> Snapshot:
+def unpickle_snapshot(*pickled: Any) -> Snapshot:
     return _unpickle(*pickled).snapshot()

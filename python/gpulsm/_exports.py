@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, overload
 from numpy.typing import NDArray
 
 from gpulsm._families import like as family_like
+from gpulsm._files import write_columns
 from gpulsm._range_queries import RangeQueries
 from gpulsm._ranges import bounds
-from gpulsm._types import Like
+from gpulsm._types import FilePath, Like
 
 if TYPE_CHECKING:
     import pandas
@@ -126,3 +127,42 @@ class Exports(RangeQueries):
         from gpulsm._tables import to_polars
 
         return to_polars(*self.arrays())
+
+    def to_file(self, path: FilePath, *, separator: str | None = None, force: bool = False) -> None:
+        """Writes every pair to a CSV or Parquet file with the columns `key` and, unless it is a set, `value`.
+
+        The rows are written to a new file in the same folder, which is renamed at the end. Times
+        (datetime64) can be written to Parquet only, where they are timestamps without a time zone.
+
+        Parameters
+        ----------
+        path
+            The file. Its name tells the format, as for `insert_file`.
+        separator
+            What separates the fields of text: one character. Default: a comma, or a tab, as the name says.
+        force
+            Whether an existing file may be replaced.
+
+        Raises
+        ------
+        FileExistsError
+            If the file exists, and `force` is not given.
+        OSError
+            If the file can't be written. An old one is as it was.
+        TypeError
+            If files can't hold the types.
+        ValueError
+            If the name tells no format, or `separator` can't be used.
+
+        Examples
+        --------
+        >>> import gpulsm, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "pairs.tsv")
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).to_file(path)
+        >>> path.read_text()
+        'key\\tvalue\\n10\\t1\\n20\\t2\\n30\\t3\\n'
+        >>> folder.cleanup()
+        """
+        keys, values = self.arrays()
+        write_columns(path, keys, values, (self._key, self._value), separator, force)

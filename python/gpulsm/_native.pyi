@@ -1,13 +1,17 @@
 """The native half of gpulsm; not for use by itself."""
 
+import os
 from typing import Any, Final, TypeAlias, final
 
 __all__ = [
     "BUILT_WITH_CUDA",
     "VERSION",
+    "Column",
     "Store",
     "after_fork",
     "device",
+    "read_file",
+    "write_file",
 ]
 
 # Where elements begin, and how many there are.
@@ -19,6 +23,21 @@ BUILT_WITH_CUDA: Final[bool]
 
 def after_fork() -> None: ...
 def device(name: str) -> str: ...
+def read_file(
+    path: str | os.PathLike[str], options: dict[str, Any]
+) -> tuple[Column, Column, int]: ...
+def write_file(path: str | os.PathLike[str], pairs: _Spans, options: dict[str, Any]) -> None: ...
+
+@final
+class Column:
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def rounded(self) -> int: ...
+    @property
+    def unit(self) -> str | None: ...
+    @property
+    def datetime_unit(self) -> str | None: ...
 
 @final
 class Store:

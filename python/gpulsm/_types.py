@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -38,6 +39,14 @@ A = TypeVar("A", bound=SharesMemory)
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 #: Which of equal keys in one call counts.
 Duplicates: TypeAlias = Literal["last", "first", "error"]
+#: A file.
+FilePath: TypeAlias = str | os.PathLike[str]
+#: A column of a file, by its name or by its number, counted from 1.
+ColumnChoice: TypeAlias = str | int
+#: Whether the first line of text names the columns.
+Header: TypeAlias = Literal["auto", "yes", "no"]
+#: What to do with a row that lacks its key or value.
+Missing: TypeAlias = Literal["error", "skip"]
 #: When stale entries are removed.
 Cleanup: TypeAlias = Literal["automatic", "manual"]
 #: The family that arrays come in, by its name or by an array of it.

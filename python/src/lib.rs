@@ -5,16 +5,21 @@
 //! `gpulsm/_dictionary.py`), the only one to call it.
 
 mod error;
+mod files;
 mod guard;
 mod span;
 mod store;
 mod typed;
+
+use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
 /// The native half of gpulsm; not for use by itself.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::files::Column;
     #[pymodule_export]
     use super::store::Store;
     use super::*;
@@ -42,5 +47,26 @@ mod _native {
     fn device(py: Python<'_>, name: &str) -> PyResult<String> {
         guard::detached(py, || name.parse::<gpulsm::Device>().map(|device| device.to_string()))?
             .map_err(error::raise)
+    }
+
+    /// The keys and the values of a file, and how many rows were skipped.
+    #[pyfunction]
+    fn read_file(
+        py: Python<'_>,
+        path: PathBuf,
+        options: files::Reading,
+    ) -> PyResult<(Column, Column, u64)> {
+        files::read(py, path, options)
+    }
+
+    /// Writes keys and values to a file.
+    #[pyfunction]
+    fn write_file(
+        py: Python<'_>,
+        path: PathBuf,
+        pairs: typed::Pairs,
+        options: files::Writing,
+    ) -> PyResult<()> {
+        files::write(py, path, pairs, options)
     }
 }

@@ -1,5 +1,6 @@
 """What a type checker makes of the package. Checked by mypy (`mypy --strict`), never run."""
 
+from pathlib import Path
 from typing import Any, assert_type
 
 import numpy as np
@@ -66,3 +67,11 @@ def others(d: gpulsm.Dictionary) -> None:
     assert_type(gpulsm.devices(), list[str])
     d.snapshot().insert([1], [2])  # type: ignore[attr-defined]
     d.update([1], [2])  # type: ignore[call-arg]
+
+
+def files(d: gpulsm.Dictionary) -> None:
+    assert_type(gpulsm.Dictionary.from_file("a.csv", key="id", value=2), gpulsm.Dictionary)
+    assert_type(d.insert_file(Path("a.csv"), missing="skip"), gpulsm.Imported)
+    d.insert_file("a.csv", missing="drop")  # type: ignore[arg-type]
+    d.snapshot().to_file("a.parquet", force=True)
+    d.snapshot().insert_file("a.csv")  # type: ignore[attr-defined]

@@ -32,6 +32,7 @@ mod precision;
 mod records;
 mod scalar;
 mod table;
+mod unit;
 
 use std::fs::File;
 use std::path::Path;
@@ -41,6 +42,7 @@ pub use numbers::Numbers;
 pub use options::{Choice, Header, Missing, ReadOptions, Separator, WriteOptions};
 pub use scalar::{Scalar, Type};
 pub use table::{Notes, Table};
+pub use unit::{Step, Unit};
 
 use error::Context;
 use format::Format;
@@ -77,13 +79,19 @@ pub fn write(
     if format == Format::Parquet && options.separator.is_some() {
         return Err(Error::Content { path: path.into(), message: NOT_FOR_PARQUET.into() });
     }
+    let has_times = options.key_times.is_some() || options.value_times.is_some();
+    if format != Format::Parquet && has_times {
+        return Err(Error::Content { path: path.into(), message: NO_TIMES_IN_TEXT.into() });
+    }
     output::replace(path, options.force, |file| match format {
         Format::Text(text) => Ok(csv::write(file, text, (keys, values), options)?),
-        Format::Parquet => parquet::write(file, keys, values),
+        Format::Parquet => parquet::write(file, (keys, values), options),
     })
 }
 
 const NOT_FOR_PARQUET: &str = "separator and header are options for text; leave them out";
+
+const NO_TIMES_IN_TEXT: &str = "times can be written to .parquet files only";
 
 /// Returns the name of a file as messages show it, with control characters escaped.
 fn shown_path(path: &Path) -> String {

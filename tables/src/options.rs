@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::str::FromStr;
 
-use crate::Type;
+use crate::{Step, Type};
 
 /// How a file is read.
 #[derive(Clone, Debug)]
@@ -48,6 +48,11 @@ pub struct WriteOptions {
     pub separator: Option<Separator>,
     /// Whether an existing file may be replaced. Default: no.
     pub force: bool,
+    /// If keys of [`Type::I64`] are timestamps without a time zone, what they count. Default: they are
+    /// numbers.
+    pub key_times: Option<Step>,
+    /// The same of values.
+    pub value_times: Option<Step>,
 }
 
 /// A column of a file. Parsed from text, digits are a number and anything else is a name.

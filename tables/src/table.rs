@@ -1,6 +1,6 @@
 //! What a file holds.
 
-use crate::{Numbers, ReadOptions, Scalar, Type};
+use crate::{Numbers, ReadOptions, Scalar, Type, Unit};
 
 /// The rows of a file, and what was noticed when they were read.
 #[derive(Clone, Debug)]
@@ -27,8 +27,8 @@ pub struct Notes {
     pub negative_zeros: u64,
     /// How many numbers are NaN, which as a key are all the same.
     pub nans: u64,
-    /// What the numbers count, if the file says so: "microseconds since 1970-01-01 UTC".
-    pub unit: Option<String>,
+    /// What the numbers count, if the file says so.
+    pub unit: Option<Unit>,
 }
 
 impl Notes {

@@ -186,7 +186,7 @@ fn what_is_written_is_read() {
     for name in ["a.csv", "a.tsv", "a.tab", "a.csv.gz", "a.tsv.gz"] {
         for separator in [None, "|".parse().ok()] {
             let path = folder.path().join(name);
-            let options = WriteOptions { separator, force: true };
+            let options = WriteOptions { separator, force: true, ..WriteOptions::default() };
             write(&path, &keys, &values, &options).unwrap();
             let options = ReadOptions { separator, ..ReadOptions::new(Type::I64, Type::F32) };
             let table = read(&path, &options).unwrap();

@@ -3,6 +3,8 @@
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::schema::types::ColumnDescriptor;
 
+use crate::{Step, Unit};
+
 /// How the numbers of a column are understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -11,8 +13,8 @@ pub enum Kind {
     Float,
     /// Integers to be divided by this power of ten.
     Decimal(u32),
-    /// Signed integers that count this since some moment.
-    Time(String),
+    /// Signed integers that count this.
+    Time(Unit),
 }
 
 impl Kind {
@@ -27,15 +29,23 @@ impl Kind {
         }
     }
 
+    /// Returns what the numbers count, if they are times.
+    pub fn unit(self) -> Option<Unit> {
+        match self {
+            Kind::Time(unit) => Some(unit),
+            _ => None,
+        }
+    }
+
     fn of_logical(logical: &LogicalType, column: &ColumnDescriptor) -> Result<Kind, String> {
         Ok(match logical {
             LogicalType::Integer(integer) if integer.is_signed => Kind::Signed,
             LogicalType::Integer(_) => Kind::Unsigned,
             LogicalType::Decimal(_) => return Kind::decimal(column),
-            LogicalType::Date => Kind::date(),
-            LogicalType::Time(time) => Kind::of_day(unit(&time.unit)),
+            LogicalType::Date => Kind::Time(Unit::Days),
+            LogicalType::Time(time) => Kind::Time(Unit::TimeOfDay(step(&time.unit))),
             LogicalType::Timestamp(time) => {
-                Kind::timestamp(unit(&time.unit), time.is_adjusted_to_u_t_c)
+                Kind::timestamp(step(&time.unit), time.is_adjusted_to_u_t_c)
             }
             LogicalType::String | LogicalType::Enum | LogicalType::Json => {
                 return Err("text".into());
@@ -51,7 +61,7 @@ impl Kind {
                 Physical::INT32 | Physical::INT64 => Kind::Signed,
                 Physical::FLOAT | Physical::DOUBLE => Kind::Float,
                 // Only timestamps were ever written so.
-                Physical::INT96 => Kind::timestamp("nanoseconds", false),
+                Physical::INT96 => Kind::timestamp(Step::Nanoseconds, false),
                 Physical::BOOLEAN => return Err("true and false".into()),
                 Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY => return Err("bytes".into()),
             },
@@ -60,11 +70,11 @@ impl Kind {
             ConvertedType::UINT_8 | ConvertedType::UINT_16 => Kind::Unsigned,
             ConvertedType::UINT_32 | ConvertedType::UINT_64 => Kind::Unsigned,
             ConvertedType::DECIMAL => return Kind::decimal(column),
-            ConvertedType::DATE => Kind::date(),
-            ConvertedType::TIME_MILLIS => Kind::of_day("milliseconds"),
-            ConvertedType::TIME_MICROS => Kind::of_day("microseconds"),
-            ConvertedType::TIMESTAMP_MILLIS => Kind::timestamp("milliseconds", true),
-            ConvertedType::TIMESTAMP_MICROS => Kind::timestamp("microseconds", true),
+            ConvertedType::DATE => Kind::Time(Unit::Days),
+            ConvertedType::TIME_MILLIS => Kind::Time(Unit::TimeOfDay(Step::Milliseconds)),
+            ConvertedType::TIME_MICROS => Kind::Time(Unit::TimeOfDay(Step::Microseconds)),
+            ConvertedType::TIMESTAMP_MILLIS => Kind::timestamp(Step::Milliseconds, true),
+            ConvertedType::TIMESTAMP_MICROS => Kind::timestamp(Step::Microseconds, true),
             ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON => {
                 return Err("text".into());
             }
@@ -81,24 +91,15 @@ impl Kind {
         }
     }
 
-    fn date() -> Kind {
-        Kind::Time("days since 1970-01-01".into())
-    }
-
-    fn of_day(unit: &str) -> Kind {
-        Kind::Time(format!("{unit} since midnight"))
-    }
-
-    fn timestamp(unit: &str, is_utc: bool) -> Kind {
-        let zone = if is_utc { "UTC" } else { "(no time zone)" };
-        Kind::Time(format!("{unit} since 1970-01-01 {zone}"))
+    fn timestamp(step: Step, is_utc: bool) -> Kind {
+        Kind::Time(Unit::Timestamp { step, is_utc })
     }
 }
 
-fn unit(unit: &TimeUnit) -> &'static str {
+fn step(unit: &TimeUnit) -> Step {
     match unit {
-        TimeUnit::MILLIS => "milliseconds",
-        TimeUnit::MICROS => "microseconds",
-        TimeUnit::NANOS => "nanoseconds",
+        TimeUnit::MILLIS => Step::Milliseconds,
+        TimeUnit::MICROS => Step::Microseconds,
+        TimeUnit::NANOS => Step::Nanoseconds,
     }
 }

@@ -19,6 +19,7 @@ use crate::columns::{self, Names};
 use crate::error::plain;
 use crate::table::Cell;
 use crate::{ReadOptions, Table};
+use kind::Kind;
 use pages::Pages;
 use source::Source;
 pub use write::write;
@@ -39,6 +40,9 @@ pub fn read(file: File, options: &ReadOptions) -> Result<Table, String> {
     let key = leaf(columns.key)?;
     let value = columns.value.map(leaf).transpose()?;
     let mut table = Table::new(options);
+    table.key_notes.unit = Kind::of(&schema.column(key)).ok().and_then(Kind::unit);
+    table.value_notes.unit =
+        value.and_then(|leaf| Kind::of(&schema.column(leaf)).ok().and_then(Kind::unit));
     let mut row = 1;
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(|error| reason(&error))?;
@@ -53,8 +57,6 @@ pub fn read(file: File, options: &ReadOptions) -> Result<Table, String> {
             Some((leaf, field)) => Some(source(leaf, field, options.value)?),
             None => None,
         };
-        table.key_notes.unit = keys.unit().map(String::from);
-        table.value_notes.unit = values.as_ref().and_then(|it| it.unit().map(String::from));
         loop {
             let keys = keys.read(CHUNK, row)?;
             let values = match &mut values {

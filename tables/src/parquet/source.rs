@@ -34,14 +34,6 @@ impl Source {
         Ok(Source { reader, full_level: column.max_def_level(), kind, of, name, missing })
     }
 
-    /// Returns what the numbers count, if they do.
-    pub fn unit(&self) -> Option<&str> {
-        match &self.kind {
-            Kind::Time(unit) => Some(unit),
-            _ => None,
-        }
-    }
-
     /// Reads as many cells, or what is left of them, of which the first belongs to this row. A missing
     /// number, if there may be any, is `None`.
     pub fn read(&mut self, most: usize, row: usize) -> Result<Vec<Option<Cell>>, String> {

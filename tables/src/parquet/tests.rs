@@ -10,7 +10,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use crate::{Missing, Numbers, ReadOptions, Table, Type, WriteOptions};
+use crate::{Missing, Numbers, ReadOptions, Step, Table, Type, Unit, WriteOptions};
 
 type Write<'a> = Box<dyn Fn(&mut SerializedColumnWriter<'_>) + 'a>;
 
@@ -63,7 +63,7 @@ fn check_keys<T: DataType>(field: &str, numbers: &[T::T], expected: Numbers) -> 
     let half = |row| expected.get(row % expected.len());
     assert!((0..table.keys.len()).all(|row| table.keys.get(row) == half(row)), "{table:?}");
     assert_eq!(table.keys.len(), 2 * expected.len());
-    table.key_notes.unit
+    table.key_notes.unit.map(|unit| unit.to_string())
 }
 
 #[track_caller]
@@ -205,6 +205,26 @@ fn every_compression_is_read() {
         write_file(&path, "REQUIRED INT64 key;", &[plain::<Int64Type>(&numbers)], compression);
         let table = crate::read(&path, &ReadOptions::new(Type::I64, Type::None)).unwrap();
         assert_eq!(table.keys, Numbers::I64([&numbers[..], &numbers].concat()), "{compression}");
+    }
+}
+
+#[test]
+fn times_are_written_as_timestamps_to_parquet_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let steps = [Step::Milliseconds, Step::Microseconds, Step::Nanoseconds];
+    for (step, times) in steps.into_iter().flat_map(|step| [(step, vec![]), (step, vec![-5, 7])]) {
+        let (keys, values) = (Numbers::I64(times.clone()), Numbers::I64(times));
+        let options = WriteOptions { force: true, key_times: Some(step), ..Default::default() };
+        crate::write(&path, &keys, &values, &options).unwrap();
+        let table = crate::read(&path, &ReadOptions::new(Type::I64, Type::I64)).unwrap();
+        assert_eq!((table.keys, table.values), (keys.clone(), values.clone()));
+        assert_eq!(table.key_notes.unit, Some(Unit::Timestamp { step, is_utc: false }));
+        assert_eq!(table.value_notes.unit, None);
+        let text = folder.path().join("a.csv");
+        let error = crate::write(&text, &keys, &values, &options).unwrap_err().to_string();
+        assert!(error.contains("times can be written to .parquet files only"), "{error}");
+        assert!(!text.exists());
     }
 }
 

@@ -12,15 +12,21 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
 use crate::output::{Failure, WriteSend};
-use crate::{Numbers, Type};
+use crate::{Numbers, Step, Type, WriteOptions};
 
 /// Rows of a group.
 const GROUP: usize = 1 << 20;
 
-pub fn write(file: &mut dyn WriteSend, keys: &Numbers, values: &Numbers) -> Result<(), Failure> {
+pub fn write(
+    file: &mut dyn WriteSend,
+    (keys, values): (&Numbers, &Numbers),
+    options: &WriteOptions,
+) -> Result<(), Failure> {
     let columns = [("key", keys), ("value", values)];
     let columns = if values.of() == Type::None { &columns[..1] } else { &columns };
-    let fields = columns.iter().map(|(name, numbers)| field(numbers.of(), name));
+    let times = [options.key_times, options.value_times];
+    let fields =
+        columns.iter().zip(times).map(|((name, numbers), times)| field(numbers.of(), times, name));
     let fields = fields.collect::<Result<String, String>>().map_err(Failure::Content)?;
     let schema = format!("message gpulsm {{ {fields}}}");
     write_groups(file, &schema, columns).map_err(|error| match error {
@@ -33,12 +39,17 @@ pub fn write(file: &mut dyn WriteSend, keys: &Numbers, values: &Numbers) -> Resu
 }
 
 /// Returns the declaration of a column in the schema.
-fn field(of: Type, name: &str) -> Result<String, String> {
+fn field(of: Type, times: Option<Step>, name: &str) -> Result<String, String> {
     let declared = match of {
         Type::U32 => format!("INT32 {name} (INTEGER(32,false))"),
         Type::U64 => format!("INT64 {name} (INTEGER(64,false))"),
         Type::I32 => format!("INT32 {name}"),
-        Type::I64 => format!("INT64 {name}"),
+        Type::I64 => match times {
+            Some(Step::Milliseconds) => format!("INT64 {name} (TIMESTAMP(MILLIS,false))"),
+            Some(Step::Microseconds) => format!("INT64 {name} (TIMESTAMP(MICROS,false))"),
+            Some(Step::Nanoseconds) => format!("INT64 {name} (TIMESTAMP(NANOS,false))"),
+            None => format!("INT64 {name}"),
+        },
         Type::F32 => format!("FLOAT {name}"),
         Type::F64 => format!("DOUBLE {name}"),
         Type::U128 | Type::None => {

@@ -58,8 +58,8 @@ impl Imported {
             }
         }
         for (name, (_, notes)) in [("key_unit", &self.keys), ("value_unit", &self.values)] {
-            if let Some(unit) = &notes.unit {
-                map.serialize_entry(name, unit)?;
+            if let Some(unit) = notes.unit {
+                map.serialize_entry(name, &unit.to_string())?;
             }
         }
         Ok(())
@@ -88,7 +88,7 @@ impl fmt::Display for Imported {
             write!(f, "; {} are NaN, which is one key", counted(self.nans() as usize, "key"))?;
         }
         for (things, (_, notes)) in [("keys", &self.keys), ("values", &self.values)] {
-            if let Some(unit) = &notes.unit {
+            if let Some(unit) = notes.unit {
                 write!(f, "; {things} are {unit}")?;
             }
         }

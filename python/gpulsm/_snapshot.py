@@ -1,0 +1,57 @@
+"""Snapshots of dictionaries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpulsm._mapping import Queries
+
+if TYPE_CHECKING:
+    from gpulsm._dictionary import Dictionary
+
+
+class Snapshot(Queries):
+    """A dictionary as it was at one moment, made by `Dictionary.snapshot`.
+
+    It answers every query that the dictionary does, and any thread may query it while the dictionary
+    changes. It can be pickled, and `thaw` makes a dictionary of it.
+    """
+
+    def thaw(self) -> Dictionary:
+        """Returns a dictionary with the snapshot's pairs, to be changed. It shares the memory, and costs
+        next to nothing.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> before = gpulsm.Dictionary.build([1, 2], [10, 20]).snapshot()
+        >>> d = before.thaw()
+        >>> d[3] = 30
+        >>> len(d), len(before)
+        (3, 2)
+        """
+        from gpulsm._dictionary import Dictionary, of_store
+
+        return of_store(Dictionary, self)
+
+    def copy(self) -> Snapshot:
+        """Returns another snapshot of the same moment."""
+        return Snapshot(self._store.copy(), self._key, self._value, self._settings)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, _: Any) -> Snapshot:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from gpulsm._dictionary import unpickle_snapshot
+
+        return unpickle_snapshot, pickled(self)
+
+
+def pickled(of: Queries) -> tuple[Any, ...]:
+    """What unpickling makes a dictionary of."""
+    keys, values = of.arrays()
+    settings = {**of._settings, "device": of.device}
+    settings["cleanup"] = "automatic" if settings.pop("cleans_itself") else "manual"
+    return of._key, of._value, settings, keys, values
