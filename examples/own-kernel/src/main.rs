@@ -121,7 +121,7 @@ fn walk_all(snapshot: &Snapshot<u32, u32>, starts: &[u32]) -> Result<Vec<End>, E
     if error != 0 {
         return Err(Error::Cuda {
             call: "own_kernel_walk",
-            reason: format!("cudaError_t {error}"),
+            reason: format!("cudaError_t {error}").into(),
         });
     }
     ends.to_vec()

@@ -232,8 +232,8 @@ impl<K: Number, V: Number> Backend for Cuda<K, V> {
 
     fn lookup(&self, any: &dyn AnyDictionary, keys: &Array, out: &mut LookupOut) -> Outcome<()> {
         let LookupOut { values, found } = out;
-        let (values, found) = (vec_mut(values).into(), flags(found).into());
-        Ok(dictionary::<K, V>(any).resident()?.lookup(vec(keys).into(), values, found)?)
+        let (values, found) = (vec_mut(values), flags(found));
+        Ok(dictionary::<K, V>(any).resident()?.lookup(vec(keys), values, found)?)
     }
 
     fn count(
@@ -242,8 +242,8 @@ impl<K: Number, V: Number> Backend for Cuda<K, V> {
         ranges: &RangeEnds,
         counts: &mut Array,
     ) -> Outcome<()> {
-        let (lo, hi) = (vec & ranges.lo, vec & ranges.hi);
-        Ok(dictionary::<K, V>(any).resident()?.count(lo, hi, vec_mut(counts).into())?)
+        let (lo, hi) = (vec(&ranges.lo), vec(&ranges.hi));
+        Ok(dictionary::<K, V>(any).resident()?.count(lo, hi, vec_mut(counts))?)
     }
 
     fn range(
@@ -252,16 +252,16 @@ impl<K: Number, V: Number> Backend for Cuda<K, V> {
         ranges: &RangeEnds,
         out: &mut RangeOut,
     ) -> Outcome<()> {
-        let (lo, hi) = (vec & ranges.lo, vec & ranges.hi);
+        let (lo, hi) = (vec(&ranges.lo), vec(&ranges.hi));
         let RangeOut { offsets, keys, values } = out;
-        let (keys, values) = (vec_mut(keys).into(), vec_mut(values).into());
-        let offsets = vec_mut(offsets).into();
+        let (keys, values) = (vec_mut(keys), vec_mut(values));
+        let offsets = vec_mut(offsets);
         Ok(dictionary::<K, V>(any).resident()?.range(lo, hi, offsets, keys, values)?)
     }
 
     fn rank(&self, any: &dyn AnyDictionary, keys: &Array, ranks: &mut Array) -> Outcome<()> {
         let resident = dictionary::<K, V>(any).resident()?;
-        Ok(resident.rank(vec(keys).into(), vec_mut(ranks).into())?)
+        Ok(resident.rank(vec(keys), vec_mut(ranks))?)
     }
 
     fn successor(
@@ -271,9 +271,9 @@ impl<K: Number, V: Number> Backend for Cuda<K, V> {
         out: &mut NearestOut,
     ) -> Outcome<()> {
         let NearestOut { keys: near, values, found } = out;
-        let (near, values) = (vec_mut(near).into(), vec_mut(values).into());
+        let (near, values) = (vec_mut(near), vec_mut(values));
         let resident = dictionary::<K, V>(any).resident()?;
-        Ok(resident.successor(vec(keys).into(), near, values, flags(found).into())?)
+        Ok(resident.successor(vec(keys), near, values, flags(found))?)
     }
 
     fn select(
@@ -283,9 +283,9 @@ impl<K: Number, V: Number> Backend for Cuda<K, V> {
         out: &mut NearestOut,
     ) -> Outcome<()> {
         let NearestOut { keys, values, found } = out;
-        let (keys, values) = (vec_mut(keys).into(), vec_mut(values).into());
+        let (keys, values) = (vec_mut(keys), vec_mut(values));
         let resident = dictionary::<K, V>(any).resident()?;
-        Ok(resident.select(vec(indices).into(), keys, values, flags(found).into())?)
+        Ok(resident.select(vec(indices), keys, values, flags(found))?)
     }
 
     fn sort(&self, pairs: &Pairs, len: usize) -> Outcome<Box<dyn Sort>> {
