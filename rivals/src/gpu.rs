@@ -57,10 +57,7 @@ pub fn run() {
         let numbers = some.values.to_vec().unwrap();
         let mut values = DeviceVec::<u32>::zeroed(stream, 1 << 20).unwrap();
         let mut found = DeviceVec::<u8>::zeroed(stream, 1 << 20).unwrap();
-        d.resident()
-            .unwrap()
-            .lookup(&some.keys, &mut values, &mut found)
-            .unwrap();
+        d.resident().unwrap().lookup(&some.keys, &mut values, &mut found).unwrap();
         for ((&number, value), found) in
             numbers.iter().zip(values.to_vec().unwrap()).zip(found.to_vec().unwrap())
         {
