@@ -121,7 +121,7 @@ impl<I: Iterator<Item = u8>> Draw<I> {
     /// Draws the next operation.
     ///
     /// A byte says which kind it is. A new kind takes over bytes that the corpus, in which every byte is the
-    /// least of its kind, does not have: those below [`WRITE`] that are not below [`FIRST_KINDS`].
+    /// least of its kind, does not have: those below `WRITE` that are not below `FIRST_KINDS`.
     pub fn operation(&mut self, types: &Types) -> Operation {
         let pair = |draw: &mut Self| draw.pair(types);
         let key = |draw: &mut Self| draw.key(&types.key);

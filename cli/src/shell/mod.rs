@@ -23,7 +23,6 @@ use crate::batch_size;
 use crate::dictionary;
 use crate::types::{KeyType, Types, ValueType};
 use answer::{Answer, Form, Source};
-use command::counted;
 use interpreter::Interpreter;
 use script::Script;
 
@@ -112,8 +111,8 @@ impl Shell {
         let mut interpreter = self.interpreter(to_terminal.then_some(MOST_ON_TERMINAL))?;
         for file in &self.import {
             match interpreter.run(&format!("import {file}")) {
-                Ok(Some(Answer::Rows(rows))) if typed && !self.json => {
-                    println!("{file}: {}", counted(rows as usize, "row"));
+                Ok(Some(Answer::Imported(imported))) if typed && !self.json => {
+                    println!("{file}: {imported}");
                 }
                 Ok(_) => {}
                 Err(failure) => {
