@@ -71,42 +71,37 @@ impl Workers {
         T: Send,
         R: Send,
     {
-        let tasks: Vec<T> = tasks.into_iter().collect();
-        let mut results = Vec::with_capacity(tasks.len());
-        if tasks.len() <= 1 || self.count() == 1 {
-            for task in tasks {
-                results.push(work(task)?);
-            }
-            return Ok(results);
-        }
-        let mut slots: Vec<_> = tasks.into_iter().map(|task| (Some(task), None)).collect();
-        let work = &work;
-        let mut jobs: Vec<Job<'_>> = Vec::with_capacity(slots.len());
-        for (task, result) in &mut slots {
-            jobs.push(Box::new(move || {
-                *result = Some(work(task.take().expect("a job runs once"))?);
-                Ok(())
-            }));
-        }
-        self.run(jobs)?;
-        for (_, result) in slots {
-            results.push(result.expect("every job has run"));
-        }
-        Ok(results)
+        let slots: Vec<Mutex<(Option<T>, Option<R>)>> =
+            tasks.into_iter().map(|task| Mutex::new((Some(task), None))).collect();
+        self.run(slots.len(), &|index| {
+            // Each index is passed once, so no thread ever waits for this lock.
+            let mut slot = slots[index].lock().unwrap_or_else(PoisonError::into_inner);
+            let task = slot.0.take().expect("each index is passed once");
+            slot.1 = Some(work(task)?);
+            Ok(())
+        })?;
+        let results = slots.into_iter().map(|slot| {
+            let (_, result) = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
+            result.expect("every task is done")
+        });
+        Ok(results.collect())
     }
 
-    /// Runs all jobs in parallel. Not generic, so that the use of the pool is compiled once and not
-    /// for every kind of task.
-    fn run(&self, jobs: Vec<Job<'_>>) -> Result<(), Error> {
-        let jobs: Vec<Mutex<Option<Job<'_>>>> =
-            jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
-        // The error of the first job in order that fails, so that which one it is does not depend on
-        // the threads.
+    /// Calls `work` once with every index below `count`, in parallel if there are several. Not
+    /// generic, so that the use of the pool is compiled once and not for every kind of task.
+    fn run(
+        &self,
+        count: usize,
+        work: &(dyn Fn(usize) -> Result<(), Error> + Sync),
+    ) -> Result<(), Error> {
+        if count <= 1 || self.count() == 1 {
+            return (0..count).try_for_each(work);
+        }
+        // The error of the first task in order that fails, so that which one it is does not depend
+        // on the threads.
         let failed: Mutex<Option<(usize, Error)>> = Mutex::new(None);
-        self.share(jobs.len(), &|index| {
-            // Each index is passed once, so no thread ever waits for this lock.
-            let job = jobs[index].lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Err(error) = job.expect("each index is passed once")() {
+        self.share(count, &|index| {
+            if let Err(error) = work(index) {
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 if failed.as_ref().is_none_or(|&(first, _)| index < first) {
                     *failed = Some((index, error));
@@ -154,9 +149,6 @@ impl Workers {
         });
     }
 }
-
-/// A task together with the work to do on it.
-type Job<'a> = Box<dyn FnOnce() -> Result<(), Error> + Send + 'a>;
 
 /// Returns the threads that all dictionaries of this process share. After a fork the child starts
 /// its own: a fork does not copy threads.
