@@ -9,6 +9,7 @@ import numpy as np
 from gpulsm._arrays import read
 from gpulsm._call import INT64, Call, listed
 from gpulsm._datetimes import read_keys
+from gpulsm._errors import OutOfRangeError
 from gpulsm._families import HOST, NUMPY, DType, Place, describe
 from gpulsm._given import Given
 from gpulsm._native import Store
@@ -124,6 +125,15 @@ class Base:
 
     def _keys(self, name: str, given: Any) -> Given:
         return read_keys(name, given, self._key)
+
+    def _possible_keys(self, name: str, given: Any) -> Given | None:
+        """Keys; None for one scalar that the type can't hold, which is not there."""
+        try:
+            return self._keys(name, given)
+        except OutOfRangeError as error:
+            if error.above is None:
+                raise
+            return None
 
     def _ranges(self, lo: Any, hi: Any, closed: Closed) -> Call:
         return self._call(*read_ranges(lo, hi, closed, self._key, self._place))

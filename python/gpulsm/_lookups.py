@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from gpulsm._arrays import read
 from gpulsm._base import Base
 from gpulsm._call import BOOL, INT64, listed
-from gpulsm._errors import OutOfRangeError
 from gpulsm._families import describe
 from gpulsm._given import Given
 from gpulsm._ranges import nearest
@@ -81,13 +80,11 @@ class Lookups(Base):
         (1, True)
         """
         item = None if default is None else self._read_default(default)
-        try:
-            call = self._call(self._keys("keys", keys))
-        except OutOfRangeError as error:
-            if error.above is None:
-                raise
+        given = self._possible_keys("keys", keys)
+        if given is None:
             missing = self._zero(self._value) if item is None else listed(item.array)[0]
             return missing, False
+        call = self._call(given)
         values, found = call.rooms(out, self._value, BOOL)
         [at] = call.spans
         self._store.lookup(at, values.span, found.span, call.stream)
@@ -138,12 +135,10 @@ class Lookups(Base):
         >>> d.contains([10, 11]).tolist()
         [True, False]
         """
-        try:
-            call = self._call(self._keys("keys", keys))
-        except OutOfRangeError as error:
-            if error.above is None:
-                raise
+        given = self._possible_keys("keys", keys)
+        if given is None:
             return False
+        call = self._call(given)
         [found] = call.rooms(out, BOOL)
         [at] = call.spans
         self._store.contains(at, found.span, call.stream)

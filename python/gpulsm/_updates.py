@@ -8,7 +8,6 @@ from typing import Any
 from gpulsm._arrays import read
 from gpulsm._call import Call
 from gpulsm._duplicates import resolved
-from gpulsm._errors import OutOfRangeError
 from gpulsm._families import DType, describe
 from gpulsm._given import Given
 from gpulsm._mapping import Queries
@@ -100,7 +99,7 @@ class Updates(Queries):
         >>> d.keys().tolist()
         [2]
         """
-        deletes = self._read_deletes("keys", keys)
+        deletes = self._possible_keys("keys", keys)
         if deletes is not None:
             self._apply(None, None, deletes)
 
@@ -149,7 +148,7 @@ class Updates(Queries):
                 raise TypeError(f"insert: expected a tuple (keys, values), got {what}")
             keys = self._keys("insert[0]", insert[0])
             values = self._read_values(insert[1], "insert[1]")
-        deletes = None if delete is None else self._read_deletes("delete", delete)
+        deletes = None if delete is None else self._possible_keys("delete", delete)
         self._apply(keys, values, deletes, duplicates)
 
     def delete_range(
@@ -330,15 +329,6 @@ class Updates(Queries):
         if values is None:
             raise TypeError(f"{name}: expected {describe(self._value)}; only a set has none")
         return read(name, values, self._value)
-
-    def _read_deletes(self, name: str, keys: Scalar | ArrayLike) -> Given | None:
-        """Keys to delete; None for one that the type can't hold, which is not there."""
-        try:
-            return self._keys(name, keys)
-        except OutOfRangeError as error:
-            if error.above is None:
-                raise
-            return None
 
     def _apply(
         self,
