@@ -15,6 +15,7 @@ Arrays may be NumPy's, CuPy's or PyTorch's, or of anything that speaks `__dlpack
 family of the question.
 """
 
+import atexit as _atexit
 import os as _os
 
 from gpulsm._devices import best_device, devices
@@ -33,6 +34,7 @@ from gpulsm._imports import Imported
 from gpulsm._native import BUILT_WITH_CUDA
 from gpulsm._native import VERSION as __version__
 from gpulsm._native import after_fork as _after_fork
+from gpulsm._native import at_exit as _at_exit
 from gpulsm._snapshot import Snapshot
 from gpulsm._stats import LevelStats, Stats
 
@@ -56,5 +58,6 @@ __all__ = [
     "devices",
 ]
 
+_atexit.register(_at_exit)
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_after_fork)

@@ -68,9 +68,6 @@ class Family(Protocol):
     def order(self, integers: Any) -> Any:
         """The positions of signed integers in ascending order; of equal ones, the first one first."""
 
-    def nextafter(self, array: Any, towards: float) -> Any:
-        """The next float after each towards ±∞; of a NaN, itself."""
-
     def replace_missing(self, values: Any, found: Any, item: NDArray[Any]) -> None:
         """Writes the only element of `item` to `values` wherever `found` is false."""
 
@@ -120,10 +117,6 @@ class NumPy:
 
     def order(self, integers: Any) -> NDArray[Any]:
         return np.argsort(integers, kind="stable")
-
-    def nextafter(self, array: Any, towards: float) -> NDArray[Any]:
-        with np.errstate(all="ignore"):  # After the greatest number comes infinity.
-            return np.asarray(np.nextafter(array, np.full_like(array, towards)))
 
     def replace_missing(self, values: Any, found: Any, item: NDArray[Any]) -> None:
         values[~found] = item[0]
@@ -207,18 +200,16 @@ class CuPy:
         with self.current():
             return cupy.argsort(integers)  # CuPy's sorts are stable.
 
-    def nextafter(self, array: Any, towards: float) -> Any:
-        import cupy
-
-        with self.current():
-            return cupy.nextafter(array, cupy.full_like(array, towards))
-
     def replace_missing(self, values: Any, found: Any, item: NDArray[Any]) -> None:
+        if not len(values):
+            return
         import cupy
 
         with self.current():
-            found = found.reshape(-1, *[1] * (values.ndim - 1))
-            values[...] = cupy.where(found, values, cupy.asarray(item))
+            # Bits, whatever they mean: CuPy can't choose among structures.
+            bits = values.reshape(len(values), -1).view(np.int32)
+            one = cupy.asarray(item.reshape(-1).view(np.int32))
+            bits[...] = cupy.where(found[:, None], bits, one)
 
     def _make(self, how: str, length: int, dtype: DType) -> Any:
         import cupy
@@ -289,11 +280,6 @@ class Torch:
 
     def order(self, integers: Any) -> Any:
         return integers.argsort(stable=True)
-
-    def nextafter(self, array: Any, towards: float) -> Any:
-        import torch
-
-        return torch.nextafter(array, torch.full_like(array, towards))
 
     def replace_missing(self, values: Any, found: Any, item: NDArray[Any]) -> None:
         if not len(values):

@@ -9,6 +9,7 @@ __all__ = [
     "Column",
     "Store",
     "after_fork",
+    "at_exit",
     "device",
     "read_file",
     "write_file",
@@ -22,6 +23,7 @@ VERSION: Final[str]
 BUILT_WITH_CUDA: Final[bool]
 
 def after_fork() -> None: ...
+def at_exit() -> None: ...
 def device(name: str) -> str: ...
 def read_file(
     path: str | os.PathLike[str], options: dict[str, Any]

@@ -143,8 +143,16 @@ def _next_integer(array: Any, dtype: DType, family: Family, is_low: bool) -> tup
 
 
 def _next_float(array: Any, dtype: DType, family: Family, is_low: bool) -> tuple[Any, Any]:
-    is_nan = array != array
-    moved = family.nextafter(array, np.inf if is_low else -np.inf)
+    """Moves by one in the bits: GPUs' libraries may take numbers next to 0 for 0."""
+    width = 8 * dtype.itemsize
+    lowest = -(1 << (width - 1))  # The bits of -0.
+    bits = family.integers(array) + 0  # A copy.
+    bits[bits == lowest] = 0
+    away = (bits >> (width - 1)) | 1  # From 0: 1 of what is not negative, else -1.
+    moved = bits + away if is_low else bits - away
+    if not is_low:
+        moved[bits == 0] = lowest + 1
+    moved, is_nan = moved.view(array.dtype), array != array
     if is_low:
         moved[array == np.inf] = np.nan
         return moved, is_nan

@@ -40,6 +40,13 @@ mod _native {
     #[pyfunction]
     fn after_fork() {
         store::after_fork();
+        guard::after_fork();
+    }
+
+    /// To be called when the program ends.
+    #[pyfunction]
+    fn at_exit(py: Python<'_>) {
+        guard::at_exit(py);
     }
 
     /// The device that a text names, by its full name; an error says why it can't be used.

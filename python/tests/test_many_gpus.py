@@ -121,8 +121,14 @@ def cupy(gpus: Gpus, monkeypatch: pytest.MonkeyPatch) -> Any:
         def __mul__(self, other: Any) -> Any:
             return self._computed(np.multiply, other)
 
+        def __sub__(self, other: Any) -> Any:
+            return self._computed(np.subtract, other)
+
+        def __rshift__(self, other: Any) -> Any:
+            return self._computed(np.right_shift, other)
+
         def __or__(self, other: Any) -> Any:
-            return self._computed(np.logical_or, other)
+            return self._computed(np.bitwise_or, other)
 
         def __getitem__(self, where: Any) -> Any:
             return self._computed(lambda elements, at: elements[at], where)
@@ -165,7 +171,7 @@ def cupy(gpus: Gpus, monkeypatch: pytest.MonkeyPatch) -> Any:
         return lambda array, *others, **named: array._computed(partial(how, **named), *others)
 
     module.ndarray, module.asarray = ndarray, asarray
-    for name in ("ascontiguousarray", "argsort", "nextafter", "full_like", "where"):
+    for name in ("ascontiguousarray", "argsort", "where"):
         setattr(module, name, compute(getattr(np, name)))
     module.empty, module.zeros = make(np.empty), make(np.zeros)
     module.cuda = SimpleNamespace(

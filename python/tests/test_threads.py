@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -256,3 +258,46 @@ def test_describing_a_dictionary_does_nothing_and_waits_for_nothing(device: str)
         assert all(a and b for a, b in texts)
 
     run_all(write, describe)
+
+
+@pytest.mark.parametrize("call", ["d.get(5)", "d.insert(k, k)", "d.lookup(k)", "d.pop(5, None)"])
+def test_a_program_ends_while_threads_are_in_a_call(call: str, device: str) -> None:
+    """Python ends daemon threads on the spot, by an unwind that native code must not be in."""
+    program = f"""
+import numpy as np, threading, time
+import gpulsm
+d = gpulsm.Dictionary("int64", "int64", device={device!r})
+k = np.arange(200_000)
+d.insert(k, k)
+def work():
+    while True:
+        {call}
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_process_ends_though_its_parent_was_in_a_call() -> None:
+    program = """
+import numpy as np, os, threading, time
+import gpulsm
+d = gpulsm.Dictionary("int64", "int64", device="cpu")
+k = np.arange(500_000)
+def work():
+    while True:
+        d.insert(k, k)
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+pid = os.fork()
+if pid:
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

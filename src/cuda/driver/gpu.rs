@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
@@ -228,8 +228,10 @@ fn create_pool(
 
 /// Returns the device with this index, or why there is none.
 fn find(index: usize) -> Result<sys::CUdevice, String> {
+    // Looked for once: a search in vain takes a millisecond.
+    static HAS_DRIVER: OnceLock<bool> = OnceLock::new();
     // SAFETY: it only tries to open the library.
-    if !unsafe { sys::is_culib_present() } {
+    if !*HAS_DRIVER.get_or_init(|| unsafe { sys::is_culib_present() }) {
         return Err(
             "no NVIDIA driver was found on this machine (there is no libcuda.so): install one, \
                     or use the device `cpu` or `best`"
