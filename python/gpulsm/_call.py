@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpulsm._arrays import read
-from gpulsm._families import HOST, NUMPY, DType, Place, Span
+from gpulsm._families import HOST, NUMPY, DType, Place, Span, describe
 from gpulsm._given import Given
 
 BOOL: DType = np.dtype(np.bool_)
@@ -86,6 +86,12 @@ class Call:
 
     def _check_out(self, name: str, array: Any, dtype: DType) -> Given:
         """The caller's array, if answers can be written to it as they would be to one of ours."""
+        if isinstance(array, np.ndarray) and array.dtype != dtype.base and self.family is NUMPY:
+            shape = (self.length, *dtype.shape) if dtype.shape else self.length
+            raise TypeError(
+                f"{name}: expected an array of {describe(dtype)} to write to, got one of "
+                f"{describe(array.dtype)}; `numpy.empty({shape}, {str(dtype.base)!r})` makes one"
+            )
         one = read(name, array, dtype)
         if one.is_scalar or one.array is not array:
             kind = type(array).__name__
