@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 class Dictionary(Imports):
     """A dynamic, ordered dictionary, updated and queried in batches: arrays in, arrays out.
 
-    A call happens whole or not at all: after an exception the dictionary is as it was. Within one batch
+    A call happens whole or not at all: after an exception the dictionary is as it was. (`KeyboardInterrupt`
+    is raised when the call has ended, and its batch is applied.) Within one batch
     the last insert of a key wins, and a key both inserted and deleted is deleted. Any number of threads
     may use a dictionary at a time; one that changes it does so alone. Calls release the GIL. An array may be
     changed, or given back, as soon as the call that it was given to has returned (on a GPU: by work on the

@@ -99,8 +99,7 @@ def _row(name: str, given: Any, dtype: DType) -> Any:
     ):
         return _element(name, given, dtype.base)
     if len(given) != dtype.shape[0]:
-        wanted, many = f"{dtype.shape[0]:,}", f"{len(given):,}"
-        raise ValueError(f"{name}: expected {describe(dtype)}, got {many} elements, not {wanted}")
+        raise _wrong_length(name, len(given), dtype)
     inner: DType = np.dtype((dtype.base, dtype.shape[1:]))
     row = np.empty(dtype.shape, dtype.base)
     for index, item in enumerate(given):
@@ -239,10 +238,13 @@ def _ragged(name: str, given: Sequence[Any], dtype: DType) -> Exception:
             kind = type(item).__name__
             return TypeError(f"{name}[{index}] is of type {kind}: expected {describe(dtype)}")
         if is_list and len(item) != dtype.shape[0]:
-            return ValueError(
-                f"{name}[{index}]: expected {describe(dtype)}, got {len(item):,} elements"
-            )
+            return _wrong_length(f"{name}[{index}]", len(item), dtype)
     return ValueError(f"{name}: expected {describe(dtype)}, got lists of different lengths")
+
+
+def _wrong_length(name: str, length: int, dtype: DType) -> ValueError:
+    many = f"{length:,} element{'s' * (length != 1)}"
+    return ValueError(f"{name}: expected {describe(dtype)}, got {many}")
 
 
 def _rounded(name: str, number: int, dtype: DType) -> ValueError:

@@ -52,7 +52,8 @@ class Updates(Queries):
         keys
             An array, list or column of keys, or one key.
         values
-            As many values, or one value for every key. A set has none.
+            As many values, or one value for every key. A set has none. In lists, and one by itself, a value
+            must be one that the type holds exactly, or a float.
         duplicates
             Which of equal keys in this call counts: the 'last' (the default) or the 'first' one; with
             'error' there may be none. Both others cost a copy of the arrays, and 'error' a sort of the keys
@@ -248,7 +249,9 @@ class Updates(Queries):
     def pop(self, key: Scalar, default: Any = _NO_DEFAULT) -> Any:
         """Deletes one key and returns its value; `default`, if there is one, for a key that isn't there.
 
-        Threads that pop, or that delete with `del`, never get the same key.
+        Threads that pop, or that delete with `del`, never get the same key, and neither do signal handlers
+        and `__del__` methods that run meanwhile. If a `KeyboardInterrupt` is raised, the key may have been
+        deleted.
 
         Parameters
         ----------
