@@ -193,7 +193,7 @@ def _wrong_type(name: str, dtype: DType, array: Any, cast: str) -> TypeError:
     if given.kind in "Mm" and to.kind in "iu":
         cure = times_cure(name, given)
     elif given.kind == "O":
-        cure = "; `.tolist()` makes a list, which is converted if every element fits"
+        cure = "; `list(…)` is converted, if every element fits"
     elif given.kind == "f" and to.kind in "iu" and isinstance(array, np.ndarray):
         cure = _integers_or_not(name, array, f"`{cast}`")
     elif given.kind in "iuf" and to.kind in NUMBERS and given.kind in NUMBERS[to.kind]:

@@ -52,8 +52,8 @@ class Updates(Queries):
         keys
             An array, list or column of keys, or one key.
         values
-            As many values, or one value for every key. A set has none. In lists, and one by itself, a value
-            must be one that the type holds exactly, or a float.
+            As many values, or one value for every key. A set has none. Integers, times and texts in a list,
+            or one by itself, must be such that the type holds them exactly.
         duplicates
             Which of equal keys in this call counts: the 'last' (the default) or the 'first' one; with
             'error' there may be none. Both others cost a copy of the arrays, and 'error' a sort of the keys

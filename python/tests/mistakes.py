@@ -168,13 +168,13 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "objects",
         lambda d: d.lookup(np.array([1, None])),
         TypeError,
-        r"keys: expected uint32, got object; `.tolist\(\)` makes a list, which is converted if",
+        r"keys: expected uint32, got object; `list\(…\)` is converted, if every element fits",
     ),
     (
         "a column of objects",
         lambda d: d.insert([1], pandas.Series([0.5], dtype=object)),
         TypeError,
-        r"values: expected float32, got object; `.tolist\(\)` makes a list",
+        r"values: expected float32, got object; `list\(…\)` is converted",
     ),
     (
         "bytes",
