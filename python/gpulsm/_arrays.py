@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsm._columns import CURES, of_column
+from gpulsm._columns import cures, of_column
 from gpulsm._families import HOST, NUMPY, CuPy, DType, Torch, describe, is_of, torch_dtype
 from gpulsm._given import Given
 from gpulsm._interchange import adopt, of_dlpack
-from gpulsm._scalars import NUMBERS, check_shape, is_scalar, of_scalar, of_sequence
+from gpulsm._scalars import NUMBERS, check_shape, is_scalar, of_scalar, of_sequence, times_cure
+from gpulsm._times import in_unit
 
 
 def read(name: str, given: Any, dtype: DType) -> Given:
@@ -31,7 +32,7 @@ def read(name: str, given: Any, dtype: DType) -> Given:
         return of_scalar(name, given, dtype)
     column = of_column(name, given, dtype)
     if column is not None:
-        return of_numpy(name, column, dtype, *CURES[type(given).__module__.partition(".")[0]])
+        return of_numpy(name, column, dtype, *cures(given, dtype))
     if hasattr(given, "__cuda_array_interface__"):
         return read(name, adopt(name, given), dtype)
     if hasattr(given, "__dlpack__"):
@@ -39,15 +40,21 @@ def read(name: str, given: Any, dtype: DType) -> Given:
         if isinstance(shared, np.ndarray):
             return of_numpy(name, shared, dtype, copy="numpy.from_dlpack(…).copy()")
         return read(name, shared, dtype)
+    cast, copy = f"numpy.asarray(…).astype({dtype.base.name!r})", "numpy.asarray(…).copy()"
     if hasattr(given, "__array__"):
-        return of_numpy(name, np.asarray(given), dtype, copy="numpy.asarray(…).copy()")
+        return of_numpy(name, np.asarray(given), dtype, cast, copy)
     if is_list(given):
         return Given(name, dtype, of_sequence(name, given, dtype), len(given), NUMPY)
     try:
         buffer = memoryview(given)
     except TypeError:
         raise unreadable(name, given, dtype) from None
-    return of_numpy(name, np.asarray(buffer), dtype, copy="numpy.asarray(…).copy()")
+    if isinstance(given, (bytes, bytearray)) and dtype.base != np.uint8:
+        kind, read_by = type(given).__name__, f"`numpy.frombuffer(…, {dtype.base.name!r})`"
+        raise TypeError(
+            f"{name}: expected {describe(dtype)}, got {kind}; {read_by} reads such numbers from bytes"
+        )
+    return of_numpy(name, np.asarray(buffer), dtype, cast, copy)
 
 
 def is_list(given: Any) -> bool:
@@ -59,29 +66,42 @@ def is_list(given: Any) -> bool:
 
 def unreadable(name: str, given: Any, dtype: DType) -> TypeError:
     """An error for what is neither a scalar of the type nor any array."""
-    cure = ""
     if is_of("pandas", "Timestamp", given) or is_of("pandas", "Timedelta", given):
         kind = "datetime64" if is_of("pandas", "Timestamp", given) else "timedelta64"
-        cure = f"; make the dictionary with key='{kind}[{given.unit}]' for keys that are times"
+        cure = times_cure(name, f"{kind}[{given.unit}]")
     elif type(given).__module__ == "datetime":
         kind = "timedelta64" if type(given).__name__ == "timedelta" else "datetime64"
-        cure = f"; make the dictionary with key='{kind}[us]' for keys that are times"
-    elif isinstance(given, Mapping):
-        cure = "; `list(….keys())` and `list(….values())` make lists of keys and of values"
-    elif isinstance(given, Iterable) and not isinstance(given, str):
-        cure = "; `list(…)` makes a list of it"
+        cure = times_cure(name, f"{kind}[us]")
+    else:
+        cure = iterable_cure(given)
     kind = type(given).__name__
     return TypeError(f"{name}: expected {describe(dtype)}, or an array of it, got {kind}{cure}")
 
 
+def iterable_cure(given: Any) -> str:
+    """How to make lists of what can be iterated over."""
+    if isinstance(given, Mapping):
+        return "; `list(….keys())` and `list(….values())` make lists of keys and of values"
+    if isinstance(given, zip):
+        return "; `keys, values = zip(*…)` makes a tuple of keys and one of values"
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        return "; `list(…)` makes a list of it"
+    return ""
+
+
 def of_numpy(
-    name: str, array: NDArray[Any], dtype: DType, cast: str = "astype", copy: str = ".copy()"
+    name: str, array: NDArray[Any], dtype: DType, cast: str = "", copy: str = ".copy()"
 ) -> Given:
     """An array of NumPy's, or over someone else's memory, where other calls `cast` and `copy` it."""
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{name}: expected an array without a mask; `.compressed()` makes one")
+        raise TypeError(
+            f"{name}: expected an array without a mask; `.data` is one, and `~numpy.ma.getmaskarray(…)` says "
+            "which of its elements to use, with their keys or values"
+        )
     if array.shape == () and dtype.subdtype is None:
         return of_scalar(name, array[()], dtype)
+    if dtype.base.kind in "Mm" and array.dtype.kind != "O":
+        array = in_unit(name, array, dtype.base)
     if array.dtype != dtype.base:
         raise _wrong_type(name, dtype, array, cast)
     if array.shape == dtype.shape:
@@ -97,11 +117,12 @@ def of_numpy(
 
 
 def _cupy(name: str, array: Any, dtype: DType) -> Given:
+    _check_no_times(name, "cupy", dtype)
     family = CuPy(array.device.id)
     if array.ndim == 0 and dtype.subdtype is None:
         return of_scalar(name, family.get(array)[()], dtype)
     if array.dtype != dtype.base:
-        raise _wrong_type(name, dtype, array, "astype")
+        raise _wrong_type(name, dtype, array, "")
     check_shape(name, array, dtype)
     if not array.flags.c_contiguous:
         raise ValueError(f"{name}: expected a contiguous array; `cupy.ascontiguousarray` makes one")
@@ -114,6 +135,7 @@ def _cupy(name: str, array: Any, dtype: DType) -> Given:
 def _torch(name: str, tensor: Any, dtype: DType) -> Given:
     import torch
 
+    _check_no_times(name, "torch", dtype)
     if tensor.layout != torch.strided:
         raise TypeError(f"{name}: expected a dense tensor; `.to_dense()` makes one")
     family = torch_family(tensor)
@@ -132,6 +154,12 @@ def _torch(name: str, tensor: Any, dtype: DType) -> Given:
     if not _is_aligned(read):
         raise _not_aligned(name, ".clone()")
     return read
+
+
+def _check_no_times(name: str, library: str, dtype: DType) -> None:
+    """An error for arrays of a library that has none of times."""
+    if dtype.base.kind in "Mm":
+        raise TypeError(f"{name}: {library} has no arrays of {describe(dtype)}: give NumPy arrays")
 
 
 def torch_family(tensor: Any) -> Torch:
@@ -160,14 +188,17 @@ def _not_aligned(name: str, copy: str) -> ValueError:
 def _wrong_type(name: str, dtype: DType, array: Any, cast: str) -> TypeError:
     """An error that says how to convert an array, where that loses nothing, or may lose nothing."""
     wanted, to, given = describe(dtype), dtype.base, array.dtype
+    cast = cast or f".astype({to.name!r})"
     cure = ""
     if given.kind in "Mm" and to.kind in "iu":
-        cure = f"; make the dictionary with key='{given}' for keys that are times"
+        cure = times_cure(name, given)
+    elif given.kind == "O":
+        cure = "; `list(…)` is converted, if every element fits"
     elif given.kind == "f" and to.kind in "iu" and isinstance(array, np.ndarray):
-        cure = _integers_or_not(name, array, f"`.{cast}({to.name!r})`")
+        cure = _integers_or_not(name, array, f"`{cast}`")
     elif given.kind in "iuf" and to.kind in NUMBERS and given.kind in NUMBERS[to.kind]:
         exactly = "" if np.can_cast(given, to, "safe") else ", if every element fits"
-        cure = f"; `.{cast}({to.name!r})` converts it{exactly}"
+        cure = f"; `{cast}` converts it{exactly}"
     return TypeError(f"{name}: expected {wanted}, got {describe(given)}{cure}")
 
 
@@ -178,6 +209,8 @@ def _integers_or_not(name: str, array: NDArray[Any], cast: str) -> str:
     if len(broken):
         at = int(broken[0])
         if np.isnan(flat[at]):
-            return f"; {name}[{at}] is nan: leave it out, with its value, then {cast}"
+            return f"; {name}[{at}] is nan: take what `numpy.isfinite(…)` says, then {cast}"
         return f"; {name}[{at}] is {flat[at]}, which is no integer: round first, then {cast}"
+    if not len(flat):
+        return f"; {cast} converts it"
     return f"; all of them are integers: {cast} converts them, if every element fits"

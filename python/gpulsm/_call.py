@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpulsm._arrays import read
-from gpulsm._families import HOST, NUMPY, DType, Place, Span
+from gpulsm._families import HOST, NUMPY, DType, Place, Span, describe, is_of, torch_dtype
 from gpulsm._given import Given
 
 BOOL: DType = np.dtype(np.bool_)
@@ -86,6 +86,7 @@ class Call:
 
     def _check_out(self, name: str, array: Any, dtype: DType) -> Given:
         """The caller's array, if answers can be written to it as they would be to one of ours."""
+        _check_out_type(name, array, dtype, self.length)
         one = read(name, array, dtype)
         if one.is_scalar or one.array is not array:
             kind = type(array).__name__
@@ -161,6 +162,25 @@ def _check_apart(one: Given, other: Given) -> None:
     end, stop = start + length * one.dtype.itemsize, at + count * other.dtype.itemsize
     if start < stop and at < end and length and count:
         raise ValueError(f"{one.name} and {other.name} share memory: give arrays that don't")
+
+
+def _check_out_type(name: str, array: Any, dtype: DType, length: int) -> None:
+    """An error for an array of another type: one that is converted would be another array."""
+    shape = (length, *dtype.shape) if dtype.shape else length
+    if is_of("torch", "Tensor", array):
+        got = str(array.dtype).removeprefix("torch.")
+        is_right = array.dtype == torch_dtype(dtype.base)
+        make = f"torch.empty({shape}, dtype={torch_dtype(dtype.base)}, device=…)"
+    elif isinstance(array, np.ndarray) or is_of("cupy", "ndarray", array):
+        got, is_right = describe(array.dtype), array.dtype == dtype.base
+        library = "numpy" if isinstance(array, np.ndarray) else "cupy"
+        make = f"{library}.empty({shape}, {str(dtype.base)!r})"
+    else:
+        return
+    if not is_right:
+        raise TypeError(
+            f"{name}: expected {describe(dtype)}, got {got}; `{make}` makes an array to write to"
+        )
 
 
 def _elements(length: int) -> str:

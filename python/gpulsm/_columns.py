@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,14 @@ from numpy.typing import NDArray
 
 from gpulsm._families import DType, describe, is_of
 
-#: How each library converts a column, and how one is copied to aligned memory.
-CURES = {
-    "pandas": ("astype", ".copy()"),
-    "pyarrow": ("cast", "numpy.asarray(…).copy()"),
-    "polars": ("cast", "numpy.asarray(…).copy()"),
+#: Polars's own names of types.
+_POLARS = {
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+    "int32": "Int32",
+    "int64": "Int64",
+    "float32": "Float32",
+    "float64": "Float64",
 }
 
 #: Whole tables, and how one column of each is named.
@@ -26,10 +30,24 @@ _TABLES = [
 ]
 
 
+def cures(given: Any, dtype: DType) -> tuple[str, str]:
+    """How the library of a column converts it to a type, and how one is copied to aligned memory."""
+    base = dtype.base.name
+    if is_of("polars", "Series", given):
+        return f".cast(polars.{_POLARS.get(base, base)})", "numpy.asarray(…).copy()"
+    if is_of("pyarrow", "Array", given) or is_of("pyarrow", "ChunkedArray", given):
+        return f".cast({base!r})", "numpy.asarray(…).copy()"
+    return f".astype({base!r})", ".copy()"
+
+
 def of_column(name: str, given: Any, dtype: DType | None) -> NDArray[Any] | None:
     """A column of a table, over its own buffer where it has one; None if this is no column."""
     if is_of("pandas", "Series", given) or is_of("pandas", "Index", given):
         return _of_pandas(name, given)
+    if is_extension_array(given):
+        import pandas
+
+        return _of_pandas(name, pandas.Series(given, copy=False))
     if is_of("pyarrow", "Array", given) or is_of("pyarrow", "ChunkedArray", given):
         return _of_arrow(name, given, dtype)
     if is_of("polars", "Series", given):
@@ -43,7 +61,20 @@ def of_column(name: str, given: Any, dtype: DType | None) -> NDArray[Any] | None
     return None
 
 
+def is_extension_array(given: Any) -> bool:
+    """Whether this is what pandas keeps a column in: `Series.array`, `pandas.array(…)`, a `Categorical`, …"""
+    pandas = sys.modules.get("pandas")
+    extensions = getattr(getattr(pandas, "api", None), "extensions", None)
+    found = getattr(extensions, "ExtensionArray", None)
+    return isinstance(found, type) and isinstance(given, found)
+
+
 def _of_pandas(name: str, series: Any) -> NDArray[Any]:
+    if is_of("pandas", "MultiIndex", series):
+        raise TypeError(
+            f"{name}: expected one column, got an index of {series.nlevels} levels; "
+            "`.reset_index()` makes a column of each"
+        )
     kind = series.dtype
     is_plain = isinstance(kind, np.dtype)
     zone = getattr(kind, "tz", None) or getattr(getattr(kind, "pyarrow_dtype", None), "tz", None)
@@ -71,7 +102,21 @@ def _of_polars(name: str, series: Any) -> NDArray[Any]:
     if series.null_count():
         nulls = series.is_null().to_numpy()
         raise _has_nulls(name, "null", nulls, "keep = keys.is_not_null()", ".filter(keep)")
-    return np.asarray(series.to_numpy())
+    if hasattr(series.dtype, "fields"):
+        # Their parts would become numbers of one type.
+        raise TypeError(
+            f"{name}: expected numbers, got {series.dtype}; `.struct.unnest()` makes columns of it, and "
+            "`from_polars(…, value=[…])` takes several of one type"
+        )
+    parts = series
+    while hasattr(parts.dtype, "inner"):
+        parts = parts.explode()
+        if parts.null_count():
+            raise _has_inner_nulls(name, parts.is_null().to_numpy(), len(parts) // len(series))
+    try:
+        return np.asarray(series.to_numpy())
+    except Exception:  # Polars's own: there is no such type in NumPy.
+        raise TypeError(f"{name}: expected numbers, got {series.dtype}") from None
 
 
 def _of_arrow(name: str, array: Any, dtype: DType | None) -> NDArray[Any]:
@@ -88,8 +133,12 @@ def _of_arrow(name: str, array: Any, dtype: DType | None) -> NDArray[Any]:
         # One chunk stays where it is; several are put together.
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     if isinstance(array.type, pyarrow.FixedSizeListType):
-        items = array.flatten().to_numpy(zero_copy_only=True)
-        return np.asarray(items.reshape(len(array), array.type.list_size))
+        parts = array.flatten()
+        if parts.null_count:
+            nulls = parts.is_null().to_numpy(zero_copy_only=False)
+            raise _has_inner_nulls(name, nulls, array.type.list_size)
+        items = _of_arrow(name, parts, None if dtype is None else dtype.base)
+        return np.asarray(items.reshape(len(array), array.type.list_size, *items.shape[1:]))
     if isinstance(array.type, pyarrow.FixedSizeBinaryType):
         width = array.type.byte_width
         as_bytes: DType = (
@@ -109,12 +158,21 @@ def _has_nulls(name: str, what: str, nulls: Any, keep: str, pick: str) -> ValueE
     """An error that says which elements are missing, and how to leave them out on both sides."""
     at = np.flatnonzero(nulls)
     many = f"{len(at):,} {what}{'' if len(at) == 1 else 's'}"
-    given = "values" if name in ("values", "insert[1]") else "keys"
+    given = "values" if name.startswith(("value", "insert[1]")) else "keys"
     other = "keys" if given == "values" else "values"
     return ValueError(
         f"{name}: expected no {what}s, got {many}, the first at [{at[0]}]; leave them out: "
         f"`{keep.replace('keys', given)}`, and take `{given}{pick}` with `{other}{pick}`, so that each key "
         "keeps its value"
+    )
+
+
+def _has_inner_nulls(name: str, nulls: Any, width: int) -> ValueError:
+    """An error that says which element has a null among its numbers."""
+    row, part = divmod(int(np.flatnonzero(nulls)[0]), max(width, 1))
+    return ValueError(
+        f"{name}: expected no nulls, got one at [{row}][{part}]; leave the whole element out, and its key, or "
+        "fill it in first"
     )
 
 

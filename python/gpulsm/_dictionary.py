@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import DTypeLike
 
 from gpulsm._datetimes import stored
-from gpulsm._families import HOST, DType
+from gpulsm._families import HOST, DType, is_of
 from gpulsm._imports import Imports
 from gpulsm._inference import dtype_of, place_of
 from gpulsm._mapping import Queries
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 class Dictionary(Imports):
     """A dynamic, ordered dictionary, updated and queried in batches: arrays in, arrays out.
 
-    A call happens whole or not at all: after an exception the dictionary is as it was. Within one batch
+    A call happens whole or not at all: after an exception the dictionary is as it was. (`KeyboardInterrupt`
+    is raised when the call has ended, and its batch is applied.) Within one batch
     the last insert of a key wins, and a key both inserted and deleted is deleted. Any number of threads
     may use a dictionary at a time; one that changes it does so alone. Calls release the GIL. An array may be
     changed, or given back, as soon as the call that it was given to has returned (on a GPU: by work on the
@@ -172,17 +173,17 @@ class Dictionary(Imports):
     @classmethod
     def from_pandas(
         cls,
-        frame: pandas.DataFrame,
+        frame: pandas.DataFrame | pandas.Series[Any],
         key: Hashable | None = None,
         value: Hashable | list[Hashable] | None = None,
         **settings: Any,
     ) -> Dictionary:
-        """Returns a dictionary of two columns of a pandas data frame.
+        """Returns a dictionary of two columns of a pandas data frame, or of a series.
 
         Parameters
         ----------
         frame
-            The data frame.
+            The data frame; or a series, whose index has the keys of its values.
         key
             The name of the column of keys. Default: the index.
         value
@@ -204,10 +205,19 @@ class Dictionary(Imports):
         >>> frame = pandas.DataFrame({"id": [7, 5], "price": [0.7, 0.5]})
         >>> gpulsm.Dictionary.from_pandas(frame, key="id", value="price").first()
         (5, 0.5)
+        >>> gpulsm.Dictionary.from_pandas(frame.set_index("id")["price"]).first()
+        (5, 0.5)
         """
-        from gpulsm._tables import column, value_columns
+        from gpulsm._tables import check_table, column, index, value_columns
 
-        keys = frame.index if key is None else column(frame, key, "key")
+        if is_of("pandas", "Series", frame):
+            if key is not None or value is not None:
+                raise TypeError(
+                    "key, value: expected none with a series: its index has the keys, and it has the values"
+                )
+            return cls.build(index(frame), frame, **settings)
+        check_table(frame, "frame", "a pandas DataFrame or Series")
+        keys = index(frame) if key is None else column(frame, key, "key")
         return cls.build(keys, value_columns(frame, value), **settings)
 
     @classmethod
@@ -239,8 +249,9 @@ class Dictionary(Imports):
         >>> gpulsm.Dictionary.from_polars(frame, key="id", value="price").first()
         (5, 0.5)
         """
-        from gpulsm._tables import column, value_columns
+        from gpulsm._tables import check_table, column, value_columns
 
+        check_table(frame, "frame", "a Polars DataFrame")
         return cls.build(column(frame, key, "key"), value_columns(frame, value), **settings)
 
     @classmethod
@@ -272,8 +283,9 @@ class Dictionary(Imports):
         >>> gpulsm.Dictionary.from_arrow(table, key="id", value="price").first()
         (5, 0.5)
         """
-        from gpulsm._tables import column, value_columns
+        from gpulsm._tables import check_table, column, value_columns
 
+        check_table(table, "table", "a PyArrow Table or RecordBatch")
         return cls.build(column(table, key, "key"), value_columns(table, value), **settings)
 
     @classmethod

@@ -2,7 +2,8 @@
 
 An argument that can't be used raises a `TypeError` or a `ValueError`, and a key that is not there a
 `KeyError`, as everywhere in Python. What is particular to gpulsm is below. After an exception of a call the
-dictionary is as it was before.
+dictionary is as it was before. `KeyboardInterrupt`, and what signal handlers raise, is raised when the call has
+ended: its batch is applied.
 """
 
 from __future__ import annotations

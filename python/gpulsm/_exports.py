@@ -131,7 +131,8 @@ class Exports(RangeQueries):
     def to_file(self, path: FilePath, *, separator: str | None = None, force: bool = False) -> None:
         """Writes every pair to a CSV or Parquet file with the columns `key` and, unless it is a set, `value`.
 
-        The rows are written to a new file in the same folder, which is renamed at the end. Times
+        The rows are written to a new file in the same folder, which is renamed at the end. A symbolic link
+        stays one if it leads to a file, which is replaced; one that leads nowhere is replaced itself. Times
         (datetime64) can be written to Parquet only, where they are timestamps without a time zone.
 
         Parameters

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._base import whole
-from gpulsm._datetimes import check_no_nat, in_unit
 from gpulsm._families import NUMPY, DType, describe
 from gpulsm._native import Column, read_file, write_file
+from gpulsm._times import check_no_nat, in_unit
 from gpulsm._types import ColumnChoice, FilePath, Header, Missing
 
 _TYPES = ("uint32", "uint64", "int32", "int64", "float32", "float64")

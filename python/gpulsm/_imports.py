@@ -63,7 +63,8 @@ class Imports(Updates):
             .parquet.
         key, value
             The columns of keys and values: a name, or a number, counted from 1. Default: those named 'key'
-            and 'value'; if the file has no others, those that there are, in their order.
+            and 'value'; if the file has no others, those that there are, in their order. Names match
+            exactly or, where none does, regardless of case.
         separator
             What separates the fields of text: one character. Default: a comma, or a tab, as the name says.
         header

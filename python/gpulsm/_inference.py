@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gpulsm._arrays import torch_family
+from gpulsm._arrays import iterable_cure, torch_family
 from gpulsm._columns import of_column
-from gpulsm._datetimes import dtype_of_times
 from gpulsm._families import HOST, DType, Place, is_of
 from gpulsm._interchange import DLPACK_CUDA, adopt
+from gpulsm._times import dtype_of_times, is_time
 
 
 def dtype_of(name: str, given: Any) -> DType:
@@ -26,7 +26,8 @@ def dtype_of(name: str, given: Any) -> DType:
         if hasattr(given, "__cuda_array_interface__"):
             return _dtype(given.__cuda_array_interface__["typestr"])
         if not isinstance(given, Sequence):
-            cure = "; of one number, give the type (`value=`)" if np.isscalar(given) else ""
+            one = "; of one number, give the type (`value=`)" if np.isscalar(given) else ""
+            cure = one or iterable_cure(given)
             raise TypeError(f"{name}: expected an array, got {type(given).__name__}{cure}")
         return _dtype_of_sequence(name, given)
     try:
@@ -51,11 +52,24 @@ def _dtype_of_sequence(name: str, given: Sequence[Any]) -> DType:
         raise ValueError(f"{name}: no type of integers goes from {least} to {most}")
     try:
         array = np.asarray(given)
-    except ValueError as error:
-        raise TypeError(f"{name}: {error}") from None
+    except ValueError:
+        raise TypeError(
+            f"{name}: expected numbers, or lists of as many numbers each; got lists of different lengths"
+        ) from None
     if array.dtype.hasobject:
-        return dtype_of_times(given) or array.dtype
+        times = dtype_of_times(name, given)
+        if times is None and str not in map(type, given):
+            _check_numbers(name, given)
+        return times or array.dtype
     return _with_shape(array.dtype, array.shape[1:])
+
+
+def _check_numbers(name: str, given: Sequence[Any]) -> None:
+    """An error that names the first element of a list that is no number and no time."""
+    for index, item in enumerate(given):
+        if not isinstance(item, (int, float, complex, np.generic)) and not is_time(item):
+            kind = type(item).__name__
+            raise TypeError(f"{name}[{index}] is of type {kind}: expected a number or a time")
 
 
 def place_of(given: Any) -> Place:

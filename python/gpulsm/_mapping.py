@@ -31,6 +31,13 @@ class Queries(Lookups, Exports, Neighbors):
     """
 
     def __contains__(self, key: Scalar) -> bool:
+        """Returns whether a key is there: False for a number that the key type can't hold.
+
+        Raises
+        ------
+        TypeError
+            If it is no key at all: a text, None, a list.
+        """
         try:
             return bool(self.contains(self._one("key", key)))
         except OutOfRangeError:
@@ -137,7 +144,8 @@ class Queries(Lookups, Exports, Neighbors):
 
         It can be iterated over, has a length, and `in` finds a pair. It sees later changes of the
         dictionary; an iteration that has begun does not. `arrays()` returns all keys and all values at
-        once, which is much faster than a loop.
+        once, which is much faster than a loop. `dict(d.items())` makes a dict; `dict(d)` looks up one key after
+        the other, and its keys are NumPy's.
 
         Raises
         ------

@@ -69,6 +69,8 @@ def value_dtype(value: DTypeLike | None, name: str = "value") -> DType | None:
         )
     if not dtype.base.isnative:
         raise TypeError(f"{name}: expected this machine's byte order, got {describe(dtype)}")
+    if dtype.base.kind in "Mm" and np.datetime_data(dtype.base)[0] == "generic":
+        raise TypeError(f"{name}: expected {_TIMES}, got {describe(dtype)} without a unit")
     if dtype.itemsize not in _WIDTHS:
         raise TypeError(
             f"{name}: expected a type of 4, 8 or 16 bytes, or None, "

@@ -16,14 +16,36 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def column(table: Any, name: Any, argument: str) -> Any:
-    """A column of a table by its name."""
+def check_table(table: Any, argument: str, expected: str) -> None:
+    """An error for what has no columns. Tables of other libraries may have the methods of these."""
     if is_of("polars", "LazyFrame", table):
         raise TypeError("expected a DataFrame, got a LazyFrame; `.collect()` makes one")
+    if not hasattr(table, "column_names") and not hasattr(table, "columns"):
+        kind = type(table).__name__
+        raise TypeError(
+            f"{argument}: expected {expected}, got {kind}; `Dictionary.build(keys, values)` takes columns, "
+            "arrays and lists"
+        )
+
+
+def index(frame: Any) -> Any:
+    """The index of a data frame, as its column of keys."""
+    if frame.index.nlevels > 1:
+        raise TypeError(
+            f"key: expected the name of a column, for the index has {frame.index.nlevels} levels; "
+            "`.reset_index()` makes a column of each"
+        )
+    return frame.index
+
+
+def column(table: Any, name: Any, argument: str) -> Any:
+    """A column of a table by its name."""
     names = list(table.column_names if hasattr(table, "column_names") else table.columns)
     if name not in names:
         known = ", ".join(map(repr, names))
         raise KeyError(f"{argument}: no column is named {name!r}; there are {known}")
+    if names.count(name) > 1:
+        raise ValueError(f"{argument}: expected one column, got {names.count(name)} named {name!r}")
     return table[name]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from threading import Lock
-from typing import Any
+from threading import RLock
+from typing import Any, NoReturn
 
 from gpulsm._arrays import read
 from gpulsm._call import Call
@@ -32,8 +32,11 @@ class Updates(Queries):
         self, store: Store, key: DType, value: DType | None, settings: dict[str, Any]
     ) -> None:
         super().__init__(store, key, value, settings)
-        # Held while a key is looked up and then deleted, so that no other thread gets it too.
-        self._removing = Lock()
+        # Held while a key is looked up and then deleted, so that no other thread gets it too. The same
+        # thread may come again, by a signal handler or a `__del__` that removes a key: the number of
+        # removals tells that one came between looking up and deleting.
+        self._removing = RLock()
+        self._removals = 0
 
     def insert(
         self,
@@ -49,7 +52,8 @@ class Updates(Queries):
         keys
             An array, list or column of keys, or one key.
         values
-            As many values, or one value for every key. A set has none.
+            As many values, or one value for every key. A set has none. Integers, times and texts in a list,
+            or one by itself, must be such that the type holds them exactly.
         duplicates
             Which of equal keys in this call counts: the 'last' (the default) or the 'first' one; with
             'error' there may be none. Both others cost a copy of the arrays, and 'error' a sort of the keys
@@ -105,17 +109,20 @@ class Updates(Queries):
 
     def update(
         self,
-        *,
+        *positional: NoReturn,
         insert: Scalar | ArrayLike | tuple[Scalar | ArrayLike, Value | ArrayLike] | None = None,
         delete: Scalar | ArrayLike | None = None,
         duplicates: Duplicates = "last",
     ) -> None:
         """Inserts and deletes, as one batch. A key that is both inserted and deleted is deleted.
 
+        Unlike `dict.update` it takes keywords only: of a dict, give
+        `insert=(list(….keys()), list(….values()))`.
+
         Parameters
         ----------
         insert
-            A tuple of keys and values; of a set, keys.
+            A tuple of keys and values, such as two arrays or two lists; of a set, keys.
         delete
             Keys.
         duplicates
@@ -134,6 +141,12 @@ class Updates(Queries):
         >>> d.keys().tolist()
         [2, 3]
         """
+        if positional:
+            raise TypeError(
+                "update takes no positional arguments, unlike `dict.update`: expected "
+                "`update(insert=(keys, values), delete=keys)`; of a dict, "
+                "`insert=(list(….keys()), list(….values()))`"
+            )
         keys = values = None
         if insert is not None and self._value is None:
             if isinstance(insert, tuple) and len(insert) == 2 and insert[1] is None:
@@ -146,6 +159,11 @@ class Updates(Queries):
                     f"{len(insert)} of them" if isinstance(insert, tuple) else type(insert).__name__
                 )
                 raise TypeError(f"insert: expected a tuple (keys, values), got {what}")
+            if isinstance(insert[0], tuple) and isinstance(insert[1], tuple):
+                raise TypeError(
+                    "insert: expected a tuple (keys, values), got a tuple of two tuples, which might as well "
+                    "be pairs: give keys and values as lists or arrays"
+                )
             keys = self._keys("insert[0]", insert[0])
             values = self._read_values(insert[1], "insert[1]")
         deletes = None if delete is None else self._possible_keys("delete", delete)
@@ -231,7 +249,9 @@ class Updates(Queries):
     def pop(self, key: Scalar, default: Any = _NO_DEFAULT) -> Any:
         """Deletes one key and returns its value; `default`, if there is one, for a key that isn't there.
 
-        Threads that pop, or that delete with `del`, never get the same key.
+        Threads that pop, or that delete with `del`, never get the same key, and neither do signal handlers
+        and `__del__` methods that run meanwhile. If a `KeyboardInterrupt` is raised, the key may have been
+        deleted.
 
         Parameters
         ----------
@@ -255,10 +275,13 @@ class Updates(Queries):
         (1, None, 1)
         """
         with self._removing:
-            value = self.get(key, _NO_DEFAULT)
-            if value is not _NO_DEFAULT:
-                self.delete(key)
-                return value
+            while True:
+                before = self._removals
+                value = self.get(key, _NO_DEFAULT)
+                if value is _NO_DEFAULT:
+                    break
+                if self._remove(key, before):
+                    return value
         if default is _NO_DEFAULT:
             raise KeyError(key)
         return default
@@ -297,11 +320,31 @@ class Updates(Queries):
 
     def _pop_end(self, end: Any) -> tuple[Any, Any]:
         with self._removing:
-            pair: tuple[Any, Any] | None = end()
-            if pair is None:
-                raise KeyError("the dictionary is empty")
-            self.delete(pair[0])
-        return pair
+            while True:
+                before = self._removals
+                pair: tuple[Any, Any] | None = end()
+                if pair is None:
+                    raise KeyError("the dictionary is empty")
+                if self._remove(pair[0], before):
+                    return pair
+
+    def _remove(self, key: Any, before: int) -> bool:
+        """Deletes one key, unless the number of removals is not what it was before the key was looked up."""
+        deletes = self._keys("key", key)
+        call = Call(self._place, deletes)
+        update, nothing, deleted, stream = (
+            self._store.update,
+            ((0, 0), (0, 0)),
+            call.span(deletes),
+            call.stream,
+        )
+        # From the comparison to the deletion the interpreter makes no object that could start the garbage
+        # collector, calls no other function, and does not jump: no signal handler and no `__del__` runs.
+        if self._removals == before:
+            self._removals = before + 1
+            update(nothing, deleted, stream)
+            return True
+        return False
 
     def __setitem__(self, key: Scalar, value: Value) -> None:
         self._check_has_values()
@@ -317,9 +360,12 @@ class Updates(Queries):
             self.delete_range(*self._slice(key), closed="left")
             return
         with self._removing:
-            if key not in self:
-                raise KeyError(key)
-            self.delete(key)
+            while True:
+                before = self._removals
+                if key not in self:
+                    raise KeyError(key)
+                if self._remove(key, before):
+                    return
 
     def _read_values(self, values: Any, name: str = "values") -> Given | None:
         if self._value is None:

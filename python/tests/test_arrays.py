@@ -221,8 +221,11 @@ def test_buffers_come_in_without_a_copy(device: str) -> None:
     raw = bytearray(np.array([7, 9], np.int32).tobytes())
     d.insert(memoryview(raw).cast("i"), memoryview(np.array([0.7, 0.9])))
     assert d.keys().tolist() == [1, 3, 7, 9]
-    with pytest.raises(TypeError, match="keys: expected int32, got uint8"):
+    with pytest.raises(TypeError, match=r"got bytearray; `numpy.frombuffer\(…, 'int32'\)` reads"):
         d.lookup(raw)
+    assert d.lookup(np.frombuffer(raw, "int32"))[1].all()
+    with pytest.raises(TypeError, match=r"got int64; `numpy.asarray\(…\).astype\('int32'\)`"):
+        d.lookup(memoryview(array.array("q", [3])))
 
 
 class Capsule:
@@ -274,11 +277,111 @@ def test_scalars_of_other_kinds(device: str) -> None:
     texts[1] = b"abcd"
     assert texts[1] == b"abcd"
     for long in (b"abcde", [b"abcde"]):
-        with pytest.raises(TypeError, match="values: expected .*: a text is longer than"):
+        with pytest.raises(ValueError, match=r"values(\[0\])? has 5 bytes: .S4 holds 4"):
             texts.insert([1], long)
     named = gpulsm.Dictionary("uint32", [("a", "f4"), ("b", "u4")], device=device)
     named[1] = (0.5, 7)
     assert named[1].tolist() == (0.5, 7)
+
+
+PAIR = [("a", "i4"), ("b", "i4")]
+MISFITS: list[tuple[Any, Any, type[Exception], str]] = [
+    ("U4", 12345678, TypeError, "expected <U4.*, got int"),
+    ("U4", None, TypeError, "expected <U4.*, got NoneType|expected <U4; only a set"),
+    ("U4", 3.14159, TypeError, "expected <U4.*, got float"),
+    ("U4", "abcde", ValueError, "has 5 characters: <U4 holds 4"),
+    ("S4", "ab", TypeError, r"expected .S4, which is bytes, got a text; `.encode\(\)` makes"),
+    ("V4", b"abcdefgh", ValueError, "has 8 bytes: .V4 holds 4"),
+    ("V4", b"ab", ValueError, "has 2 bytes: .V4 holds 4"),
+    (PAIR, (1.9, 7), TypeError, "expected int32, got float 1.9"),
+    (PAIR, (1, "7"), TypeError, "expected int32, got str '7'"),
+    (PAIR, (1, 2**31), gpulsm.OutOfRangeError, "is 2147483648: int32 goes from"),
+    (PAIR, (1,), ValueError, "expected a tuple of a, b, got 1 of them"),
+    ([("a", "f4")], (None,), TypeError, "expected float32, got NoneType"),
+    ("complex64", "1+2j", TypeError, "expected complex64.*, got str"),
+    ("complex64", 1e300, gpulsm.OutOfRangeError, r"is 1e\+300: float32 goes from"),
+    ("complex64", 1e300j, gpulsm.OutOfRangeError, r"is 1e\+300: float32 goes from"),
+    ("complex64", True, TypeError, "expected complex64, got bool True"),
+    (("i4", 2), [True, 2], TypeError, "is of type bool: expected int32|expected int32, got bool"),
+    (("i4", 2), [1, 2.5], TypeError, "is of type float: expected int32|expected int32, got float"),
+    (("bool", 4), [0, 1, 2, 3], TypeError, "expected bool, got int 0"),
+    (("S2", 2), [b"ab", b"abc"], ValueError, "has 3 bytes: .S2 holds 2"),
+]
+
+
+@pytest.mark.parametrize(("value", "item", "kind", "text"), MISFITS, ids=str)
+def test_values_that_do_not_fit_are_refused(
+    value: Any, item: Any, kind: Any, text: str, device: str
+) -> None:
+    d = gpulsm.Dictionary("uint32", value, device=device)
+    with pytest.raises(kind, match=rf"^values\[0\]\S* ({text})"):
+        d.insert([1], [item])
+    with pytest.raises(kind, match=rf"^insert\[1\]\S* ({text})"):
+        d.update(insert=([1], item))
+    with pytest.raises(kind, match=rf"^values\S* ({text})"):
+        d[1] = item
+    if item is not None:
+        with pytest.raises(kind, match=rf"^default\S* ({text})"):
+            d.lookup([1], default=item)
+    assert len(d) == 0
+
+
+def test_elements_are_named_where_they_are(device: str) -> None:
+    d = gpulsm.Dictionary("uint32", PAIR, device=device)
+    with pytest.raises(TypeError, match=r"^values\[1\]\['b'\]: expected int32, got float 2.5"):
+        d.insert([1, 2], [(1, 2), (3, 2.5)])
+    with pytest.raises(TypeError, match=r"^values\[0\]: expected a tuple of a, b, got int"):
+        d.insert([1, 2], [1, 2])
+    rows = gpulsm.Dictionary("uint32", ("i4", 2), device=device)
+    with pytest.raises(TypeError, match=r"^values\[1\]\[0\] is of type float: expected int32"):
+        rows.insert([1, 2], [[1, 2], [3.5, 4]])
+    with pytest.raises(ValueError, match=r"^values\[1\]\[1\] is 2147483648: int32 goes from"):
+        rows.insert([1, 2], [[1, 2], [3, 2**31]])
+    with pytest.raises(ValueError, match=r"^values\[1\]: expected int32 of shape \(2,\), got 3 "):
+        rows.insert([1, 2], [[1, 2], [1, 2, 3]])
+    with pytest.raises(ValueError, match=r"^values: expected an array of shape \(n, 2\)"):
+        rows.insert([1, 2], [[1, 2, 3], [1, 2, 3]])
+
+
+def test_elements_of_every_kind(device: str) -> None:
+    """Those that fit are stored as they are, one or in a list, and so is a default."""
+    nested = [("a", "M8[s]"), ("b", "i2", 2), ("c", [("d", "f2"), ("e", "S2")])]
+    for value, item in (
+        ("complex64", 1 - 2j),
+        ("complex128", 2**53),
+        ("U2", "é∞"),
+        ("S4", b"ab"),
+        ("V4", b"a\0\0\0"),
+        (("bool", 4), [True, False, True, True]),
+        (("uint16", (2, 2)), [[1, 2], [3, 4]]),
+        (("S2", 2), [b"ab", b"c"]),
+        (("f2", 2), [0.5, 1]),
+        (nested, (np.datetime64("2024-01-01", "s"), [1, 2], (0.5, b"ab"))),
+    ):
+        d = gpulsm.Dictionary("uint32", value, device=device)
+        d[1] = item
+        d.insert([2, 3], [item, item])
+        d.insert([4, 5], item)
+        expected = np.array([item], np.dtype(value).base)[0]
+        for found in (*d.values(), *d.lookup([1, 9], default=item)[0], d[3]):
+            assert np.array_equal(found, expected)
+        d[6] = d[1]  # As it comes out.
+        assert np.array_equal(d[6], expected)
+
+
+@pytest.mark.parametrize(("key", "odd"), [("float64", 2**53 + 1), ("float32", 2**24 + 1)])
+def test_integers_are_never_rounded(key: str, odd: int, device: str) -> None:
+    d = gpulsm.Dictionary(key, key, device=device)
+    d.insert([odd - 1, odd + 1, 0.1, 3], [odd - 1, 0.1, 2**60, -odd + 1])
+    assert len(d) == 4 and odd - 1 in d and 0.1 in d
+    for given in (odd, -odd, np.int64(odd), [0, odd], [0.5, odd], [odd, 2**80], [odd, np.nan]):
+        for call in (d.lookup, d.delete, d.rank, lambda one: d.insert(one, 0.5)):
+            with pytest.raises(ValueError, match=f"is -?{odd}, which {key} can't hold exactly"):
+                call(given)
+        with pytest.raises(ValueError, match=r"`float\(…\)` says that it may be rounded"):
+            d.insert([1, 2] if isinstance(given, list) else 1, given)
+    d.insert(float(odd), 1)
+    assert len(d) == 4
 
 
 def test_copies_are_of_their_own(device: str) -> None:
@@ -340,12 +443,20 @@ def test_building_says_which_array_is_wrong() -> None:
         gpulsm.Dictionary.build([], [])
     with pytest.raises(ValueError, match="keys: no type of integers goes from -1 to"):
         gpulsm.Dictionary.build([-1, 2**63])
-    with pytest.raises(TypeError, match="values: expected plain data, got object"):
+    with pytest.raises(TypeError, match=r"values\[1\] is of type NoneType: expected a number"):
         gpulsm.Dictionary.build([1, 2], [1.0, None])
+    with pytest.raises(TypeError, match="values: expected plain data, got object"):
+        gpulsm.Dictionary.build([1, 2], np.array([1.0, None]))
+    with pytest.raises(TypeError, match="keys: .* got lists of different lengths"):
+        gpulsm.Dictionary.build([[1], [1, 2]])
+    with pytest.raises(TypeError, match=r"got generator; `list\(…\)` makes a list of it"):
+        gpulsm.Dictionary.build(key for key in (1, 2))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"got zip; `keys, values = zip\(\*…\)` makes"):
+        gpulsm.Dictionary.build(zip([1], [2], strict=True))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"values: expected an array, got int; .*`value=`"):
         gpulsm.Dictionary.build([1, 2], 5)
     assert gpulsm.Dictionary.build([1, 2], 5, value="int32")[1] == 5
-    with pytest.raises(TypeError, match="keys: expected an array, got dict"):
+    with pytest.raises(TypeError, match=r"keys: expected an array, got dict; `list\(….keys"):
         gpulsm.Dictionary.build({1: 2})
     with pytest.raises(TypeError, match="key: expected a type, got {1: 2}"):
         gpulsm.Dictionary({1: 2})

@@ -95,7 +95,7 @@ REFUSED: list[tuple[str, Any, type[Exception], str]] = [
         "a NaT",
         np.array(["2024-01-01", "NaT"], "M8[s]"),
         ValueError,
-        r"keys\[1\] is NaT, which is no key: leave it and its value out",
+        r"keys\[1\] is NaT, which is no key; `numpy.isnat\(…\)` finds every NaT",
     ),
     ("a missing one", pandas.Series([pandas.NaT, DAY]), ValueError, "expected no missing values"),
     (
@@ -105,7 +105,13 @@ REFUSED: list[tuple[str, Any, type[Exception], str]] = [
         r"got int64; if it counts s since 1970, `numpy.asarray\(…, 'int64'\).view\('datetime64\[s\]'\)`",
     ),
     ("an integer", 5, TypeError, r"expected datetime64\[s\], got int; if it counts s since 1970"),
-    ("an integer in a list", [5], TypeError, r"keys\[0\] is of type int: expected datetime64\[s\]"),
+    (
+        "an integer in a list",
+        [5],
+        TypeError,
+        r"keys\[0\]: expected datetime64\[s\], got int; if it",
+    ),
+    ("no unit", np.array([5], "m8"), TypeError, r"expected datetime64\[s\], got timedelta64"),
     ("a text", "2024-01-01", TypeError, r"got a text; `numpy.datetime64\(…\)` reads a text"),
     (
         "a span",
@@ -251,3 +257,97 @@ def test_duplicates_among_times(device: str) -> None:
         gpulsm.Dictionary.build(keys, duplicates="error", device=device)
     d = gpulsm.Dictionary.build(keys, [1, 2, 3], duplicates="first", device=device)
     assert d.values().tolist() == [1, 2]
+
+
+LATE, HALF = np.datetime64("3000-01-01"), pandas.Timestamp("2024-01-01T00:00:00.000000001")
+NO_VALUES: list[tuple[str, Any, type[Exception], str]] = [
+    ("M8[us]", HALF, ValueError, r"is 2024-01-01T00:00:00.000000001, which .* can't hold exactly"),
+    ("M8[ns]", LATE, gpulsm.OutOfRangeError, r"is 3000-01-01, which datetime64\[ns\] can't hold"),
+    ("M8[D]", datetime.datetime(2024, 1, 1, 5), ValueError, r"can't hold exactly"),
+    ("m8[s]", datetime.timedelta(milliseconds=1500), ValueError, r"can't hold exactly"),
+    ("m8[s]", np.timedelta64(5), TypeError, r"which has no unit"),
+    ("m8[s]", DAY, TypeError, r"expected timedelta64\[s\], got datetime64"),
+    ("M8[s]", 5, TypeError, r"expected datetime64\[s\], got int; if it counts s since 1970"),
+    ("M8[s]", np.int64(5), TypeError, r"expected datetime64\[s\], got int64; if it counts s"),
+    ("M8[s]", "2024-01-01", TypeError, r"got a text; `numpy.datetime64\(…\)` reads a text"),
+    ("M8[s]", pandas.Timestamp("2024", tz="Asia/Tokyo"), TypeError, r"makes it UTC"),
+]
+
+
+@pytest.mark.parametrize(("value", "item", "kind", "text"), NO_VALUES)
+def test_values_are_converted_exactly_or_not_at_all(
+    value: str, item: Any, kind: type[Exception], text: str, device: str
+) -> None:
+    def plain(given: Any) -> Any:
+        return given
+
+    def structure(given: Any) -> Any:
+        return (given, 7)
+
+    for dtype, make in (
+        (value, plain),
+        ((value, 2), lambda given: [given, given]),
+        ([("when", value), ("n", "i8")], structure),
+    ):
+        d = gpulsm.Dictionary("int64", dtype, device=device)
+        place = r"(\['when'\])?(\[0\])*:? "
+        with pytest.raises(kind, match=f"^values{place}.*{text}"):
+            d.insert([1, 2], make(item))
+        with pytest.raises(kind, match=f"^values{place}.*{text}"):
+            d[1] = make(item)
+        with pytest.raises(kind, match=rf"^values\[0\]{place}.*{text}"):
+            d.insert([1], [make(item)])
+        with pytest.raises(kind, match=f"^default{place}.*{text}"):
+            d.lookup([1], default=make(item))
+        with pytest.raises(kind, match=rf"^values\[0\]{place}.*{text}"):
+            gpulsm.Dictionary.build([1], [make(item)], value=dtype, device=device)
+        assert len(d) == 0
+
+
+def test_values_of_another_unit(device: str) -> None:
+    d = gpulsm.Dictionary("int64", "datetime64[ns]", device=device)
+    exact = pandas.Timestamp("2024-01-01T00:00:00.123456789")
+    d[1] = exact
+    d.insert([2], [exact])
+    assert d[1] == d[2] == d.lookup(9, default=exact)[0] == exact.to_datetime64()
+    assert d.get(9, "nothing") == "nothing"
+    for unit in ("D", "s", "us", "ns"):
+        days = np.array([DAY, DAY + 1], f"datetime64[{unit}]")
+        for given in (days, pandas.Series(days), pandas.Series(days).array, [*days]):
+            d.insert([3, 4], given)
+            assert (d.lookup([3, 4])[0] == days).all()
+            d.delete([3, 4])
+    with pytest.raises(gpulsm.OutOfRangeError, match=r"values\[1\] is 3000-01-01, which"):
+        d.insert([3, 4], np.array([DAY, LATE]))
+    with pytest.raises(TypeError, match=r"values: expected datetime64\[ns\], got int64; if it"):
+        d.insert([3, 4], np.array([5, 6]))
+    rows = gpulsm.Dictionary("int64", ("datetime64[s]", 2), device=device)
+    rows.insert([1, 2], np.array([[DAY, DAY], [DAY, DAY + 1]]))
+    rows.insert([3], [[datetime.date(2024, 2, 29), pandas.Timestamp("2024-03-01")]])
+    assert (rows[3] == rows[2]).all() and rows.values().dtype == "datetime64[s]"
+    with pytest.raises(ValueError, match=r"values\[1\]\[0\] is .*, which datetime64\[s\] can't"):
+        rows.insert([1, 2], np.array([[0, 0], [1, 0]], "M8[ms]"))
+    with pytest.raises(TypeError, match=r"value: expected datetime64\[unit\] or .* without a unit"):
+        gpulsm.Dictionary("int64", "datetime64", device=device)
+
+
+def test_nat_is_a_value_but_no_key(device: str) -> None:
+    for kind in ("datetime64[s]", "timedelta64[s]"):
+        d = gpulsm.Dictionary("int64", kind, device=device)
+        nat = np.array(["NaT"], kind)
+        d[1] = pandas.NaT
+        d.insert([2], [pandas.NaT])
+        d.insert([3], nat)
+        d.insert([4], nat[0])
+        assert np.isnat(d.values()).all() and len(d) == 4
+        assert np.isnat(d.lookup([9], default=pandas.NaT)[0]).all()
+        # In a column it is a missing value, as a null is.
+        with pytest.raises(ValueError, match="values: expected no missing values"):
+            d.insert([5], pandas.Series(nat))
+    listed = [pandas.Timestamp("2024-01-01"), pandas.NaT]
+    built = gpulsm.Dictionary.build([1, 2], listed, device=device)
+    assert np.isnat(built[2]) and built[1] == listed[0].to_datetime64()
+    with pytest.raises(ValueError, match=r"keys\[1\] is NaT, which is no key"):
+        gpulsm.Dictionary.build(listed, device=device)
+    with pytest.raises(TypeError, match="values.*time zone"):
+        gpulsm.Dictionary.build([1], [pandas.Timestamp("2024", tz="UTC")], device=device)

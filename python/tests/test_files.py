@@ -331,3 +331,27 @@ def test_a_bad_file_changes_nothing(tmp_path: Path, device: str) -> None:
     with pytest.raises(ValueError, match="line 3"):
         d.insert_file(written(tmp_path, "1,2\n2,3\nx,4\n"))
     assert list(d.items()) == [(1, 1)]
+
+
+def test_names_match_regardless_of_case_where_none_is_equal(tmp_path: Path, device: str) -> None:
+    path = tmp_path / "names.csv"
+    for text, expected in (("ID,Price\n7,1\n", (7, 1)), ("ID,id,price\n7,8,1\n", (8, 1))):
+        path.write_text(text)
+        assert Dictionary.from_file(path, "id", "price", device=device).first() == expected
+    path.write_text("ID,Id,price\n7,8,1\n")
+    with pytest.raises(ValueError, match="2 columns are named `id`; choose one by its number"):
+        Dictionary.from_file(path, "id", "price", device=device)
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path: Path, device: str) -> None:
+    file, link = tmp_path / "file.csv", tmp_path / "link.csv"
+    file.write_text("old")
+    link.symlink_to(file)
+    d = Dictionary.build([1], [2], device=device)
+    with pytest.raises(FileExistsError):
+        d.to_file(link)
+    d.to_file(link, force=True)
+    assert link.is_symlink() and file.read_text() == "key,value\n1,2\n"
+    file.unlink()
+    d.to_file(link)
+    assert not link.is_symlink() and not file.exists()

@@ -174,5 +174,88 @@ def test_polars_comes_in(device: str) -> None:
     assert d.lookup(polars.Series([1]))[0].tolist() == [0.1]
     with pytest.raises(ValueError, match="keys: expected no nulls"):
         d.lookup(polars.Series([1, None]))
-    with pytest.raises(TypeError, match=r"`.cast\('int64'\)` converts it"):
+    with pytest.raises(TypeError, match=r"`.cast\(polars.Int64\)` converts it"):
         d.lookup(polars.Series([1], dtype=polars.Int32))
+
+
+def test_what_pandas_keeps_columns_in_comes_in_too(device: str) -> None:
+    d = gpulsm.Dictionary("int64", "float64", device=device)
+    for values in (
+        pandas.array([0.5, 1.5], dtype="Float64"),
+        pandas.array([0.5, 1.5], dtype="double[pyarrow]"),
+        pandas.Series([0.5, 1.5]).array,
+        pandas.Categorical([0.5, 1.5]),
+        pandas.arrays.SparseArray([0.5, 1.5]),
+    ):
+        d.insert(pandas.array([1, 2], dtype="Int64"), values)
+        assert d.values().tolist() == [0.5, 1.5]
+        d.clear()
+    for keys in (pandas.array([1, 2], dtype="Int64"), pandas.Categorical([1, 2])):
+        assert gpulsm.Dictionary.build(keys, device=device).key_dtype == "int64"
+    for missing in (
+        pandas.array([0.5, None], dtype="Float64"),
+        pandas.array([0.5, None], dtype="double[pyarrow]"),
+        pandas.Categorical([0.5, None]),
+    ):
+        with pytest.raises(ValueError, match=r"values: expected no missing .* first at \[1\]"):
+            d.insert([1, 2], missing)
+        with pytest.raises(ValueError, match="values: expected no missing"):
+            gpulsm.Dictionary.build([1, 2], missing, device=device)
+        floats = gpulsm.Dictionary("float64", None, device=device)
+        for call in (floats.insert, floats.lookup, floats.delete, floats.contains):
+            with pytest.raises(ValueError, match="keys: expected no missing"):
+                call(missing)
+    times = pandas.Series(pandas.date_range("2024", periods=2)).array
+    assert gpulsm.Dictionary.build(times, device=device).lookup(times)[1].all()
+    with pytest.raises(TypeError, match="some of UTC"):
+        gpulsm.Dictionary.build(times.tz_localize("UTC"), device=device)
+
+
+def test_nulls_inside_of_values(device: str) -> None:
+    d = gpulsm.Dictionary("int64", ("float32", 2), device=device)
+    lists = pyarrow.array([[1, 2], [3, None]], pyarrow.list_(pyarrow.float32(), 2))
+    arrays = polars.Series([[1, 2], [3, None]], dtype=polars.Array(polars.Float32, 2))
+    for values in (lists, pyarrow.chunked_array([lists]), arrays):
+        with pytest.raises(ValueError, match=r"values: expected no nulls, got one at \[1\]\[1\]"):
+            d.insert([1, 2], values)
+        d.insert([1], values[:1])
+        assert d[1].tolist() == [1, 2]
+    with pytest.raises(ValueError, match=r"got one at \[0\]\[1\]"):
+        d.insert([1], lists[1:])
+    with pytest.raises(TypeError, match=r"got Struct.*`.struct.unnest\(\)` makes columns"):
+        d.insert([1], polars.Series([{"a": 1, "b": None}]))
+    with pytest.raises(TypeError, match="keys: expected numbers, got Int128"):
+        d.lookup(polars.Series([1], dtype=polars.Int128))
+
+
+def test_a_series_goes_from_its_index_to_its_values(device: str) -> None:
+    series = pandas.Series([1.5, 2.5], index=[6, 5])
+    d = gpulsm.Dictionary.from_pandas(series, device=device)
+    assert dict(d.items()) == {5: 2.5, 6: 1.5}
+    with pytest.raises(TypeError, match="key, value: expected none with a series"):
+        gpulsm.Dictionary.from_pandas(series, "id", device=device)
+
+
+def test_what_is_no_table_is_named(device: str) -> None:
+    build: Any = gpulsm.Dictionary
+    two = pandas.MultiIndex.from_tuples([(1, 2), (3, 4)])
+    frame = pandas.DataFrame({"x": [1, 2]}, index=two)
+    for call, text in (
+        (
+            lambda: build.from_pandas({1: 2}),
+            "frame: expected a pandas DataFrame or Series, got dict",
+        ),
+        (lambda: build.from_polars(polars.Series([1]), "a"), "frame: expected a Polars DataFrame"),
+        (lambda: build.from_arrow({1: 2}, "a"), "table: expected a PyArrow Table or RecordBatch"),
+        (lambda: build.from_pandas(frame, value="x"), r"index has 2 levels; `.reset_index\(\)`"),
+        (lambda: build.from_pandas(frame["x"]), r"index has 2 levels; `.reset_index\(\)`"),
+        (lambda: build.build(two), r"keys: .* an index of 2 levels; `.reset_index\(\)`"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            call()
+    twice = pandas.DataFrame([[1, 2, 3]], columns=["k", "v", "v"])
+    with pytest.raises(ValueError, match="value: expected one column, got 2 named 'v'"):
+        gpulsm.Dictionary.from_pandas(twice, "k", "v", device=device)
+    nulls = pandas.DataFrame({"k": [1, 2], "a": [1, 2], "b": pandas.array([1, None], "Int64")})
+    with pytest.raises(ValueError, match=r"value\[1\]: .*`keep = values.notna\(\)`"):
+        gpulsm.Dictionary.from_pandas(nulls, "k", ["a", "b"], device=device)

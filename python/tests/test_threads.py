@@ -122,6 +122,81 @@ def test_no_two_threads_pop_the_same_key(device: str) -> None:
     assert sorted(popped) == list(range(400)) and len(d) == 0
 
 
+REENTRANT = """
+import contextlib, gc, signal, sys
+import numpy as np
+import gpulsm
+
+device, how, removal = sys.argv[1:]
+N = 200
+d = gpulsm.Dictionary.build(np.arange(N), np.arange(N) * 2, device=device)
+popped, nested = [], []
+
+def remove(to):
+    # The same key is wanted by all, and only one may get it.
+    first = d.first()
+    key = first[0] if first else 0
+    with contextlib.suppress(KeyError):
+        if removal == "pop":
+            to.append((key, d.pop(key)))
+        elif removal == "del":
+            del d[key]
+            to.append((key, key * 2))
+        else:
+            to.append(getattr(d, removal)())
+
+depth = 0
+
+def on_signal(*_):
+    global depth
+    depth += 1
+    if depth < 4:
+        remove(nested)
+    depth -= 1
+
+class Popper:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        remove(nested)
+
+if how == "gc":
+    gc.freeze()  # What was imported need not be visited.
+    # With each threshold the collector runs at another place of the call.
+    for step in range(N):
+        gc.collect()
+        gc.set_threshold(0)
+        Popper()
+        gc.set_threshold(1 + step % 60)
+        remove(popped)
+    gc.set_threshold(0)
+else:
+    signal.signal(signal.SIGALRM, on_signal)
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    while len(d):
+        remove(popped)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+gc.collect()
+while len(d):
+    popped.append(d.pop_first())
+found = sorted(popped + nested)
+assert found == [(key, key * 2) for key in range(N)], (len(found), found[:20])
+assert nested, "nothing was nested"
+"""
+
+
+@pytest.mark.parametrize("removal", ["pop", "del", "pop_first", "pop_last"])
+@pytest.mark.parametrize("how", ["gc", "signal"])
+def test_removals_inside_of_removals(how: str, removal: str, device: str, tmp_path: Path) -> None:
+    if how == "signal" and not hasattr(signal, "setitimer"):
+        pytest.skip("no timer sends signals here")
+    arguments = [sys.executable, "-c", REENTRANT, device, how, removal]
+    # A deadlock ends the test by its time limit.
+    done = subprocess.run(arguments, timeout=120, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("what", ["lookup", "insert"])
 def test_long_calls_let_other_threads_run(what: str, device: str) -> None:
     keys = np.random.default_rng(1).permutation(1 << 21).astype(np.uint32)

@@ -66,7 +66,7 @@ def others(d: gpulsm.Dictionary) -> None:
     assert_type(d.stats().levels, tuple[gpulsm.LevelStats, ...])
     assert_type(gpulsm.devices(), list[str])
     d.snapshot().insert([1], [2])  # type: ignore[attr-defined]
-    d.update([1], [2])  # type: ignore[call-arg]
+    d.update([1], [2])  # type: ignore[arg-type]
 
 
 def files(d: gpulsm.Dictionary) -> None:
