@@ -51,6 +51,7 @@
 
 #![deny(unsafe_code)]
 
+mod aggregate;
 mod batch;
 mod budget;
 mod builder;
