@@ -28,13 +28,7 @@ pub enum Query<'a, B> {
 
     /// How many live keys each closed range has, and what their values are combined to: as many bytes as
     /// [`Fold::answer_width`] says, 0 where the range is empty.
-    Aggregate {
-        lo: &'a [B],
-        hi: &'a [B],
-        fold: Fold,
-        answers: &'a mut [u8],
-        counts: &'a mut [u64],
-    },
+    Aggregate { lo: &'a [B], hi: &'a [B], fold: Fold, answers: &'a mut [u8], counts: &'a mut [u64] },
 
     /// The live pair at each place in key order.
     Select { indices: &'a [u64], pairs: PairsOut<'a, B> },
