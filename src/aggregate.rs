@@ -94,8 +94,15 @@ impl Fold {
         Fold { operation: A::OPERATION, element: V::ELEMENT }
     }
 
+    /// Returns whether values of this many bytes are made of such elements.
+    pub fn fits(self, value_width: usize) -> bool {
+        matches!(self.element.width, 4 | 8)
+            && value_width > 0
+            && value_width.is_multiple_of(self.element.width)
+    }
+
     /// Returns the bytes of an answer, for values of this width.
-    pub(crate) fn answer_width(self, value_width: usize) -> usize {
+    pub fn answer_width(self, value_width: usize) -> usize {
         match self.operation {
             Operation::Sum => value_width / self.element.width * size_of::<u64>(),
             Operation::Min | Operation::Max => value_width,
