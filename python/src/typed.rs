@@ -187,9 +187,12 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
                 let (ranges, answers) = ((lo.host(), hi.host()), answers.host_mut());
                 dictionary.aggregate_bytes_into(ranges, fold, answers, counts.host_mut())
             }
-            // To be filled in with the kernels: the same with `answers.gpu_mut::<u8>(on)`.
             #[cfg(feature = "cuda")]
-            Place::Gpu(_on) => unimplemented!("aggregates of arrays on a GPU"),
+            Place::Gpu(on) => {
+                let (resident, answers) = (dictionary.resident()?, answers.gpu_mut(on));
+                let (lo, hi) = (lo.gpu(on), hi.gpu(on));
+                resident.aggregate_bytes(lo, hi, fold, answers, counts.gpu_mut(on))
+            }
         }
     }
 

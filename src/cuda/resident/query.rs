@@ -214,18 +214,47 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
     where
         V: Number,
     {
-        let lo: DeviceSlice<'_, K> = lo.into();
-        let hi: DeviceSlice<'_, K> = hi.into();
         let answers: DeviceSliceMut<'_, A::Answer> = answers.into();
         let counts: DeviceSliceMut<'_, u64> = counts.into();
         let lent = Lent::new(self.store.cuda())?;
+        let lo: DeviceSlice<'_, K> = lo.into();
+        let out = lent.output("answers", &answers, lo.len() as u64)?;
+        self.fold(lent, (lo, hi.into()), Fold::new::<V, A>(), out, &counts)
+    }
+
+    /// The same for what is known at run time only: the values must be made of such elements.
+    #[doc(hidden)]
+    pub fn aggregate_bytes<'d>(
+        &self,
+        lo: impl Into<DeviceSlice<'d, K>>,
+        hi: impl Into<DeviceSlice<'d, K>>,
+        fold: Fold,
+        answers: impl Into<DeviceSliceMut<'d, u8>>,
+        counts: impl Into<DeviceSliceMut<'d, u64>>,
+    ) -> Result<(), Error> {
+        let answers: DeviceSliceMut<'_, u8> = answers.into();
+        let counts: DeviceSliceMut<'_, u64> = counts.into();
+        let lent = Lent::new(self.store.cuda())?;
+        let lo: DeviceSlice<'_, K> = lo.into();
+        let bytes = (lo.len() * fold.answer_width(V::WIDTH)) as u64;
+        let out = lent.output("answers", &answers, bytes)?;
+        self.fold(lent, (lo, hi.into()), fold, out, &counts)
+    }
+
+    fn fold(
+        &self,
+        lent: Lent<'_>,
+        (lo, hi): (DeviceSlice<'_, K>, DeviceSlice<'_, K>),
+        fold: Fold,
+        answers: ffi::Address,
+        counts: &DeviceSliceMut<'_, u64>,
+    ) -> Result<(), Error> {
         let len = lo.len() as u64;
         let ranges = lent.ranges(lo, hi)?;
-        let answers = lent.output("answers", &answers, len)?;
-        let counts = lent.output("counts", &counts, len)?;
+        let counts = lent.output("counts", counts, len)?;
         let queries = range::RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
         self.answer(lent, Needs::Marks, |cuda, _, view| {
-            aggregate::aggregate(cuda, view, &queries, Fold::new::<V, A>(), answers, counts)
+            aggregate::aggregate(cuda, view, &queries, fold, answers, counts)
         })
     }
 
