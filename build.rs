@@ -24,9 +24,10 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 const OLDEST: u32 = 80;
 
 /// The source files of `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 15] = [
+const KERNELS: [&str; 16] = [
     "update/sort",
     "query/range",
+    "query/aggregate",
     "merge/merge",
     "query/select",
     "query/nearest",

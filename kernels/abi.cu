@@ -9,6 +9,7 @@
 #include <gpulsm/view.cuh>
 
 #include "merge/sources.cuh"
+#include "query/aggregate_output.cuh"
 #include "query/pairs_output.cuh"
 #include "query/range_output.cuh"
 #include "run/emit.cuh"
@@ -31,6 +32,8 @@ using Sources = gpulsm::Sources<char, char>;
 using ShadowQueries = gpulsm::ShadowQueries<char>;
 using RangeOutput = gpulsm::RangeOutput<char, char>;
 using PairsOutput = gpulsm::PairsOutput<char, char>;
+using gpulsm::Fold;
+using AggregateOutput = gpulsm::AggregateOutput<char, uint32_t>;
 
 // clang-format off
 constexpr gpulsm::AbiEntry ENTRIES[] = {
@@ -117,6 +120,19 @@ constexpr gpulsm::AbiEntry ENTRIES[] = {
     GPULSM_ABI_FIELD(PairsOutput, values),
     GPULSM_ABI_FIELD(PairsOutput, found),
 
+    GPULSM_ABI_STRUCT(Fold),
+    GPULSM_ABI_FIELD(Fold, operation),
+    GPULSM_ABI_FIELD(Fold, encoding),
+    GPULSM_ABI_FIELD(Fold, width),
+
+    GPULSM_ABI_STRUCT(AggregateOutput),
+    GPULSM_ABI_FIELD(AggregateOutput, len),
+    GPULSM_ABI_FIELD(AggregateOutput, windows),
+    GPULSM_ABI_FIELD(AggregateOutput, counts),
+    GPULSM_ABI_FIELD(AggregateOutput, answers),
+    GPULSM_ABI_FIELD(AggregateOutput, fold),
+    GPULSM_ABI_FIELD(AggregateOutput, scratch),
+
     GPULSM_ABI_CONST(MAX_RUNS),
     GPULSM_ABI_CONST(MAX_SOURCES),
     GPULSM_ABI_CONST(NODE),
@@ -132,6 +148,9 @@ constexpr gpulsm::AbiEntry ENTRIES[] = {
     GPULSM_ABI_MEMBER(Encoding, Unsigned),
     GPULSM_ABI_MEMBER(Encoding, Signed),
     GPULSM_ABI_MEMBER(Encoding, Float),
+    GPULSM_ABI_MEMBER(Operation, Sum),
+    GPULSM_ABI_MEMBER(Operation, Min),
+    GPULSM_ABI_MEMBER(Operation, Max),
 };
 // clang-format on
 

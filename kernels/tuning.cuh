@@ -1,6 +1,8 @@
 // Block sizes and other measured constants, and nothing else.
 #pragma once
 
+#include <cstdint>
+
 namespace gpulsm {
 
 /// Threads per block.
@@ -73,6 +75,19 @@ constexpr int range_items(int width) { return width <= 8 ? 9 : width <= 16 ? 7 :
 constexpr int range_blocks(int width) { return width <= 8 ? 7 : 5; }
 constexpr int PIECE_SLACK = 300;  // pairs fewer than fit in a tile, so that a few stale entries fit too
 constexpr int piece_blocks(int width) { return width <= 8 ? 5 : width <= 16 ? 3 : 2; }
+
+/// Threads that combine the values of a range over one run, up to this many pairs; a warp combines more.
+constexpr int FOLD_LANES = 8;
+constexpr int FOLD_SHORT = 256;
+
+/// Entries of a range over several runs that one thread combines; a block combines more.
+constexpr int FOLD_ENTRIES = 64;
+
+/// Ranges of more pairs than this are combined by several blocks, in pieces of at least as many pairs; the most pieces
+/// of a range, and blocks per multiprocessor.
+constexpr int HUGE_PIECE = 1 << 13;
+constexpr uint64_t MAX_PIECES = 1 << 12;
+constexpr int FOLD_BLOCKS = 4;
 
 /// A short range is mostly dead if it has more stale entries than this, and than four per pair besides.
 constexpr int FEW_STALE = 256;

@@ -1,5 +1,6 @@
-//! The dictionary: everything that changes it. What it answers is in `queries.rs`.
+//! The dictionary: everything that changes it. What it answers is in `queries/`.
 
+use crate::aggregate::{Aggregate, Number};
 use crate::batch::{Batch, Columns, Duplicates, Updates};
 use crate::builder::Builder;
 use crate::device::Device;
@@ -52,6 +53,7 @@ use crate::write_batch::WriteBatch;
 /// | `contains_key` | [`contains_one`](Self::contains_one) | [`contains`](Self::contains) |
 /// | `range` | [`iter_range`](Self::iter_range), [`range_one`](Self::range_one) | [`range`](Self::range) |
 /// | `range(…).count()` | [`count_one`](Self::count_one) | [`count`](Self::count) |
+/// | `range(…).map(…).sum()` | [`aggregate_one`](Self::aggregate_one) | [`aggregate`](Self::aggregate) |
 ///
 /// # Costs
 ///
@@ -65,6 +67,7 @@ use crate::write_batch::WriteBatch;
 /// | [`lookup`](Self::lookup), [`contains`](Self::contains) | one search per level until the key is found; filters skip most levels |
 /// | [`count`](Self::count), [`rank`](Self::rank), [`successor`](Self::successor), [`select`](Self::select) | two searches per level, however wide the range; `select` several |
 /// | [`range`](Self::range), [`to_vecs`](Self::to_vecs) | a count, then merges the pairs of all levels |
+/// | [`aggregate`](Self::aggregate) | as `range`, but nothing is written except the answers |
 /// | [`merge_from`](Self::merge_from) | copies all pairs of the other to the host, then one batch |
 /// | [`cleanup`](Self::cleanup) | merges everything into one run |
 /// | [`snapshot`](Self::snapshot), `clone`, [`len`](Self::len), [`clear`](Self::clear) | nothing to speak of |

@@ -51,6 +51,7 @@
 
 #![deny(unsafe_code)]
 
+mod aggregate;
 mod batch;
 mod budget;
 mod builder;
@@ -77,6 +78,7 @@ mod typed;
 mod value;
 mod write_batch;
 
+pub use aggregate::{Aggregate, Max, Min, Number, Sum};
 pub use batch::{Batch, Duplicates};
 pub use builder::Builder;
 pub use device::Device;
@@ -91,9 +93,10 @@ pub use store::{CleanupPolicy, DEFAULT_BATCH_SIZE};
 pub use value::Value;
 pub use write_batch::WriteBatch;
 
-/// What the macros `key!` and `value!` expand to.
+/// What the macros `key!` and `value!` expand to, and what callers need who know their types at run time only.
 #[doc(hidden)]
 pub mod private {
+    pub use crate::aggregate::{Element, Fold, Operation};
     pub use crate::key::Encoding;
     pub use crate::key::private::Sealed;
     pub use crate::ranges::RangeEnds;

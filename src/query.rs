@@ -1,5 +1,7 @@
 //! Queries as engines take them.
 
+use crate::aggregate::Fold;
+
 /// A batch of queries of one kind, and where their answers go.
 pub enum Query<'a, B> {
     /// Whether each key is there and, where wanted, its value; 0 where it is not.
@@ -23,6 +25,10 @@ pub enum Query<'a, B> {
         /// As long as `keys`, where they are wanted.
         values: Option<&'a mut [u8]>,
     },
+
+    /// How many live keys each closed range has, and what their values are combined to: as many bytes as
+    /// [`Fold::answer_width`] says, 0 where the range is empty.
+    Aggregate { lo: &'a [B], hi: &'a [B], fold: Fold, answers: &'a mut [u8], counts: &'a mut [u64] },
 
     /// The live pair at each place in key order.
     Select { indices: &'a [u64], pairs: PairsOut<'a, B> },

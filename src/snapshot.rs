@@ -1,5 +1,6 @@
 //! A frozen dictionary.
 
+use crate::aggregate::{Aggregate, Number};
 use crate::device::Device;
 use crate::error::{Error, try_zeroed};
 use crate::iter::{Iter, TryIter};

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::aggregate::{Aggregate, Fold, Number};
 use crate::device::Device;
 use crate::error::{Error, check_buffer, try_with_capacity, try_zeroed};
 use crate::key::{self, Key, OrderedKey};
@@ -125,6 +126,36 @@ impl<K: Key, V: Value> TypedStore<K, V> {
     ) -> Result<(), Error> {
         let counts = first("counts", counts, ends.len())?;
         self.store.answer(Query::Count { lo: &ends.lo, hi: &ends.hi, counts })
+    }
+
+    /// Writes the bytes of what the values of each range are combined to, and how many keys it has.
+    pub fn aggregate_bytes_into(
+        &self,
+        ends: &RangeEnds<'_, K::Ordered>,
+        fold: Fold,
+        answers: &mut [u8],
+        counts: &mut [u64],
+    ) -> Result<(), Error> {
+        assert!(fold.fits(V::WIDTH), "values of {} bytes are not made of {fold:?}", V::WIDTH);
+        let answers = first("answers", answers, ends.len() * fold.answer_width(V::WIDTH))?;
+        let counts = first("counts", counts, ends.len())?;
+        let (lo, hi) = (&*ends.lo, &*ends.hi);
+        self.store.answer(Query::Aggregate { lo, hi, fold, answers, counts })
+    }
+
+    /// Writes what the values of each range are combined to, and how many keys it has.
+    pub fn aggregate_into<A: Aggregate<V>>(
+        &self,
+        ends: &RangeEnds<'_, K::Ordered>,
+        _: A,
+        answers: &mut [A::Answer],
+        counts: &mut [u64],
+    ) -> Result<(), Error>
+    where
+        V: Number,
+    {
+        let answers = bytemuck::cast_slice_mut(first("answers", answers, ends.len())?);
+        self.aggregate_bytes_into(ends, Fold::new::<V, A>(), answers, counts)
     }
 
     /// Returns the answers to queries of at most one pair each.

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 
+use gpulsm::private::Fold;
 use gpulsm::{Batch, Builder, Device, Dictionary, Error, OrderedKey, Stats};
 
 use crate::types::{Column, Element, KeyType, Types, ValueType};
@@ -23,6 +24,8 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn stats(&self) -> Result<Stats, Error>;
     fn lookup(&self, keys: &Column) -> Result<Vec<Option<u128>>, Error>;
     fn count(&self, lo: &Column, hi: &Column) -> Result<Vec<u64>, Error>;
+    /// Returns the bits of what the values of each range are combined to; `None` where it has no key.
+    fn aggregate(&self, lo: &Column, hi: &Column, fold: Fold) -> Result<Vec<Option<u64>>, Error>;
     fn range(&self, lo: u128, hi: u128) -> Result<(Column, Column), Error>;
     fn contains(&self, keys: &Column) -> Result<Vec<bool>, Error>;
     fn successor(&self, keys: &Column) -> Result<Vec<Option<Pair>>, Error>;
@@ -125,6 +128,18 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
 
     fn count(&self, lo: &Column, hi: &Column) -> Result<Vec<u64>, Error> {
         self.count((K::slice(lo), K::slice(hi)))
+    }
+
+    fn aggregate(&self, lo: &Column, hi: &Column, fold: Fold) -> Result<Vec<Option<u64>>, Error> {
+        let width = fold.answer_width(V::WIDTH);
+        let (mut answers, mut counts) = (vec![0; lo.len() * width], vec![0; lo.len()]);
+        let ranges = (K::slice(lo), K::slice(hi));
+        self.aggregate_bytes_into(ranges, fold, &mut answers, &mut counts)?;
+        let bits = answers.chunks_exact(width).map(|bytes| match *bytes {
+            [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
+            _ => u64::from_ne_bytes(bytes.try_into().expect("a number has 4 or 8 bytes")),
+        });
+        Ok(bits.zip(counts).map(|(bits, count)| (count > 0).then_some(bits)).collect())
     }
 
     fn range(&self, lo: u128, hi: u128) -> Result<(Column, Column), Error> {

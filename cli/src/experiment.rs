@@ -23,6 +23,8 @@ pub enum Experiment {
     Count,
     /// Table IV: the pairs of such ranges
     Range,
+    /// Sums of the values of such ranges, beside listing their pairs; in one run and in eight
+    Aggregate,
     /// Successors, ranks, selections
     Order,
     /// Section V-B: deletes, and mixed batches
@@ -57,6 +59,7 @@ impl Experiment {
             Experiment::Lookup => "lookup",
             Experiment::Count => "count",
             Experiment::Range => "range",
+            Experiment::Aggregate => "aggregate",
             Experiment::Order => "order",
             Experiment::Delete => "delete",
             Experiment::Dead => "dead",
@@ -79,6 +82,10 @@ const DEAD: &[(&str, &str)] = &[
     ("op-successor", "successors of deleted keys"),
     ("alive", "the same queries where those keys were replaced, not deleted: what deletions cost"),
 ];
+const AGGREGATE: &[(&str, &str)] = &[
+    ("runsN", "all pairs in one run, or in 8: the first 8 levels are full"),
+    ("list", "the pairs of the same ranges are listed"),
+];
 const BASELINES: &[(&str, &str)] =
     &[("sa", "a sorted array"), ("hash", "a hash table"), ("sort", "a sort alone")];
 
@@ -87,6 +94,7 @@ impl Experiment {
     pub fn labels(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Experiment::Dead => DEAD,
+            Experiment::Aggregate => AGGREGATE,
             Experiment::Insert | Experiment::Effective => &BASELINES[..1],
             Experiment::Count | Experiment::Range => &BASELINES[..1],
             Experiment::Lookup => &BASELINES[..2],

@@ -30,7 +30,8 @@ struct RangeCuts {
     Windows<Key> windows;  // `start` is the last cut.
 
     /// Begins a range. Ranks count from the least key of all; returns the rank of the range's first key.
-    __device__ int64_t begin(const View<Key, Value>& view, const RangeOutput<Key, Value>& ranges, uint64_t range) {
+    template <class Ranges>
+    __device__ int64_t begin(const View<Key, Value>& view, const Ranges& ranges, uint64_t range) {
         for (int run = threadIdx.x % 32; run < view.count; run += 32) {
             windows.keys[run] = view.runs[run].keys;
             windows.start[run] = ranges.window(range, run).x;
@@ -42,8 +43,9 @@ struct RangeCuts {
     /// Advances to where about `goal` keys precede, in every run: at most `goal`, and at least `goal - SLACK` or as
     /// near as there is a key. `below` keys precede the last cut, and `above` the end of the range. Returns how
     /// many precede the new cut.
-    __device__ int64_t cut(const View<Key, Value>& view, const RangeOutput<Key, Value>& ranges, uint64_t range,
-                           int64_t goal, int64_t below, int64_t above) {
+    template <class Ranges>
+    __device__ int64_t cut(const View<Key, Value>& view, const Ranges& ranges, uint64_t range, int64_t goal,
+                           int64_t below, int64_t above) {
         int count = static_cast<int>(view.count), lane = threadIdx.x % 32;
         for (int run = lane; run < count; run += 32) windows.end[run] = ranges.window(range, run).y;
         __syncwarp();

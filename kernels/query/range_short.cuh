@@ -6,34 +6,30 @@
 
 namespace gpulsm {
 
-/// A short range over up to `RUNS` runs, merged by one thread: with `DEAD` only ranges whose entries are mostly
-/// dead, else only the others. The rest are left empty.
-template <bool DEAD, int RUNS, class Key, class Value>
-struct ShortRange {
+/// A position in each of up to `RUNS` runs, from which one thread merges a range.
+template <int RUNS, class Key, class Value>
+struct ThreadMerge {
     static constexpr int UNROLL = RUNS <= 8 ? RUNS : 1;
     // The next entry of every run, and where the range ends there.
     uint64_t position[RUNS], stop[RUNS];
     Key next[RUNS];
-    uint64_t place, end;  // output position of the next pair, and the end of the answer
-    int dead;             // keys in a row
 
-    __device__ ShortRange(const View<Key, Value>& view, const RangeOutput<Key, Value>& ranges, uint64_t range)
-        : place(0), end(0), dead(0) {
-        if (range >= ranges.len || !ranges.has_room()) return;
-        place = __ldg(ranges.offsets + range);
-        end = __ldg(ranges.offsets + range + 1);
-        uint64_t left = 0;
+    /// Finds the range's windows; returns how many entries they hold.
+    template <class Ranges>
+    __device__ __forceinline__ uint64_t find(const View<Key, Value>& view, const Ranges& ranges, uint64_t range) {
+        uint64_t entries = 0;
 #pragma unroll UNROLL
         for (int run = 0; run < RUNS; run++) {
             ulonglong2 window = run < view.count ? ranges.window(range, run) : make_ulonglong2(0, 0);
             position[run] = window.x;
             stop[run] = window.y;
-            left += window.y - window.x;
+            entries += window.y - window.x;
         }
-        bool is_mostly_dead = place < end && left > 4 * (end - place) + FEW_STALE;
-        if (!DEAD && is_mostly_dead) ranges.flags[HAS_DEAD] = 1;
-        if (DEAD != is_mostly_dead) end = place;
-        if (place == end) return;
+        return entries;
+    }
+
+    /// Loads the first key of every window.
+    __device__ __forceinline__ void begin(const View<Key, Value>& view) {
 #pragma unroll UNROLL
         for (int run = 0; run < RUNS; run++) move(view, run, position[run]);
     }
@@ -54,24 +50,53 @@ struct ShortRange {
         return any;
     }
 
+    /// Moves past a key, the least of the next ones; returns whether it is live, and its value if that is wanted.
+    __device__ __forceinline__ bool take(const View<Key, Value>& view, Key key, bool wants_value, Value& value) {
+        // Of equal keys the entry of the newest run comes first and decides.
+        bool live = false, is_newest = true;
+        value = zero<Value>();
+#pragma unroll UNROLL
+        for (int run = 0; run < RUNS; run++) {
+            if (position[run] >= stop[run] || next[run] != key) continue;
+            if (is_newest) {
+                live = is_live(view.runs[run].marks, position[run]);
+                if (live && wants_value) value = value_at(view.runs[run].values, position[run]);
+            }
+            is_newest = false;
+            move(view, run, position[run] + 1);
+        }
+        return live;
+    }
+};
+
+/// A short range over up to `RUNS` runs, merged by one thread: with `DEAD` only ranges whose entries are mostly
+/// dead, else only the others. The rest are left empty.
+template <bool DEAD, int RUNS, class Key, class Value>
+struct ShortRange : ThreadMerge<RUNS, Key, Value> {
+    using Merge = ThreadMerge<RUNS, Key, Value>;
+    using Merge::move, Merge::next_key, Merge::position, Merge::stop, Merge::UNROLL;
+    uint64_t place, end;  // output position of the next pair, and the end of the answer
+    int dead;             // keys in a row
+
+    __device__ ShortRange(const View<Key, Value>& view, const RangeOutput<Key, Value>& ranges, uint64_t range)
+        : place(0), end(0), dead(0) {
+        if (range >= ranges.len || !ranges.has_room()) return;
+        place = __ldg(ranges.offsets + range);
+        end = __ldg(ranges.offsets + range + 1);
+        uint64_t left = this->find(view, ranges, range);
+        bool is_mostly_dead = place < end && left > 4 * (end - place) + FEW_STALE;
+        if (!DEAD && is_mostly_dead) ranges.flags[HAS_DEAD] = 1;
+        if (DEAD != is_mostly_dead) end = place;
+        if (place < end) this->begin(view);
+    }
+
     /// Writes pairs until all are written or, with `DEAD`, `DEAD_KEYS` keys in a row were dead.
     __device__ void merge(const View<Key, Value>& view, const RangeOutput<Key, Value>& ranges) {
         while (place < end && (!DEAD || dead < DEAD_KEYS)) {
-            // Of equal keys the entry of the newest run comes first and decides.
             Key key;
             if (!next_key(key)) return;
-            bool live = false, is_newest = true;
-            Value value = zero<Value>();
-#pragma unroll UNROLL
-            for (int run = 0; run < RUNS; run++) {
-                if (position[run] >= stop[run] || next[run] != key) continue;
-                if (is_newest) {
-                    live = is_live(view.runs[run].marks, position[run]);
-                    if (live && ranges.values != nullptr) value = value_at(view.runs[run].values, position[run]);
-                }
-                is_newest = false;
-                move(view, run, position[run] + 1);
-            }
+            Value value;
+            bool live = this->take(view, key, ranges.values != nullptr, value);
             dead = live ? 0 : dead + 1;
             if (!live) continue;
             ranges.keys[place] = key;

@@ -135,6 +135,15 @@ class Base:
                 raise
             return None
 
+    def _read_default(self, default: Any) -> Given:
+        """The value of what is missing."""
+        if self._value is None:
+            raise TypeError("default: expected none, for a set has no values")
+        item = read("default", default, self._value)
+        if not item.is_scalar:
+            raise TypeError(f"default: expected one {describe(self._value)}, got an array")
+        return item
+
     def _ranges(self, lo: Any, hi: Any, closed: Closed) -> Call:
         return self._call(*read_ranges(lo, hi, closed, self._key, self._place))
 

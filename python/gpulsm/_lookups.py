@@ -7,11 +7,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsm._arrays import read
 from gpulsm._base import Base
 from gpulsm._call import BOOL, INT64, listed
-from gpulsm._families import describe
-from gpulsm._given import Given
 from gpulsm._ranges import nearest
 from gpulsm._types import A, Array, ArrayLike, Host, Scalar, Value
 
@@ -91,14 +88,6 @@ class Lookups(Base):
         if item is not None:
             call.family.replace_missing(values.array, found.array, item.array)
         return call.answer(values), call.answer(found)
-
-    def _read_default(self, default: Value) -> Given:
-        if self._value is None:
-            raise TypeError("default: expected none, for a set has no values")
-        item = read("default", default, self._value)
-        if not item.is_scalar:
-            raise TypeError(f"default: expected one {describe(self._value)}, got an array")
-        return item
 
     @overload
     def contains(self, keys: Scalar, *, out: None = None) -> bool: ...

@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsm._aggregates import Aggregates
 from gpulsm._call import listed
 from gpulsm._errors import OutOfRangeError
 from gpulsm._exports import Exports
@@ -20,7 +21,7 @@ from gpulsm._types import Scalar
 _CHUNK = 1 << 14
 
 
-class Queries(Lookups, Exports, Neighbors):
+class Queries(Lookups, Aggregates, Exports, Neighbors):
     """What `Dictionary` and `Snapshot` answer.
 
     Every query takes a whole array of questions, or one scalar. Answers come back in the family of the

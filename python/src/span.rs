@@ -30,6 +30,11 @@ impl Span {
         unsafe { std::slice::from_raw_parts_mut(at, self.1) }
     }
 
+    /// The bytes of the elements, if each of them has this many.
+    pub fn bytes(self, width: usize) -> Span {
+        Span(self.0, self.1 * width)
+    }
+
     /// Whether there is no byte, so that the address may be anything.
     fn is_nothing<T>(self) -> bool {
         self.1 == 0 || size_of::<T>() == 0

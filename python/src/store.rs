@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use gpulsm::private::{Element, Encoding, Fold, Operation};
 use gpulsm::{CleanupPolicy, Device, Dictionary, Error, Key, Stats, Value};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
@@ -128,6 +129,23 @@ impl Store {
         stream: Option<usize>,
     ) -> PyResult<()> {
         self.call(py, stream, |dictionary, at| dictionary.count(at, ranges, counts))
+    }
+
+    /// What the values of ranges are combined to, and how many there are. `fold` is what is computed (`sum`,
+    /// `min` or `max`), and the type of number that values consist of.
+    fn aggregate(
+        &self,
+        py: Python<'_>,
+        fold: (String, String),
+        ranges: Ranges,
+        answers: Span,
+        counts: Span,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        let fold = fold_of(&fold.0, &fold.1)?;
+        self.call(py, stream, |dictionary, at| {
+            dictionary.aggregate(at, fold, ranges, answers, counts)
+        })
     }
 
     fn rank(&self, py: Python<'_>, keys: Span, ranks: Span, stream: Option<usize>) -> PyResult<()> {
@@ -256,6 +274,26 @@ impl Store {
         self.check_process()?;
         detached(py, || make(&*self.dictionary, &Place::new(self.device, stream)?))?.map_err(raise)
     }
+}
+
+/// How values of a type, named at run time, are combined.
+fn fold_of(operation: &str, element: &str) -> PyResult<Fold> {
+    let operation = match operation {
+        "sum" => Operation::Sum,
+        "min" => Operation::Min,
+        "max" => Operation::Max,
+        _ => return Err(PyTypeError::new_err(format!("{operation} is no aggregate"))),
+    };
+    let element = match element {
+        "uint32" => Element { width: 4, encoding: Encoding::Unsigned },
+        "uint64" => Element { width: 8, encoding: Encoding::Unsigned },
+        "int32" => Element { width: 4, encoding: Encoding::Signed },
+        "int64" => Element { width: 8, encoding: Encoding::Signed },
+        "float32" => Element { width: 4, encoding: Encoding::Float },
+        "float64" => Element { width: 8, encoding: Encoding::Float },
+        _ => return Err(PyTypeError::new_err(format!("no aggregates are of type {element}"))),
+    };
+    Ok(Fold { operation, element })
 }
 
 /// How a dictionary is to be, whatever its types.

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
+use gpulsm::private::Fold;
 use gpulsm::{Batch, Dictionary, Error, Key, Stats, Value};
 use pyo3::FromPyObject;
 
@@ -12,7 +13,8 @@ use crate::span::{Place, Span};
 /// to itself.
 ///
 /// Of the spans that calls take, `keys`, `lo`, `hi` and `deletes` are of the dictionary's keys, `values`
-/// of its values, `found` of booleans, and the others of 64-bit integers.
+/// of its values, `answers` of what a [`Fold`] makes of them, `found` of booleans, and the others of 64-bit
+/// integers.
 pub trait AnyDictionary: Any + Send + Sync {
     /// Inserts and deletes, as one batch.
     fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error>;
@@ -23,6 +25,16 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn lookup(&self, at: &Place, keys: Span, values: Span, found: Span) -> Result<(), Error>;
     fn contains(&self, at: &Place, keys: Span, found: Span) -> Result<(), Error>;
     fn count(&self, at: &Place, ranges: Ranges, counts: Span) -> Result<(), Error>;
+    /// What the values of ranges are combined to, and how many there are. The values must be made of such
+    /// elements.
+    fn aggregate(
+        &self,
+        at: &Place,
+        fold: Fold,
+        ranges: Ranges,
+        answers: Span,
+        counts: Span,
+    ) -> Result<(), Error>;
     fn rank(&self, at: &Place, keys: Span, ranks: Span) -> Result<(), Error>;
     /// Where each range's answer begins, and how many pairs there are in all.
     fn range_offsets(&self, at: &Place, ranges: Ranges, offsets: Span) -> Result<usize, Error>;
@@ -156,6 +168,30 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
                 dictionary.resident()?.count(lo.gpu(on), hi.gpu(on), counts.gpu_mut(on))
+            }
+        }
+    }
+
+    fn aggregate(
+        &self,
+        at: &Place,
+        fold: Fold,
+        Ranges(lo, hi): Ranges,
+        answers: Span,
+        counts: Span,
+    ) -> Result<(), Error> {
+        let dictionary = self.read();
+        let answers = answers.bytes(fold.answer_width(V::WIDTH));
+        match at {
+            Place::Host => {
+                let (ranges, answers) = ((lo.host(), hi.host()), answers.host_mut());
+                dictionary.aggregate_bytes_into(ranges, fold, answers, counts.host_mut())
+            }
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                let (resident, answers) = (dictionary.resident()?, answers.gpu_mut(on));
+                let (lo, hi) = (lo.gpu(on), hi.gpu(on));
+                resident.aggregate_bytes(lo, hi, fold, answers, counts.gpu_mut(on))
             }
         }
     }

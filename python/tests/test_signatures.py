@@ -10,7 +10,19 @@ import pytest
 
 import gpulsm
 
-QUERIES = ["lookup", "contains", "rank", "count", "range", "successor", "predecessor", "select"]
+QUERIES = [
+    "lookup",
+    "contains",
+    "rank",
+    "count",
+    "range",
+    "sum",
+    "min",
+    "max",
+    "successor",
+    "predecessor",
+    "select",
+]
 METHODS = [
     getattr(owner, name)
     for owner in (gpulsm.Dictionary, gpulsm.Snapshot)

@@ -8,7 +8,7 @@ use crate::batch::{Order, Updates};
 use crate::budget::{Allowance, Budget};
 use crate::cpu::context::Cpu;
 use crate::cpu::merge::incremental::IncrementalMerge;
-use crate::cpu::query::{count, lookup, nearest, range, select};
+use crate::cpu::query::{aggregate, count, lookup, nearest, range, select};
 use crate::cpu::run::Run;
 use crate::cpu::update::absorb;
 use crate::cpu::update::buffer::WriteBuffer;
@@ -118,6 +118,9 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
             Query::Range { lo, hi, offsets, keys, values } => {
                 let values = values.map(|bytes| of_bytes_mut(bytes, keys.len()));
                 range::range(cpu, runs, (lo, hi), offsets, keys, values)
+            }
+            Query::Aggregate { lo, hi, fold, answers, counts } => {
+                aggregate::aggregate(cpu, runs, (lo, hi), fold, answers, counts)
             }
             Query::Select { indices, pairs } => select::select(cpu, runs, indices, pairs),
             Query::Nearest { side, keys, pairs } => nearest::nearest(cpu, runs, side, keys, pairs),

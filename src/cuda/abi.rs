@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
 
+use crate::aggregate::Operation;
 use crate::cuda::ffi::{
-    DELETE_FLAG, Filters, Head, MAX_RUNS, MAX_SOURCES, NODE, PairsOutput, PinnedHead, RangeOutput,
-    RunOutput, RunView, SECTOR, Sector, ShadowQueries, Source, SourceKind, Sources, View,
+    AggregateOutput, DELETE_FLAG, Filters, Fold, Head, MAX_RUNS, MAX_SOURCES, NODE, PairsOutput,
+    PinnedHead, RangeOutput, RunOutput, RunView, SECTOR, Sector, ShadowQueries, Source, SourceKind,
+    Sources, View,
 };
 use crate::key::Encoding;
 use crate::mark::Mark;
@@ -130,10 +132,13 @@ fn rust_entries() -> Entries {
         RangeOutput { len, offsets, windows, room, total, all, keys, values, flags, for_long }
     );
     structure!(entries, PairsOutput { keys, values, found });
+    structure!(entries, Fold { operation, encoding, width });
+    structure!(entries, AggregateOutput { len, windows, counts, answers, fold, scratch });
     constants!(entries, MAX_RUNS, MAX_SOURCES, NODE, SECTOR, DELETE_FLAG);
     constants!(entries, Mark::{ LIVE, SHADOW });
     constants!(entries, SourceKind::{ Run, Inserts, Deletes, Mixed });
     constants!(entries, Encoding::{ Unsigned, Signed, Float });
+    constants!(entries, Operation::{ Sum, Min, Max });
     entries
 }
 
@@ -151,7 +156,7 @@ mod tests {
     #[test]
     fn every_structure_is_in_the_table() {
         let entries = rust_entries();
-        assert_eq!(entries.keys().filter(|name| name.ends_with(".align")).count(), 12);
+        assert_eq!(entries.keys().filter(|name| name.ends_with(".align")).count(), 14);
         assert_eq!(entries["RunView.size"], 48);
         assert_eq!(entries["View.count.offset"], 48 * 64);
     }

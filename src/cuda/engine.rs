@@ -8,7 +8,7 @@ use crate::budget::{Allowance, Budget};
 use crate::cuda::context::Cuda;
 use crate::cuda::ffi::View;
 use crate::cuda::merge::incremental::Merge;
-use crate::cuda::query::{count, lookup, nearest, range, select};
+use crate::cuda::query::{aggregate, count, lookup, nearest, range, select};
 #[cfg(feature = "testing")]
 use crate::cuda::run::inspect;
 use crate::cuda::run::reading::Reading;
@@ -118,6 +118,9 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
             }
             Query::Range { lo, hi, offsets, keys, values } => {
                 range::answer(cuda, &view, (lo, hi), offsets, keys, values)
+            }
+            Query::Aggregate { lo, hi, fold, answers, counts } => {
+                aggregate::answer(cuda, &view, (lo, hi), fold, answers, counts)
             }
             Query::Select { indices, pairs } => select::answer(cuda, &view, indices, pairs),
             Query::Nearest { side, keys, pairs } => nearest::answer(cuda, &view, side, keys, pairs),

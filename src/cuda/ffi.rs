@@ -7,7 +7,9 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use cudarc::driver::sys::CUstream;
 
+use crate::aggregate::Operation;
 use crate::error::Error;
+use crate::key::Encoding;
 
 /// An address in device memory, or 0.
 pub(crate) type Address = u64;
@@ -208,6 +210,27 @@ pub(crate) struct PairsOutput {
     pub found: Address,
 }
 
+/// How values are combined; see `kernels/query/fold.cuh`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Fold {
+    pub operation: Operation,
+    pub encoding: Encoding,
+    pub width: u64,
+}
+
+/// Ranges and the output of aggregates; see `kernels/query/aggregate_output.cuh`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct AggregateOutput {
+    pub len: u64,
+    pub windows: Address,
+    pub counts: Address,
+    pub answers: Address,
+    pub fold: Fold,
+    pub scratch: Address,
+}
+
 unsafe extern "C" {
     pub(crate) fn gpulsm_cuda_version() -> c_int;
     pub(crate) fn gpulsm_probe() -> c_int;
@@ -381,6 +404,16 @@ unsafe extern "C" {
         value_width: c_int,
         view: *const View,
         ranges: *const RangeOutput,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_aggregate_bytes(len: u64, zeros: *mut u64) -> u64;
+
+    pub(crate) fn gpulsm_aggregate(
+        key_width: c_int,
+        value_width: c_int,
+        view: *const View,
+        output: *const AggregateOutput,
         stream: CUstream,
     ) -> c_int;
 

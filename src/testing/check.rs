@@ -8,6 +8,7 @@ use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::key::Key;
 use crate::store::CleanupPolicy;
+use crate::testing::aggregates::{aggregate, folds};
 use crate::testing::bits::{KeyBits, KeyType, Types, ValueBits};
 use crate::testing::model::Model;
 use crate::testing::script::{Draw, Operation, canonical_kind};
@@ -65,8 +66,9 @@ fn check_once(
     operations: &[Operation],
     validate: Validate,
 ) -> Result<(), Mismatch> {
-    let key = dictionary.key_type();
-    let mut checked = Checked { dictionary, meaning: Meaning::new(key), changes: 0 };
+    let types = dictionary.types();
+    let key = types.key;
+    let mut checked = Checked { dictionary, meaning: Meaning::new(types), changes: 0 };
     let mut snapshots: Vec<(Box<dyn Queries>, Meaning)> = Vec::new();
     let mut clones: Vec<Checked> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
@@ -157,12 +159,13 @@ pub fn canonical(bytes: &[u8]) -> Vec<u8> {
 #[derive(Clone)]
 struct Meaning {
     key: KeyType,
+    value_width: usize,
     model: Model<u64, ValueBits>,
 }
 
 impl Meaning {
-    fn new(key: KeyType) -> Self {
-        Meaning { key, model: Model::default() }
+    fn new(types: Types) -> Self {
+        Meaning { key: types.key, value_width: types.value_width, model: Model::default() }
     }
 
     fn update(&mut self, inserts: &[Pair], deletes: &[KeyBits]) {
@@ -288,6 +291,7 @@ fn query(dictionary: &dyn Queries, meaning: &Meaning, operation: &Operation) -> 
         Operation::Lookup(keys) => check_lookups(dictionary, meaning, keys),
         Operation::Count(ranges) => check_counts(dictionary, meaning, ranges),
         Operation::Range(ranges) => check_ranges(dictionary, meaning, ranges),
+        Operation::Aggregate(ranges) => check_aggregates(dictionary, meaning, ranges),
         Operation::Nearest(keys) => check_nearest(dictionary, meaning, keys),
         Operation::Rank(keys) => {
             let ordered = meaning.ordered(keys);
@@ -358,12 +362,39 @@ fn check_ranges(
     Ok(())
 }
 
+/// Compares the sums, minima and maxima of values read as every type of number that fits.
+fn check_aggregates(
+    snapshot: &dyn Queries,
+    meaning: &Meaning,
+    ranges: &[(KeyBits, KeyBits)],
+) -> Result<(), String> {
+    let (lo, hi) = unzip(ranges);
+    let values_of = |&(lo, hi): &(u64, u64)| -> Vec<ValueBits> {
+        meaning.model.range(lo, hi).map(|(_, value)| value).collect()
+    };
+    let values: Vec<_> = meaning.ordered_ends(ranges).iter().map(values_of).collect();
+    let expected_counts: Vec<u64> = values.iter().map(|values| values.len() as u64).collect();
+    for fold in folds(meaning.value_width) {
+        let (answers, counts) = answered(snapshot.aggregate(&lo, &hi, fold))?;
+        same("counts of aggregates", &counts, &expected_counts)?;
+        let elements = meaning.value_width / fold.element.width;
+        for ((got, values), range) in answers.chunks(elements).zip(&values).zip(ranges) {
+            let expected = aggregate(fold, meaning.value_width, values);
+            if !expected.iter().zip(got).all(|(expected, &got)| expected.matches(got)) {
+                let range = [range.0, range.1].map(|end| meaning.key.show(end)).join(" to ");
+                return Err(format!("{fold:?} of {range}: got {got:x?}, expected {expected:x?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn check_nearest(
     snapshot: &dyn Queries,
     meaning: &Meaning,
     keys: &[KeyBits],
 ) -> Result<(), String> {
-    let Meaning { key, model } = meaning;
+    let Meaning { key, model, .. } = meaning;
     let pair = |pair: Option<_>| pair.map(|pair| meaning.pair(pair));
     let ordered = meaning.ordered(keys);
     let each = |nearest: &dyn Fn(u64) -> Option<(u64, ValueBits)>| -> Vec<_> {
@@ -392,6 +423,7 @@ fn compare(snapshot: &dyn Queries, meaning: &Meaning) -> Result<(), String> {
     let keys: Vec<KeyBits> = all.iter().map(|&(key, _)| key).collect();
     same_pairs("pairs", key, &some(all), &pairs)?;
     check_lookups(snapshot, meaning, &keys)?;
+    check_aggregates(snapshot, meaning, &[(key.lowest, key.highest)])?;
     let ranks: Vec<u64> = (0..keys.len() as u64).collect();
     same("ranks", &answered(snapshot.rank(&keys))?, &ranks)?;
     same_pairs("selected", key, &answered(snapshot.select(&ranks))?, &pairs)?;
@@ -441,7 +473,7 @@ mod tests {
     /// Compares a dictionary of two pairs with a model that holds `expected`.
     fn mismatch(expected: &[(f64, u32)]) -> Result<(), String> {
         let dictionary: Dictionary<f64, u32> = [(0.5, 7), (2.0, 9)].into_iter().collect();
-        let mut meaning = Meaning::new(KeyType::of::<f64>());
+        let mut meaning = Meaning::new(Types::of::<f64, u32>());
         let expected = expected.iter().map(|&(key, value)| (key.to_bits(), value.into()));
         meaning.update(&expected.collect::<Vec<_>>(), &[]);
         compare(&dictionary, &meaning)

@@ -4,6 +4,7 @@
 //! The feature also adds `Snapshot::validate`, which checks every invariant of the structure, and
 //! `Dictionary::fail_allocation_after`, which makes an allocation fail.
 
+mod aggregates;
 pub mod bits;
 pub mod check;
 pub mod model;

@@ -26,6 +26,7 @@ pub enum Operation<K = KeyBits> {
     Lookup(Vec<K>),
     Count(Vec<(K, K)>),
     Range(Vec<(K, K)>),
+    Aggregate(Vec<(K, K)>),
     Nearest(Vec<K>),
     Rank(Vec<K>),
     Select(Vec<u64>),
@@ -59,6 +60,7 @@ impl Operation {
             Operation::Lookup(keys) => Operation::Lookup(each(keys)),
             Operation::Count(ranges) => Operation::Count(ends(ranges)),
             Operation::Range(ranges) => Operation::Range(ends(ranges)),
+            Operation::Aggregate(ranges) => Operation::Aggregate(ends(ranges)),
             Operation::Nearest(keys) => Operation::Nearest(each(keys)),
             Operation::Rank(keys) => Operation::Rank(each(keys)),
             Operation::Select(indices) => Operation::Select(indices.clone()),
@@ -81,12 +83,19 @@ impl fmt::Debug for Shown {
 /// How many kinds of operations there were first.
 const FIRST_KINDS: u8 = 32;
 
+/// The byte that stands for [`Operation::Aggregate`]; greater ones do, too, up to `WRITE`.
+const AGGREGATE: u8 = 0xe0;
+
 /// The byte that stands for [`Operation::Write`]; greater ones do, too.
 const WRITE: u8 = 0xf0;
 
 /// Returns the least byte that stands for the same kind of operation.
 pub(super) fn canonical_kind(byte: u8) -> u8 {
-    if byte >= WRITE { WRITE } else { byte % FIRST_KINDS }
+    match byte {
+        WRITE.. => WRITE,
+        AGGREGATE.. => AGGREGATE,
+        _ => byte % FIRST_KINDS,
+    }
 }
 
 /// Draws operations from bytes. When the bytes run out it draws zeros.
@@ -121,12 +130,15 @@ impl<I: Iterator<Item = u8>> Draw<I> {
     /// Draws the next operation.
     ///
     /// A byte says which kind it is. A new kind takes over bytes that the corpus, in which every byte is the
-    /// least of its kind, does not have: those below `WRITE` that are not below `FIRST_KINDS`.
+    /// least of its kind, does not have: those below `AGGREGATE` that are not below `FIRST_KINDS`.
     pub fn operation(&mut self, types: &Types) -> Operation {
         let pair = |draw: &mut Self| draw.pair(types);
         let key = |draw: &mut Self| draw.key(&types.key);
         let ends = |draw: &mut Self| (draw.key(&types.key), draw.key(&types.key));
         let byte = canonical_kind(self.byte());
+        if byte == AGGREGATE {
+            return Operation::Aggregate(self.list(ends));
+        }
         if byte == WRITE {
             return Operation::Write(self.list(|draw| {
                 let (key, value) = pair(draw);
@@ -174,7 +186,13 @@ impl<I: Iterator<Item = u8>> Draw<I> {
     }
 
     fn pair(&mut self, types: &Types) -> (KeyBits, ValueBits) {
-        (self.key(&types.key), self.bits(types.value_width.min(2)).into())
+        (self.key(&types.key), self.value(types.value_width))
+    }
+
+    /// Draws two bytes, and repeats them: values take few bytes of a list, and have all of their own.
+    fn value(&mut self, width: usize) -> ValueBits {
+        let repeated = ValueBits::from(self.bits(width.min(2))) * (ValueBits::MAX / 0xffff);
+        if width == 0 { 0 } else { repeated >> (128 - 8 * width) }
     }
 
     /// Mostly one of a few keys, so that they meet again; sometimes an end; sometimes any.

@@ -1,13 +1,14 @@
 //! A dictionary under test. Keys and values are passed as bits, so that whatever checks dictionaries
 //! is compiled once, and not for every pair of types.
 
+use crate::aggregate::Fold;
 use crate::batch::Batch;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::key::Key;
 use crate::stats::Stats;
 use crate::store::CleanupPolicy;
-use crate::testing::bits::{KeyBits, KeyType, ValueBits, bits, of_bits};
+use crate::testing::bits::{KeyBits, Types, ValueBits, bits, of_bits};
 use crate::value::Value;
 use crate::write_batch::WriteBatch;
 
@@ -26,6 +27,9 @@ pub(super) trait Queries {
     fn count(&self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<Vec<u64>>;
     fn count_half_open(&self, lo: KeyBits, hi: KeyBits) -> Answer<u64>;
     fn range(&self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<Vec<Vec<Pair>>>;
+    /// Returns the bits of each element of the answers, one answer after another, and the counts.
+    fn aggregate(&self, lo: &[KeyBits], hi: &[KeyBits], fold: Fold)
+    -> Answer<(Vec<u64>, Vec<u64>)>;
     fn successor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>>;
     fn predecessor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>>;
     fn strict_successor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>>;
@@ -40,7 +44,7 @@ pub(super) trait Queries {
 
 /// What is done to a [`Dictionary`].
 pub(super) trait Subject {
-    fn key_type(&self) -> KeyType;
+    fn types(&self) -> Types;
     fn now(&self) -> &dyn Queries;
     fn snapshot(&self) -> Box<dyn Queries>;
     fn fork(&self) -> Box<dyn Subject>;
@@ -103,6 +107,21 @@ impl<K: Key, V: Value> Queries for Dictionary<K, V> {
         Ok(answers)
     }
 
+    fn aggregate(
+        &self,
+        lo: &[KeyBits],
+        hi: &[KeyBits],
+        fold: Fold,
+    ) -> Answer<(Vec<u64>, Vec<u64>)> {
+        let width = fold.answer_width(V::WIDTH);
+        // Engines overwrite whatever is in the buffers, also where a range is empty.
+        let (mut answers, mut counts) = (vec![0xaa; lo.len() * width], vec![u64::MAX; lo.len()]);
+        let ranges = (&typed_keys::<K>(lo), &typed_keys::<K>(hi));
+        self.aggregate_bytes_into(ranges, fold, &mut answers, &mut counts)?;
+        let elements = answers.chunks_exact(width / (V::WIDTH / fold.element.width));
+        Ok((elements.map(bits_of_bytes).collect(), counts))
+    }
+
     fn successor(&self, keys: &[KeyBits]) -> Answer<Vec<Option<Pair>>> {
         self.successor(&typed_keys(keys)).map(bits_of_each)
     }
@@ -146,8 +165,8 @@ impl<K: Key, V: Value> Queries for Dictionary<K, V> {
 }
 
 impl<K: Key, V: Value> Subject for Dictionary<K, V> {
-    fn key_type(&self) -> KeyType {
-        KeyType::of::<K>()
+    fn types(&self) -> Types {
+        Types::of::<K, V>()
     }
 
     fn now(&self) -> &dyn Queries {
@@ -253,6 +272,13 @@ fn typed_pairs<K: Key, V: Value>(pairs: &[Pair]) -> (Vec<K>, Vec<V>) {
         values.push(of_bits(value));
     }
     (keys, values)
+}
+
+/// Returns the bits of a number of at most 8 bytes.
+fn bits_of_bytes(bytes: &[u8]) -> u64 {
+    let mut all = [0; 8];
+    all[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(all)
 }
 
 fn bits_of_pair<K: Key, V: Value>((key, value): (K, V)) -> Pair {

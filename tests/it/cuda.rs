@@ -9,7 +9,7 @@ use cudarc::driver::{result, sys};
 use gpulsm::cuda::{DeviceSlice, DeviceSliceMut, DeviceVec, Stream};
 use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
-use gpulsm::{Batch, CleanupPolicy, Device, Dictionary, Error, Key, Value};
+use gpulsm::{Batch, CleanupPolicy, Device, Dictionary, Error, Key, Min, Sum, Value};
 
 fn device() -> Device {
     Device::cuda(0).unwrap()
@@ -264,6 +264,45 @@ fn with_context<T>(call: impl FnOnce() -> T) -> T {
         let answer = call();
         result::ctx::set_current(std::ptr::null_mut()).unwrap();
         answer
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn aggregates_stay_on_the_gpu() {
+    let stream = Stream::new(device()).unwrap();
+    let mut d = Dictionary::<f32, i32>::builder().batch_size(500).stream(&stream).build().unwrap();
+    let mut cpu = Dictionary::<f32, i32>::builder().device(Device::cpu()).build().unwrap();
+    for (keys, deletes) in batches(3_000, 20_000).take(12) {
+        let keys: Vec<f32> = keys.iter().map(|&key| key as f32 - 9_000.5).collect();
+        let deletes: Vec<f32> = deletes.iter().map(|&key| key as f32 - 9_000.5).collect();
+        let values: Vec<i32> = keys.iter().map(|key| (key * 40_000.0) as i32).collect();
+        for d in [&mut d, &mut cpu] {
+            d.update(Batch::new().insert(&keys, &values).delete(&deletes)).unwrap();
+        }
+    }
+    d.validate().unwrap();
+    let lo: Vec<f32> = (0..3_000).map(|n| n as f32 * 6_000.0 - 9_100.0).collect();
+    let hi: Vec<f32> = lo.iter().enumerate().map(|(n, lo)| lo + (n % 70 * n * 50) as f32).collect();
+    let [from, to] = [&lo, &hi].map(|keys| DeviceVec::from_slice(&stream, keys).unwrap());
+    for _ in ["many runs", "one run"] {
+        let mut sums = DeviceVec::<i64>::zeroed(&stream, 3_001).unwrap();
+        let mut least = DeviceVec::<i32>::zeroed(&stream, 3_000).unwrap();
+        let mut counts = DeviceVec::<u64>::zeroed(&stream, 3_000).unwrap();
+        let resident = d.resident().unwrap();
+        resident.aggregate(&from, &to, Sum, &mut sums, &mut counts).unwrap();
+        resident.aggregate(&from, &to, Min, &mut least, &mut counts).unwrap();
+        let (mut expected, mut expected_counts) = (vec![0; 3_001], vec![0; 3_000]);
+        cpu.aggregate_into((&lo, &hi), Sum, &mut expected, &mut expected_counts).unwrap();
+        assert_eq!(sums.to_vec().unwrap(), expected);
+        assert_eq!(counts.to_vec().unwrap(), expected_counts);
+        let mut expected = vec![0; 3_000];
+        cpu.aggregate_into((&lo, &hi), Min, &mut expected, &mut expected_counts).unwrap();
+        assert_eq!(least.to_vec().unwrap(), expected);
+        let short = &mut DeviceVec::<i64>::zeroed(&stream, 2_999).unwrap();
+        let error = resident.aggregate(&from, &to, Sum, short, &mut counts).unwrap_err();
+        assert!(error.to_string().contains("`answers`"), "{error}");
+        d.cleanup().unwrap();
     }
 }
 

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use gpulsm::testing::model::Model;
-use gpulsm::{Batch, CleanupPolicy, Dictionary, Error};
+use gpulsm::{Batch, CleanupPolicy, Dictionary, Error, Sum};
 
 use crate::each_device;
 
@@ -49,6 +49,7 @@ fn take(dictionary: &mut Dictionary<u32, u64>, step: &Step) -> Result<(), Error>
             dictionary.rank(&keys)?;
             dictionary.select(&[0, 5])?;
             dictionary.successor(&keys)?;
+            dictionary.aggregate((&[0, 50], &[100, u32::MAX]), Sum)?;
             dictionary.range((&[0, 50], &[100, u32::MAX])).map(drop)
         }
     }

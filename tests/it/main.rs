@@ -1,5 +1,6 @@
 //! Every test of the library as its users see it, in one binary.
 
+mod aggregates;
 mod api;
 mod batches;
 mod buffer;

@@ -64,7 +64,7 @@ impl Width {
 }
 
 /// A type of the keys and values that a backend stores.
-pub trait Number: OrderedKey + Element {
+pub trait Number: OrderedKey + Element + gpulsm::Number<Sum = u64> {
     /// The type that holds a value `V` next to such a key in a record. It fills what would be padding anyway,
     /// so that fewer record types are compiled.
     type ValueBeside<V: Number>: Number;

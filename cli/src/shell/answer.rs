@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use gpulsm::private::Operation;
 use gpulsm::{Bytes, LevelStats, Stats};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -23,6 +24,8 @@ pub enum Answer {
     Values(Vec<(Scalar, Option<Scalar>)>),
     /// Ranges with their counts.
     Counts(Vec<(Scalar, Scalar, u64)>),
+    /// Ranges with what their values are combined to; `None` where there is no value.
+    Aggregates(Operation, Vec<(Scalar, Scalar, Option<Scalar>)>),
     /// Keys, and whether they are there.
     Contained(Vec<(Scalar, bool)>),
     /// The pairs of a range, and how many more there are than the limit allows.
@@ -127,6 +130,15 @@ impl Serialize for Answer {
             Answer::Counts(counts) => {
                 let counts: Vec<_> = counts.iter().map(|(.., count)| count).collect();
                 map.serialize_entry("counts", &counts)?;
+            }
+            Answer::Aggregates(operation, ranges) => {
+                let name = match operation {
+                    Operation::Sum => "sums",
+                    Operation::Min => "minima",
+                    Operation::Max => "maxima",
+                };
+                let numbers: Vec<_> = ranges.iter().map(|(.., number)| number).collect();
+                map.serialize_entry(name, &numbers)?;
             }
             Answer::Contained(keys) => {
                 let found: Vec<_> = keys.iter().map(|(_, found)| found).collect();

@@ -24,6 +24,13 @@ pub const COMMANDS: &[Usage] = &[
     usage("contains", "K [K …]", "whether each key is there"),
     usage("count", "LO HI [LO HI …]", "how many keys there are from LO to HI, inclusive"),
     usage(
+        "sum",
+        "LO HI [LO HI …]",
+        "what the values from LO to HI add up to; sums of integers have 64 bits, and wrap around",
+    ),
+    usage("min", "LO HI [LO HI …]", "the least value from LO to HI"),
+    usage("max", "LO HI [LO HI …]", "the greatest value from LO to HI"),
+    usage(
         "range",
         "LO HI [--limit N|all]",
         "the pairs from LO to HI, in key order: the first N (default: all; on a terminal 1000)",

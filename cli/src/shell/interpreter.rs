@@ -1,5 +1,7 @@
 //! A dictionary and what each command does with it.
 
+use gpulsm::private::{Fold, Operation};
+
 use super::answer::Answer;
 use super::arguments::{
     expect_args, expect_exactly, expect_no_args, expect_pairs, help, take_limit, unknown_command,
@@ -71,6 +73,9 @@ impl Interpreter {
             "lookup" => self.lookup(command, args),
             "contains" => self.contains(command, args),
             "count" => self.count(command, args),
+            "sum" => self.aggregate(command, args, Operation::Sum),
+            "min" => self.aggregate(command, args, Operation::Min),
+            "max" => self.aggregate(command, args, Operation::Max),
             "range" => self.range(command, args),
             "successor" => self.nearest(command, args, |of, keys| of.successor(keys)),
             "predecessor" => self.nearest(command, args, |of, keys| of.predecessor(keys)),
@@ -186,13 +191,33 @@ impl Interpreter {
     }
 
     fn count(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
-        let ranges = expect_pairs(command, args, "this range has no end: give pairs, LO HI")?;
-        let ends = self.scalars(ranges.as_flattened())?;
-        let (lo, hi): (Vec<Scalar>, Vec<Scalar>) =
-            ends.chunks_exact(2).map(|ends| (ends[0], ends[1])).unzip();
+        let (lo, hi) = self.ranges(command, args)?;
         let counts = self.dictionary.count(&self.column(&lo), &self.column(&hi))?;
         let ranges = lo.into_iter().zip(hi).zip(counts);
         Ok(Answer::Counts(ranges.map(|((lo, hi), count)| (lo, hi, count)).collect()))
+    }
+
+    fn aggregate(&self, command: Word<'_>, args: &[Word<'_>], operation: Operation) -> Outcome {
+        let Some(element) = self.types.value.element() else {
+            let what = match self.types.value {
+                ValueType::None => "a set has no values".into(),
+                value => format!("there is no {} of {}", command.text, Type::from(value).name()),
+            };
+            let allowed = "values can be u32, u64, i32, i64, f32 or f64";
+            return Err(command.wrong(format!("{what}; {allowed}")));
+        };
+        let (lo, hi) = self.ranges(command, args)?;
+        let fold = Fold { operation, element };
+        let bits = self.dictionary.aggregate(&self.column(&lo), &self.column(&hi), fold)?;
+        let (of, empty) = match operation {
+            Operation::Sum => (self.types.value.sum(), Some(0)),
+            Operation::Min | Operation::Max => (self.types.value, None),
+        };
+        let numbers =
+            bits.into_iter().map(|bits| bits.or(empty).map(|bits| of.decode(bits.into())));
+        let ranges = lo.into_iter().zip(hi).zip(numbers);
+        let ranges = ranges.map(|((lo, hi), number)| (lo, hi, number)).collect();
+        Ok(Answer::Aggregates(operation, ranges))
     }
 
     fn range(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
@@ -266,6 +291,13 @@ impl Interpreter {
         self.scalars(args)
     }
 
+    /// Parses ranges, at least one: their first keys, and their last keys.
+    fn ranges(&self, command: Word<'_>, args: &[Word<'_>]) -> Result<Ends, Failure> {
+        let ranges = expect_pairs(command, args, "this range has no end: give pairs, LO HI")?;
+        let ends = self.scalars(ranges.as_flattened())?;
+        Ok(ends.chunks_exact(2).map(|ends| (ends[0], ends[1])).unzip())
+    }
+
     fn column(&self, keys: &[Scalar]) -> Column {
         let mut column = self.types.key.column();
         keys.iter().for_each(|&key| column.push(self.types.key.encode(key)));
@@ -303,6 +335,9 @@ impl Interpreter {
         Answer::Found(queried.into_iter().zip(pairs).collect())
     }
 }
+
+/// The first keys of ranges, and the last ones.
+type Ends = (Vec<Scalar>, Vec<Scalar>);
 
 /// A query for the pair nearest to each key.
 type Find = fn(&dyn AnyDictionary, &Column) -> Result<Vec<Option<Pair>>, gpulsm::Error>;

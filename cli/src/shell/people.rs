@@ -37,6 +37,10 @@ impl<W: Write> People<'_, W> {
             Answer::Counts(counts) => {
                 self.table(counts, |(lo, hi, count)| (format!("{lo} to {hi}"), count.to_string()))
             }
+            Answer::Aggregates(_, ranges) => self.table(ranges, |(lo, hi, number)| {
+                let number = number.map_or_else(|| nothing("nothing"), |number| number.to_string());
+                (format!("{lo} to {hi}"), number)
+            }),
             Answer::Contained(keys) => self.table(keys, |(key, found)| {
                 (key.to_string(), if *found { "yes".into() } else { nothing("no") })
             }),

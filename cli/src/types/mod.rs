@@ -5,6 +5,7 @@ mod numbers;
 
 use clap::ValueEnum;
 use gpulsm::Key;
+use gpulsm::private::{Element as Number, Encoding};
 
 pub use column::{Column, Element};
 pub use gpulsm_tables::{Scalar, Type};
@@ -103,6 +104,29 @@ impl ValueType {
     /// Returns an empty column for values of this type.
     pub fn column(self) -> Column {
         Column::new(self.into())
+    }
+
+    /// Returns the type of number that sums, minima and maxima are computed of; `None` if there is none.
+    pub fn element(self) -> Option<Number> {
+        let (width, encoding) = match self {
+            ValueType::None | ValueType::U128 => return None,
+            ValueType::U32 => (4, Encoding::Unsigned),
+            ValueType::U64 => (8, Encoding::Unsigned),
+            ValueType::I32 => (4, Encoding::Signed),
+            ValueType::I64 => (8, Encoding::Signed),
+            ValueType::F32 => (4, Encoding::Float),
+            ValueType::F64 => (8, Encoding::Float),
+        };
+        Some(Number { width, encoding })
+    }
+
+    /// Returns the type of sums of such values.
+    pub fn sum(self) -> Self {
+        match self {
+            ValueType::I32 | ValueType::I64 => ValueType::I64,
+            ValueType::F32 | ValueType::F64 => ValueType::F64,
+            _ => ValueType::U64,
+        }
     }
 
     /// Returns the bits of a value. The scalar must have this very type.

@@ -54,7 +54,8 @@ fn random_bytes_are_survived() {
         }
         // The same among words that mean something.
         let words = [
-            "insert", "update", "range", "count", "1", "-5", "+3=4", "--1", "\n", "\r\n", "=", "+",
+            "insert", "update", "range", "count", "sum", "1", "-5", "+3=4", "--1", "\n", "\r\n",
+            "=", "+",
         ];
         let text: String =
             (0..2000).map(|_| format!("{} ", words[usize::from(byte()) % words.len()])).collect();

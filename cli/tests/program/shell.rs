@@ -26,6 +26,9 @@ fn every_command_answers_in_json() {
             ("insert 1 10 3 30 5 50", r#"{"ok":true}"#),
             ("lookup 1 2 1", r#"{"values":[10,null,10]}"#),
             ("count 0 10 2 3 9 1", r#"{"counts":[3,1,0]}"#),
+            ("sum 0 10 2 3 9 1", r#"{"sums":[90,30,0]}"#),
+            ("min 0 10 2 3 9 1", r#"{"minima":[10,30,null]}"#),
+            ("max 0 10 2 3 9 1", r#"{"maxima":[50,30,null]}"#),
             ("range 1 4", r#"{"pairs":[[1,10],[3,30]]}"#),
             ("range 4 1", r#"{"pairs":[]}"#),
             ("successor 2 6", r#"{"pairs":[[3,30],null]}"#),
@@ -181,6 +184,9 @@ fn errors_say_which_word_and_change_nothing() {
         ("lookup", "arguments are missing"),
         ("count 1", "word 2, `1`: this range has no end"),
         ("count 1 2 3", "word 4, `3`: this range has no end"),
+        ("sum", "arguments are missing: sum LO HI [LO HI …]"),
+        ("min 1", "word 2, `1`: this range has no end"),
+        ("max 1 x", "word 3, `x`: not an integer"),
         ("range 1 2 3", "word 4, `3`: one argument too many: range LO HI"),
         ("successor", "arguments are missing"),
         ("select -1", "word 2, `-1`: out of range"),
@@ -241,7 +247,7 @@ fn many_random_commands_answer_as_a_map_does() {
     let ok = || r#"{"ok":true}"#.to_string();
     for _ in 0..3000 {
         let (a, b) = (draw(200), draw(200));
-        lines.push(match draw(12) {
+        lines.push(match draw(13) {
             0..=2 => {
                 map.extend([(a, b), (b, a)]);
                 (format!("insert {a} {b} {b} {a}"), ok())
@@ -270,6 +276,11 @@ fn many_random_commands_answer_as_a_map_does() {
                 let count = map.keys().filter(|&&key| a <= key && key <= b).count();
                 (format!("count {a} {b}"), format!(r#"{{"counts":[{count}]}}"#))
             }
+            12 => {
+                let values = map.iter().filter(|&(&key, _)| a <= key && key <= b);
+                let sum: u64 = values.map(|(_, value)| value).sum();
+                (format!("sum {a} {b}"), format!(r#"{{"sums":[{sum}]}}"#))
+            }
             8 => (format!("successor {a}"), pair(map.range(a..).next())),
             9 => (format!("predecessor {a}"), pair(map.range(..=a).next_back())),
             10 => (format!("rank {a}"), format!(r#"{{"ranks":[{}]}}"#, map.range(..a).count())),
@@ -290,6 +301,64 @@ fn several_queries_are_a_table_and_one_is_a_line() {
         "ok\n300  7\n  2  300  7\n999  nothing\n1  300  7\n0  1  10\n1 less\n  5  1 less\n\
          999  2 less\n1  yes\n2  no\n"
     );
+}
+
+#[test]
+fn sums_minima_and_maxima_of_each_type() {
+    let check_of = |value: &str, lines: &[(&str, &str)]| check(&["--value", value], lines);
+    let ok = r#"{"ok":true}"#;
+    check_of(
+        "u32",
+        &[("insert 1 4294967295 2 4294967295", ok), ("sum 0 9", r#"{"sums":[8589934590]}"#)],
+    );
+    check_of(
+        "i32",
+        &[
+            ("insert 1 -5 2 3 3 -7", ok),
+            ("sum 0 9 2 2", r#"{"sums":[-9,3]}"#),
+            ("min 0 2", r#"{"minima":[-5]}"#),
+            ("max 0 9", r#"{"maxima":[3]}"#),
+        ],
+    );
+    check_of("u64", &[("insert 1 18446744073709551615 2 3", ok), ("sum 0 9", r#"{"sums":[2]}"#)]);
+    check_of(
+        "i64",
+        &[
+            ("insert 1 -9223372036854775808 2 1", ok),
+            ("min 0 9", r#"{"minima":[-9223372036854775808]}"#),
+        ],
+    );
+    check_of(
+        "f32",
+        &[
+            ("insert 1 0.5 2 -1.25", ok),
+            ("sum 0 9 5 9", r#"{"sums":[-0.75,0.0]}"#),
+            ("min 0 9", r#"{"minima":[-1.25]}"#),
+            ("max 0 9 5 9", r#"{"maxima":[0.5,null]}"#),
+        ],
+    );
+    check_of(
+        "f64",
+        &[("insert 1 1e300 2 -1e300 3 0.25", ok), ("sum 1 2 3 3", r#"{"sums":[0.0,0.25]}"#)],
+    );
+    let people = printed(&["shell"], "insert 1 10 300 7\nsum 0 999 2 3\nmax 2 3 0 999\n");
+    assert_eq!(people, "ok\n0 to 999  17\n  2 to 3  0\n  2 to 3  nothing\n0 to 999  10\n");
+}
+
+#[test]
+fn values_that_are_no_numbers_have_no_sum() {
+    for (value, what) in [
+        (
+            "none",
+            "word 1, `sum`: a set has no values; values can be u32, u64, i32, i64, f32 or f64",
+        ),
+        ("u128", "word 1, `sum`: there is no sum of u128; values can be u32,"),
+    ] {
+        let answer = printed(&["shell", "--json", "--value", value], "sum 0 9\n");
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        assert!(answer["error"].as_str().is_some_and(|error| error.contains(what)), "{answer}");
+        assert_eq!(answer["code"], "wrong_argument");
+    }
 }
 
 #[test]

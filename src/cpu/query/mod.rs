@@ -1,8 +1,10 @@
 //! Answering queries over a list of runs, newest first.
 
+pub(super) mod aggregate;
 mod bounds;
 pub(super) mod count;
 mod dead;
+mod fold;
 pub(super) mod lookup;
 pub(super) mod nearest;
 mod pairs;
@@ -10,3 +12,4 @@ pub(super) mod range;
 mod range_merge;
 mod range_plan;
 pub(super) mod select;
+mod windows;

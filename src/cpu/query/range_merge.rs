@@ -1,13 +1,14 @@
-//! Merging windows of all runs into the answer to a range query.
+//! Merging windows of all runs: into the answer to a range query, or into blocks that are visited one
+//! after another.
 
 use std::ops::Range;
 
 use crate::cpu::context::Cpu;
-use crate::cpu::merge::block::{BLOCK, BlockCursor};
-use crate::cpu::merge::entries::{Entries, EntriesMut, copy_kept};
+use crate::cpu::merge::block::{BLOCK, BlockCursor, block_capacity};
+use crate::cpu::merge::entries::{Entries, EntriesBuffer, EntriesMut, copy_kept};
 use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::merger::Merger;
-use crate::cpu::merge::source::Source;
+use crate::cpu::merge::source::{Source, total_len};
 use crate::cpu::query::dead::{DeadStretches, count_live};
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -26,23 +27,28 @@ const ENTRIES_PER_SEARCH: usize = 1 << 9;
 /// The most blocks that are merged before the next search, after searches that did not pay.
 const MAX_BLOCKS_BETWEEN_SEARCHES: usize = 64;
 
-/// Writes the answers to range queries, and reuses working memory from one to the next.
+/// Merges the windows of ranges, and reuses working memory from one to the next.
 pub(crate) struct RangeMerger<'a, B, V> {
+    cpu: &'a Cpu,
     /// All runs, newest first.
     runs: &'a [Source<'a, B, V>],
     merger: Merger<'a, B, V>,
     dead: DeadStretches<B>,
     cursor: BlockCursor,
+    /// Where blocks are merged to be visited; allocated when the first one is.
+    block: Option<EntriesBuffer<B, V>>,
 }
 
 impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
     pub fn new(cpu: &'a Cpu, runs: &'a [Source<'a, B, V>]) -> Result<Self, Error> {
         let merger = Merger::new(cpu, runs, Keep::Live)?;
         Ok(RangeMerger {
+            cpu,
             runs,
             merger,
             dead: DeadStretches::default(),
             cursor: BlockCursor::default(),
+            block: None,
         })
     }
 
@@ -59,9 +65,8 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
             return Ok(()); // All entries are dead, if there are any.
         }
         let out = Entries { keys, values, marks: &mut [][..] };
-        let entries: usize = windows.clone().map(|window| window.len()).sum();
-        if self.merger.is_marked() && entries > MIN_STALE + pairs {
-            return self.write_between_dead(windows, out);
+        if self.has_many_stale(windows.clone(), pairs) {
+            return self.merge_between_dead(windows, pairs, &mut Output { out, written: 0 });
         }
         let sources = self.runs.iter().zip(windows).filter(|(_, window)| !window.is_empty());
         let sources: Vec<_> = sources.map(|(run, window)| run.slice(window)).collect();
@@ -76,24 +81,92 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
         Ok(())
     }
 
+    /// Passes the values of the live entries of a window of every run, of which there are `pairs`, to
+    /// `visit`, in key order, a block at a time.
+    pub fn visit_values(
+        &mut self,
+        windows: impl Iterator<Item = Range<usize>> + Clone,
+        pairs: usize,
+        visit: &mut dyn FnMut(&[V]),
+    ) -> Result<(), Error> {
+        if pairs == 0 {
+            return Ok(()); // All entries are dead, if there are any.
+        }
+        let mut in_use = self.runs.iter().zip(windows.clone()).filter(|(_, at)| !at.is_empty());
+        if let (Some((Source { values: Some(values), .. }, window)), None) =
+            (in_use.next(), in_use.next())
+            && window.len() == pairs
+        {
+            visit(&values[window]); // No entry is dead or replaced.
+            return Ok(());
+        }
+        let block = match self.block.take() {
+            Some(block) => block,
+            None => self.allocate_block()?,
+        };
+        let mut visited = Visited { block, visit };
+        let merged = if self.has_many_stale(windows.clone(), pairs) {
+            self.merge_between_dead(windows, pairs, &mut visited)
+        } else {
+            self.merge_blocks(windows, pairs, &mut visited)
+        };
+        self.block = Some(visited.block);
+        merged
+    }
+
+    /// Allocates room for the entries of any block.
+    fn allocate_block(&self) -> Result<EntriesBuffer<B, V>, Error> {
+        let room = total_len(self.runs).min(block_capacity(self.runs.len()));
+        Ok(Entries {
+            keys: self.cpu.memory.zeroed(room)?,
+            values: self.cpu.memory.zeroed(room)?,
+            marks: self.cpu.memory.zeroed(if self.merger.is_marked() { room } else { 0 })?,
+        })
+    }
+
+    /// Returns whether so many entries of these windows, which hold `pairs` live ones, are stale that dead
+    /// stretches are searched for.
+    fn has_many_stale(&self, windows: impl Iterator<Item = Range<usize>>, pairs: usize) -> bool {
+        let entries: usize = windows.map(|window| window.len()).sum();
+        self.merger.is_marked() && entries > MIN_STALE + pairs
+    }
+
+    /// Merges a window of every run.
+    fn merge_blocks(
+        &mut self,
+        windows: impl Iterator<Item = Range<usize>> + Clone,
+        pairs: usize,
+        sink: &mut dyn PairSink<B, V>,
+    ) -> Result<(), Error> {
+        let RangeMerger { runs, merger, cursor, .. } = self;
+        cursor.start(windows);
+        let mut written = 0;
+        while written < pairs {
+            cursor.find_block(runs, block_capacity(runs.len()));
+            written += merge_block_into(sink, merger, runs, &cursor.block)?;
+            cursor.advance();
+        }
+        Ok(())
+    }
+
     /// Does the same if many entries are stale. Before a block is merged, the running sums tell how
     /// many of its entries are live: if few are, a shorter block is tried; if none is, the dead
     /// range is skipped. Where live keys lie so close to each other that this does not pay, ever more
     /// blocks are merged as they are in between.
-    fn write_between_dead(
+    fn merge_between_dead(
         &mut self,
         windows: impl Iterator<Item = Range<usize>> + Clone,
-        mut out: EntriesMut<'_, B, V>,
+        pairs: usize,
+        sink: &mut dyn PairSink<B, V>,
     ) -> Result<(), Error> {
-        let RangeMerger { runs, merger, dead, cursor } = self;
-        let pairs = out.keys.len();
+        let RangeMerger { runs, merger, dead, cursor, .. } = self;
         cursor.start(windows);
         let (mut written, mut max_len) = (0, BLOCK);
         let mut searches = SearchPacing::default();
         while written < pairs {
             if searches.are_paused() {
-                cursor.find_block(runs, BLOCK.max(runs.len()));
-                written += merger.merge_block(runs, &cursor.block, out.after(written))?;
+                cursor.find_block(runs, block_capacity(runs.len()));
+                written += merge_block_into(sink, merger, runs, &cursor.block)?;
                 cursor.advance();
                 continue;
             }
@@ -111,7 +184,7 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
                 if !is_dense {
                     searches.record(false);
                 }
-                written += merger.merge_block(runs, &cursor.block, out.after(written))?;
+                written += merge_block_into(sink, merger, runs, &cursor.block)?;
                 cursor.advance();
                 max_len = (2 * max_len).min(BLOCK);
             } else {
@@ -119,6 +192,60 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
             }
         }
         Ok(())
+    }
+}
+
+/// Where the live entries of blocks go, one block after another.
+trait PairSink<B, V> {
+    /// Returns room for the entries of the next block.
+    fn room(&mut self) -> EntriesMut<'_, B, V>;
+
+    /// Takes the first `len` entries that were written there.
+    fn take(&mut self, len: usize);
+}
+
+/// Merges one block, a range of each run; returns how many of its entries are live.
+fn merge_block_into<B: OrderedKey, V: Value>(
+    sink: &mut dyn PairSink<B, V>,
+    merger: &mut Merger<'_, B, V>,
+    runs: &[Source<'_, B, V>],
+    block: &[Range<usize>],
+) -> Result<usize, Error> {
+    let live = merger.merge_block(runs, block, sink.room())?;
+    sink.take(live);
+    Ok(live)
+}
+
+/// Lays blocks end to end.
+struct Output<'a, B, V> {
+    out: EntriesMut<'a, B, V>,
+    written: usize,
+}
+
+impl<B, V> PairSink<B, V> for Output<'_, B, V> {
+    fn room(&mut self) -> EntriesMut<'_, B, V> {
+        self.out.after(self.written)
+    }
+
+    fn take(&mut self, len: usize) {
+        self.written += len;
+    }
+}
+
+/// Passes the values of each block on.
+struct Visited<'a, B, V> {
+    block: EntriesBuffer<B, V>,
+    visit: &'a mut dyn FnMut(&[V]),
+}
+
+impl<B, V> PairSink<B, V> for Visited<'_, B, V> {
+    fn room(&mut self) -> EntriesMut<'_, B, V> {
+        let Entries { keys, values, marks } = &mut self.block;
+        Entries { keys, values, marks }
+    }
+
+    fn take(&mut self, len: usize) {
+        (self.visit)(&self.block.values[..len]);
     }
 }
 

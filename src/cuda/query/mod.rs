@@ -1,5 +1,6 @@
 //! Answering queries over a list of runs, newest first.
 
+pub(super) mod aggregate;
 pub(super) mod count;
 pub(super) mod lookup;
 pub(super) mod nearest;

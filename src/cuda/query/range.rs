@@ -98,8 +98,13 @@ pub(crate) fn fill(
 
 /// Returns the number of ranges whose windows are kept at a time.
 fn max_windows(cuda: &Cuda, view: &View) -> u64 {
+    max_ranges(cuda, view, 0)
+}
+
+/// Returns the number of ranges whose windows, and this many bytes beside, are kept at a time.
+pub(super) fn max_ranges(cuda: &Cuda, view: &View, beside: u64) -> u64 {
     let free = cuda.budget().free().map_or(u64::MAX, |free| free / WINDOW_PART);
-    (MAX_WINDOW_BYTES.min(free) / (WINDOW * view.count.max(1))).max(1)
+    (MAX_WINDOW_BYTES.min(free) / (WINDOW * view.count.max(1) + beside)).max(1)
 }
 
 /// Returns where counts are written that are then added up to offsets.
@@ -132,7 +137,7 @@ fn prefix_sum(cuda: &EnteredCuda<'_>, offsets: Address, len: u64) -> Result<(), 
 }
 
 /// Finds where each range begins and ends in every run; and counts its keys, unless `counts` is 0.
-fn find_windows(
+pub(super) fn find_windows(
     cuda: &EnteredCuda<'_>,
     view: &View,
     queries: &RangeQueries,

@@ -2,10 +2,11 @@
 
 use std::marker::PhantomData;
 
+use crate::aggregate::{Aggregate, Fold, Number};
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::stream::Stream;
 use crate::cuda::ffi;
-use crate::cuda::query::{count, lookup, nearest, range, select};
+use crate::cuda::query::{aggregate, count, lookup, nearest, range, select};
 use crate::cuda::resident::keys::decode;
 use crate::cuda::resident::lend::Lent;
 use crate::cuda::resident::slice::{DeviceSlice, DeviceSliceMut};
@@ -179,6 +180,81 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         self.answer(lent, Needs::Marks, |cuda, _, view| {
             range::range(cuda, view, &queries, offsets, &pairs)?;
             decode::<K>(cuda, keys, room, 0, offsets + len * size_of::<u64>() as u64)
+        })
+    }
+
+    /// Returns what the values of each range are combined to, and how many keys it has: zeros for a range
+    /// without keys.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// use gpulsm::cuda::{DeviceVec, Stream};
+    /// use gpulsm::{Device, Dictionary, Sum};
+    ///
+    /// let stream = Stream::new(Device::cuda(0)?)?;
+    /// let mut dictionary = Dictionary::<u32, u32>::builder().stream(&stream).build()?;
+    /// dictionary.insert(&[10, 20, 30], &[1, 2, 3])?;
+    /// let lo = DeviceVec::from_slice(&stream, &[0, 15])?;
+    /// let hi = DeviceVec::from_slice(&stream, &[25, 99])?;
+    /// let mut sums = DeviceVec::<u64>::zeroed(&stream, 2)?;
+    /// let mut counts = DeviceVec::<u64>::zeroed(&stream, 2)?;
+    /// dictionary.resident()?.aggregate(&lo, &hi, Sum, &mut sums, &mut counts)?;
+    /// assert_eq!(sums.to_vec()?, [3, 5]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn aggregate<'d, A: Aggregate<V>>(
+        &self,
+        lo: impl Into<DeviceSlice<'d, K>>,
+        hi: impl Into<DeviceSlice<'d, K>>,
+        _aggregate: A,
+        answers: impl Into<DeviceSliceMut<'d, A::Answer>>,
+        counts: impl Into<DeviceSliceMut<'d, u64>>,
+    ) -> Result<(), Error>
+    where
+        V: Number,
+    {
+        let answers: DeviceSliceMut<'_, A::Answer> = answers.into();
+        let counts: DeviceSliceMut<'_, u64> = counts.into();
+        let lent = Lent::new(self.store.cuda())?;
+        let lo: DeviceSlice<'_, K> = lo.into();
+        let out = lent.output("answers", &answers, lo.len() as u64)?;
+        self.fold(lent, (lo, hi.into()), Fold::new::<V, A>(), out, &counts)
+    }
+
+    /// The same for what is known at run time only: the values must be made of such elements.
+    #[doc(hidden)]
+    pub fn aggregate_bytes<'d>(
+        &self,
+        lo: impl Into<DeviceSlice<'d, K>>,
+        hi: impl Into<DeviceSlice<'d, K>>,
+        fold: Fold,
+        answers: impl Into<DeviceSliceMut<'d, u8>>,
+        counts: impl Into<DeviceSliceMut<'d, u64>>,
+    ) -> Result<(), Error> {
+        let answers: DeviceSliceMut<'_, u8> = answers.into();
+        let counts: DeviceSliceMut<'_, u64> = counts.into();
+        let lent = Lent::new(self.store.cuda())?;
+        let lo: DeviceSlice<'_, K> = lo.into();
+        let bytes = (lo.len() * fold.answer_width(V::WIDTH)) as u64;
+        let out = lent.output("answers", &answers, bytes)?;
+        self.fold(lent, (lo, hi.into()), fold, out, &counts)
+    }
+
+    fn fold(
+        &self,
+        lent: Lent<'_>,
+        (lo, hi): (DeviceSlice<'_, K>, DeviceSlice<'_, K>),
+        fold: Fold,
+        answers: ffi::Address,
+        counts: &DeviceSliceMut<'_, u64>,
+    ) -> Result<(), Error> {
+        let len = lo.len() as u64;
+        let ranges = lent.ranges(lo, hi)?;
+        let counts = lent.output("counts", counts, len)?;
+        let queries = range::RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
+        self.answer(lent, Needs::Marks, |cuda, _, view| {
+            aggregate::aggregate(cuda, view, &queries, fold, answers, counts)
         })
     }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::time::Instant;
 
-use gpulsm::{Batch, Device};
+use gpulsm::{Batch, Device, Sum};
 
 use super::{
     Array, Backend, DeviceArray, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
@@ -147,6 +147,17 @@ impl<K: Number, V: Number> Backend for Cpu<K, V> {
         let (keys, values) = (vec_mut(&mut out.keys), vec_mut(&mut out.values));
         dictionary::<K, V>(any).range_into((lo, hi), offsets, keys, values)?;
         Ok(())
+    }
+
+    fn sum(
+        &self,
+        any: &dyn AnyDictionary,
+        ranges: &RangeEnds,
+        sums: &mut Array,
+        counts: &mut Array,
+    ) -> Outcome<()> {
+        let (ends, counts) = ((vec(&ranges.lo), vec(&ranges.hi)), vec_mut(counts));
+        Ok(dictionary::<K, V>(any).aggregate_into(ends, Sum, vec_mut(sums), counts)?)
     }
 
     fn rank(&self, any: &dyn AnyDictionary, keys: &Array, ranks: &mut Array) -> Outcome<()> {

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::null_mut;
 
-use gpulsm::Device;
 use gpulsm::cuda::{DeviceVec, Stream};
+use gpulsm::{Device, Sum};
 
 use super::ffi::*;
 use super::{
@@ -257,6 +257,18 @@ impl<K: Number, V: Number> Backend for Cuda<K, V> {
         let (keys, values) = (vec_mut(keys), vec_mut(values));
         let offsets = vec_mut(offsets);
         Ok(dictionary::<K, V>(any).resident()?.range(lo, hi, offsets, keys, values)?)
+    }
+
+    fn sum(
+        &self,
+        any: &dyn AnyDictionary,
+        ranges: &RangeEnds,
+        sums: &mut Array,
+        counts: &mut Array,
+    ) -> Outcome<()> {
+        let (lo, hi) = (vec(&ranges.lo), vec(&ranges.hi));
+        let resident = dictionary::<K, V>(any).resident()?;
+        Ok(resident.aggregate(lo, hi, Sum, vec_mut(sums), vec_mut(counts))?)
     }
 
     fn rank(&self, any: &dyn AnyDictionary, keys: &Array, ranks: &mut Array) -> Outcome<()> {

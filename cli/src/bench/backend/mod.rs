@@ -157,6 +157,14 @@ pub trait Backend {
         ranges: &RangeEnds,
         out: &mut RangeOut,
     ) -> Outcome<()>;
+    /// Adds up the values of each range, and counts its keys.
+    fn sum(
+        &self,
+        dictionary: &dyn AnyDictionary,
+        ranges: &RangeEnds,
+        sums: &mut Array,
+        counts: &mut Array,
+    ) -> Outcome<()>;
     fn rank(&self, dictionary: &dyn AnyDictionary, keys: &Array, ranks: &mut Array) -> Outcome<()>;
     fn successor(
         &self,

@@ -1,5 +1,6 @@
 //! How each experiment is measured: a file for each, named as in the report.
 
+mod aggregate;
 mod build;
 mod cleanup;
 mod count;
@@ -36,6 +37,7 @@ pub fn cases(experiment: Experiment, scale: &Scale, backend: &dyn Backend) -> Ve
         Experiment::Lookup => lookup::cases(scale),
         Experiment::Count => count::cases(scale),
         Experiment::Range => range::cases(scale, backend.max_listed_factor()),
+        Experiment::Aggregate => aggregate::cases(scale, backend.max_listed_factor()),
         Experiment::Order => order::cases(scale),
         Experiment::Delete => delete::cases(scale),
         Experiment::Dead => dead::cases(scale),

@@ -153,6 +153,27 @@ impl Harness {
         self.check_values(what, &keys, &values)
     }
 
+    /// Compares a few sums of the values of ranges.
+    pub fn check_sums(
+        &self,
+        ranges: &RangeEnds,
+        sums: &Array,
+        (sorted, limit): Held<'_>,
+    ) -> Outcome<()> {
+        let part = self.stretch(ranges.len);
+        let part = part.start..part.end.min(part.start + COUNTS);
+        let (lo, hi) = (ranges.lo.copy(part.clone())?, ranges.hi.copy(part.clone())?);
+        for ((lo, hi), sum) in lo.into_iter().zip(hi).zip(sums.copy(part)?) {
+            let start = sorted.partition_point(|&(key, _)| key < lo);
+            let within = sorted[start..].iter().take_while(|&&(key, _)| key <= hi);
+            let values = within.filter(|&&(_, number)| number < limit);
+            let expected = values.map(|&(_, number)| self.value_of(number)).sum::<u64>();
+            same("sum", &(lo, hi), &sum, &expected)?;
+            self.compared(1);
+        }
+        Ok(())
+    }
+
     /// Checks that each value is the number of its key.
     pub fn check_values(&self, what: &str, keys: &[u64], values: &[u64]) -> Outcome<()> {
         let mut pairs = keys.iter().zip(values);

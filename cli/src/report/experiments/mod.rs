@@ -1,5 +1,6 @@
 //! What the report says of each experiment: a file for each, named as in `bench`.
 
+mod aggregate;
 mod build;
 mod cleanup;
 mod count;
@@ -40,6 +41,7 @@ fn section(experiment: Experiment, runs: &[Labelled]) -> Section {
         Experiment::Lookup => lookup::section(runs),
         Experiment::Count => count::section(runs),
         Experiment::Range => range::section(runs),
+        Experiment::Aggregate => aggregate::section(runs),
         Experiment::Order => order::section(runs),
         Experiment::Delete => delete::section(runs),
         Experiment::Dead => dead::section(runs),

@@ -1,6 +1,8 @@
 //! Everything that can be asked, of a [`Dictionary`](crate::Dictionary) and of a
 //! [`Snapshot`](crate::Snapshot): one definition for both.
 
+pub(crate) mod aggregates;
+
 /// Implements the queries for a type that has a field `store: TypedStore<K, V>`.
 macro_rules! impl_queries {
     ($Type:ident) => {
@@ -590,6 +592,8 @@ macro_rules! impl_queries {
                 self.predecessor_one(K::HIGHEST)
             }
         }
+
+        $crate::queries::aggregates::impl_aggregates!($Type);
 
         /// # Every pair
         impl<K: Key, V: Value> $Type<K, V> {

@@ -1,0 +1,245 @@
+// Combines the values of ranges: windows and sizes are known from `count.cu`. Most ranges are combined by a few
+// threads, a warp or a block each; very long ones are divided among blocks.
+#include "dispatch.cuh"
+#include "query/aggregate_output.cuh"
+#include "query/range_cuts.cuh"
+#include "query/range_merge.cuh"
+#include "query/range_short.cuh"
+
+namespace gpulsm {
+
+/// Combines `len` values, of which this thread takes every `stride`-th from `first` on.
+template <class Value>
+__device__ __forceinline__ void add_values(Folded<Value>& folded, const Fold& fold, const Value* values, uint64_t len,
+                                           uint32_t first, uint32_t stride) {
+    // Load several values at a time.
+    constexpr int MANY = 4;
+    uint64_t i = first;
+    for (; i + (MANY - 1) * stride < len; i += MANY * stride) {
+        Value some[MANY];
+#pragma unroll
+        for (int j = 0; j < MANY; j++) some[j] = value_at(values, i + j * stride);
+#pragma unroll
+        for (int j = 0; j < MANY; j++) folded.add(fold, some[j]);
+    }
+    for (; i < len; i += stride) folded.add(fold, value_at(values, i));
+}
+
+/// Combines ranges over one run, whose entries are all live, by `FOLD_LANES` neighbours each; longer ones by a warp.
+template <class Key, class Value>
+__global__ void __launch_bounds__(THREADS)
+fold_run_kernel(const __grid_constant__ RunView<Key, Value> run,
+                const __grid_constant__ AggregateOutput<Key, Value> ranges) {
+    uint64_t thread = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, range = thread / FOLD_LANES;
+    bool is_first = thread % FOLD_LANES == 0 && range < ranges.len;
+    uint64_t len = range < ranges.len ? __ldg(ranges.counts + range) : 0;
+    uint64_t start = len > 0 ? ranges.window(range, 0).x : 0;
+    Folded<Value> folded(ranges.fold);
+    bool is_short = len <= FOLD_SHORT;
+    if (is_short) add_values(folded, ranges.fold, run.values + start, len, thread % FOLD_LANES, FOLD_LANES);
+    folded.template add_lanes<FOLD_LANES>(ranges.fold);
+    if (is_first && is_short) folded.write(ranges.fold, ranges.answers, range, len == 0);
+    bool is_huge = len > HUGE_PIECE;
+    if (is_first && is_huge) ranges.add_huge(range, len);
+    for (unsigned longs = __ballot_sync(~0u, is_first && !is_short && !is_huge); longs != 0; longs &= longs - 1) {
+        int owner = __ffs(longs) - 1;
+        uint64_t of = __shfl_sync(~0u, range, owner), from = __shfl_sync(~0u, start, owner);
+        uint64_t many = __shfl_sync(~0u, len, owner);
+        Folded<Value> all(ranges.fold);
+        add_values(all, ranges.fold, run.values + from, many, threadIdx.x % 32, 32);
+        all.template add_lanes<32>(ranges.fold);
+        if (threadIdx.x % 32 == 0) all.write(ranges.fold, ranges.answers, of, false);
+    }
+}
+
+/// Combines pieces of huge ranges over one run.
+template <class Key, class Value>
+__global__ void __launch_bounds__(THREADS)
+fold_run_pieces_kernel(const __grid_constant__ RunView<Key, Value> run,
+                       const __grid_constant__ AggregateOutput<Key, Value> ranges) {
+    __shared__ uint64_t of_warps[WARPS][MAX_ELEMENTS<Value>];
+    for (uint64_t item = blockIdx.x, items = ranges.items(); item < items; item += gridDim.x) {
+        HugeRange& huge = ranges.range_of(item);
+        uint64_t pairs = __ldg(ranges.counts + huge.range), piece = item - huge.first_item;
+        uint64_t begin = pairs * piece / huge.pieces, end = pairs * (piece + 1) / huge.pieces;
+        const Value* values = run.values + ranges.window(huge.range, 0).x + begin;
+        Folded<Value> folded(ranges.fold);
+        add_values(folded, ranges.fold, values, end - begin, threadIdx.x, THREADS);
+        folded.template add_block<THREADS>(ranges.fold, of_warps);
+        if (threadIdx.x == 0) ranges.finish_piece(huge, folded);
+    }
+}
+
+/// Combines short ranges over several runs, by one thread each, and lists the others.
+template <int RUNS, class Key, class Value>
+__global__ void __launch_bounds__(THREADS)
+fold_short_kernel(const __grid_constant__ View<Key, Value> view,
+                  const __grid_constant__ AggregateOutput<Key, Value> ranges) {
+    uint64_t range = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
+    if (range >= ranges.len) return;
+    uint64_t pairs = __ldg(ranges.counts + range);
+    Folded<Value> folded(ranges.fold);
+    if (pairs == 0) return folded.write(ranges.fold, ranges.answers, range, true);
+    ThreadMerge<RUNS, Key, Value> merge;
+    uint64_t entries = merge.find(view, ranges, range);
+    bool is_mostly_dead = entries > 4 * pairs + FEW_STALE;
+    if (pairs > HUGE_PIECE || is_mostly_dead) return ranges.add_huge(range, pairs);
+    if (entries > FOLD_ENTRIES) return ranges.add_long(range);
+    merge.begin(view);
+    for (Key key; pairs > 0 && merge.next_key(key);) {
+        Value value;
+        if (!merge.take(view, key, true, value)) continue;
+        folded.add(ranges.fold, value);
+        pairs--;
+    }
+    folded.write(ranges.fold, ranges.answers, range, false);
+}
+
+/// Combines the values of merged entries.
+template <class Key, class Value>
+struct ValueFolder {
+    const Fold& fold;
+    Folded<Value> folded;
+
+    /// Takes the live values of a tile that this thread has merged. For the whole block.
+    template <int BLOCK, int PER_THREAD>
+    __device__ __forceinline__ uint32_t take(RangeMerge<BLOCK, PER_THREAD, Key, Value>& merge,
+                                             const ThreadEntries<PER_THREAD, Key>& mine) {
+        // Entries go through shared memory, so that the loop over those that are live need not be unrolled.
+        TileEntry* own = merge.tile.entries + threadIdx.x * PER_THREAD;
+        __syncthreads();  // Every thread has read what it merged.
+#pragma unroll
+        for (int i = 0; i < PER_THREAD; i++) own[i] = mine.entries[i];
+#pragma unroll 1
+        for (unsigned rest = mine.lives; rest != 0; rest &= rest - 1) {
+            folded.add(fold, merge.tile.values[own[__ffs(rest) - 1].number()]);
+        }
+        int taken = sum_lanes(__popc(mine.lives), 32);
+        if (threadIdx.x % 32 == 0) atomicAdd(reinterpret_cast<unsigned long long*>(&merge.place), taken);
+        return 0;  // The place has been advanced.
+    }
+};
+
+/// A block that combines ranges over several runs, in shared memory.
+template <int PER_THREAD, class Key, class Value>
+struct FoldBlock {
+    RangeMerge<RANGE_THREADS, PER_THREAD, Key, Value> merge;
+    uint64_t of_warps[RANGE_THREADS / 32][MAX_ELEMENTS<Value>];
+
+    /// Begins a whole range.
+    __device__ void begin(const View<Key, Value>& view, const AggregateOutput<Key, Value>& ranges, uint64_t range) {
+        if (threadIdx.x < view.count) {
+            ulonglong2 window = ranges.window(range, threadIdx.x);
+            merge.start[threadIdx.x] = window.x;
+            merge.end[threadIdx.x] = window.y;
+        }
+        if (threadIdx.x == 0) merge.place = 0, merge.last = __ldg(ranges.counts + range);
+        __syncthreads();
+    }
+
+    /// Begins a piece. Its ends are cut by two warps: a cut is the same whoever makes it, since each begins anew.
+    __device__ void begin(const View<Key, Value>& view, const AggregateOutput<Key, Value>& ranges, const HugeRange& huge,
+                          uint64_t piece, RangeCuts<Key, Value> (&cuts)[2]) {
+        begin(view, ranges, huge.range);
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32, count = static_cast<int>(view.count);
+        uint64_t pairs = merge.last, number = piece + warp;
+        __syncthreads();
+        if (warp < 2 && number > 0 && number < huge.pieces) {
+            RangeCuts<Key, Value>& own = cuts[warp];
+            int64_t first = own.begin(view, ranges, huge.range), goal = first + pairs * number / huge.pieces;
+            int64_t before = own.cut(view, ranges, huge.range, goal, first, first + pairs);
+            uint64_t* to = warp == 0 ? merge.start : merge.end;
+            for (int run = lane; run < count; run += 32) to[run] = own.windows.start[run];
+            if (lane == 0) (warp == 0 ? merge.place : merge.last) = before - first;
+        }
+        __syncthreads();
+    }
+
+    /// Combines what was begun, in the first thread; with `DEAD` long dead stretches are skipped.
+    template <bool DEAD>
+    __device__ Folded<Value> fold(const View<Key, Value>& view, const AggregateOutput<Key, Value>& ranges) {
+        ValueFolder<Key, Value> folder{ranges.fold, Folded<Value>(ranges.fold)};
+        if (!DEAD) merge.merge_all(view, folder);
+        else if (merge.place < merge.last) merge.merge_between_dead(view, folder, ranges.lists().dead);
+        __syncthreads();
+        folder.folded.template add_block<RANGE_THREADS>(ranges.fold, of_warps);
+        return folder.folded;
+    }
+};
+
+/// Combines the ranges listed as long, one block each.
+template <int PER_THREAD, class Key, class Value>
+__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)) - 1)
+fold_long_kernel(const __grid_constant__ View<Key, Value> view,
+                 const __grid_constant__ AggregateOutput<Key, Value> ranges) {
+    __shared__ FoldBlock<PER_THREAD, Key, Value> block;
+    for (uint64_t at = blockIdx.x, longs = ranges.lists().longs; at < longs; at += gridDim.x) {
+        uint64_t range = ranges.longs()[at];
+        block.begin(view, ranges, range);
+        Folded<Value> folded = block.template fold<false>(view, ranges);
+        if (threadIdx.x == 0) folded.write(ranges.fold, ranges.answers, range, false);
+    }
+}
+
+/// Combines pieces of huge ranges over several runs, and ranges that are mostly dead.
+template <int PER_THREAD, class Key, class Value>
+__global__ void __launch_bounds__(RANGE_THREADS, DEAD_BLOCKS)
+fold_pieces_kernel(const __grid_constant__ View<Key, Value> view,
+                   const __grid_constant__ AggregateOutput<Key, Value> ranges) {
+    __shared__ FoldBlock<PER_THREAD, Key, Value> block;
+    __shared__ RangeCuts<Key, Value> cuts[2];
+    for (uint64_t item = blockIdx.x, items = ranges.items(); item < items; item += gridDim.x) {
+        HugeRange& huge = ranges.range_of(item);
+        block.begin(view, ranges, huge, item - huge.first_item, cuts);
+        Folded<Value> folded = block.template fold<true>(view, ranges);
+        if (threadIdx.x == 0) ranges.finish_piece(huge, folded);
+    }
+}
+
+/// Combines ranges over several runs.
+template <class Key, class Value>
+void fold_merged(const View<Key, Value>& view, const AggregateOutput<Key, Value>& ranges, cudaStream_t stream) {
+    constexpr int WIDTH = sizeof(Key) + sizeof(Value), PER_THREAD = range_items(WIDTH);
+    auto short_kernel = view.count <= 8 ? fold_short_kernel<8, Key, Value> : fold_short_kernel<MAX_RUNS, Key, Value>;
+    short_kernel<<<blocks_for(ranges.len, THREADS), THREADS, 0, stream>>>(view, ranges);
+    // As many blocks as can run at once: how many ranges are long, only the device knows.
+    unsigned blocks = blocks_at_once(~0u, range_blocks(WIDTH) - 1);
+    fold_long_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
+    blocks = blocks_at_once(~0u, DEAD_BLOCKS);
+    fold_pieces_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
+}
+
+}  // namespace gpulsm
+
+using namespace gpulsm;
+
+/// Returns how many bytes of memory the blocks share that combine `len` ranges, and how many of them must be zeroed.
+extern "C" uint64_t gpulsm_aggregate_bytes(uint64_t len, uint64_t* zeros) {
+    using Lists = AggregateLists<uint64_t>;
+    *zeros = offsetof(Lists, dead) + offsetof(DeadStretches<uint64_t>, first);
+    return sizeof(Lists) + len * (sizeof(uint64_t) + sizeof(HugeRange));
+}
+
+/// Combines the values of every range.
+GPULSM_EXPORT gpulsm_aggregate(int key_width, int value_width, const View<char, char>* view,
+                               const AggregateOutput<char, char>* output, cudaStream_t stream) {
+    return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
+        using Key = typename decltype(key)::type;
+        using Value = typename decltype(value)::type;
+        if constexpr (sizeof(Value) == 1) {
+            return cudaErrorInvalidValue;  // A set has no values.
+        } else {
+            auto runs = typed<Key, Value>(*view);
+            const auto& ranges = reinterpret_cast<const AggregateOutput<Key, Value>&>(*output);
+            if (runs.count > 1) {
+                fold_merged(runs, ranges, stream);
+            } else {
+                unsigned blocks = blocks_for(ranges.len * FOLD_LANES, THREADS);
+                fold_run_kernel<<<blocks, THREADS, 0, stream>>>(runs.runs[0], ranges);
+                blocks = blocks_at_once(~0u, FOLD_BLOCKS);
+                fold_run_pieces_kernel<<<blocks, THREADS, 0, stream>>>(runs.runs[0], ranges);
+            }
+            return cudaGetLastError();
+        }
+    });
+}
