@@ -1,12 +1,14 @@
 //! A dictionary and what each command does with it.
 
+use std::path::Path;
+
 use super::answer::Answer;
 use super::arguments::{
     expect_args, expect_exactly, expect_no_args, expect_pairs, help, take_limit, unknown_command,
 };
 use super::command::{Word, words};
 use super::failure::Failure;
-use super::files;
+use super::files::{self, Imported};
 use super::snapshots::Snapshots;
 use crate::dictionary::{AnyDictionary, Pair};
 use crate::types::{Column, Scalar, Type, Types, ValueType};
@@ -245,6 +247,12 @@ impl Interpreter {
         expect_args(command, args)?;
         let imported = files::import(&mut *self.dictionary, self.types, line);
         imported.map(Answer::Imported).map_err(Failure::file)
+    }
+
+    /// Imports a file with the default options.
+    pub fn import_file(&mut self, path: &Path) -> Result<Imported, Failure> {
+        let imported = files::import_file(&mut *self.dictionary, self.types, path);
+        imported.map_err(Failure::file)
     }
 
     fn export(&self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
