@@ -32,6 +32,10 @@ impl Budget {
         self.fail_in.store(n, Ordering::Relaxed);
     }
 
+    pub fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
     /// Returns the bytes in use.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
@@ -112,6 +116,11 @@ impl Allowance {
             self.left.fetch_add(more, Ordering::Relaxed);
         }
         grows
+    }
+
+    /// Returns the bytes that are set aside and not in use.
+    pub fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
     }
 
     /// Takes up to `bytes` out of the allowance, and returns how many.

@@ -90,9 +90,13 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// call, are the caller's and not counted. Default: no limit.
     ///
     /// A call that would need more fails with [`Error::OutOfMemory`] and changes nothing. A merge needs room
-    /// for its output beside its inputs: allow about 2.5 times the size of the pairs. Deletes are possible
-    /// even then: they are stored without being merged, in a part of the limit that is kept free for them,
-    /// until there is room to merge.
+    /// for its output beside its inputs: allow about 2.5 times the size of the pairs.
+    ///
+    /// Inserts are refused once there would be no room left for a cleanup. So a dictionary that is full has
+    /// room again after keys are deleted, in batches of at most b or a tenth of all keys, and
+    /// [`Dictionary::cleanup`] is called. There is no such promise while clones or snapshots hold memory of
+    /// the same limit, or if the limit is less than a few hundred kilobytes for each worker thread.
+    /// [`Dictionary::clear`] always works.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.settings.memory_limit = Some(bytes);
         self
@@ -145,9 +149,12 @@ impl<K: Key, V: Value> Builder<K, V> {
             return Err(Error::BatchSize { given });
         }
         let entries = self.settings.max_merge_per_batch.map(|entries| entries as u64);
-        for (setting, given) in
-            [("memory_limit", self.settings.memory_limit), ("max_merge_per_batch", entries)]
-        {
+        let threads = self.settings.threads.map(|threads| threads as u64);
+        for (setting, given) in [
+            ("memory_limit", self.settings.memory_limit),
+            ("max_merge_per_batch", entries),
+            ("threads", threads),
+        ] {
             if given == Some(0) {
                 return Err(Error::Setting { setting, given: 0 });
             }

@@ -60,12 +60,7 @@ pub enum Error {
     },
 
     /// The device has no room for a buffer, or the dictionary's memory limit does not allow it.
-    #[error(
-        "out of memory: wanted {wanted} bytes, {} free (of the device's memory, or of the dictionary's \
-         memory limit): raise the limit, use smaller batches, drop snapshots and clones, or delete keys and \
-         call `cleanup`",
-        .free.map_or("unknown".into(), |free: u64| free.to_string())
-    )]
+    #[error("out of memory: wanted {wanted} bytes{}", advice(*free))]
     OutOfMemory {
         /// The size of the requested buffer, in bytes.
         wanted: u64,
@@ -81,7 +76,7 @@ pub enum Error {
     },
 
     /// A setting of the builder is out of its range.
-    #[error("`{setting}` is {given}, but must be at least 1: leave it out for no limit")]
+    #[error("`{setting}` is {given}, but must be at least 1: leave it out for the default")]
     Setting {
         /// The name of the builder's method.
         setting: &'static str,
@@ -95,7 +90,6 @@ pub enum Error {
         /// The requested number of threads.
         threads: usize,
         /// What the system reports.
-        #[source]
         reason: Cause,
     },
 
@@ -115,7 +109,6 @@ pub enum Error {
         /// The index of the requested GPU.
         index: usize,
         /// What is missing, and what to do.
-        #[source]
         reason: Cause,
     },
 
@@ -125,7 +118,6 @@ pub enum Error {
         /// What was being done.
         call: &'static str,
         /// What CUDA says.
-        #[source]
         reason: Cause,
     },
 
@@ -171,7 +163,21 @@ pub enum Error {
     },
 }
 
-/// What the system or CUDA reports: the source of an [`Error`].
+/// Returns what to do without memory: there is a limit, or it is known how much the GPU has free, or else
+/// the system refused an allocation, mostly that of an answer.
+fn advice(free: Option<u64>) -> String {
+    match free {
+        Some(free) => format!(
+            ", {free} free (of the device's memory, or of the dictionary's memory limit): raise the limit, \
+             use smaller batches, drop snapshots and clones, or delete keys and call `cleanup`"
+        ),
+        None => ", which the system refused: query fewer keys or ranges in one call, use smaller \
+                 batches, or drop snapshots and clones"
+            .into(),
+    }
+}
+
+/// What the system or CUDA reports: the reason of an [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Cause(String);

@@ -11,22 +11,42 @@ use crate::ranges::{KeyRange, RangeEnds, Ranges};
 use crate::typed::{PairQuery, TypedStore};
 use crate::value::Value;
 
-/// Pairs read from the device at a time.
-const CHUNK: u64 = 1 << 12;
+/// Pairs that are read from the device first, at either end…
+const FIRST_CHUNK: u64 = 1 << 6;
+
+/// …and at most: each chunk is twice as long as the one before.
+const MAX_CHUNK: u64 = 1 << 12;
 
 /// An iterator over pairs in key order, from either end, that returns errors as items; made by
 /// [`Dictionary::try_iter`](crate::Dictionary::try_iter) and
 /// [`try_iter_range`](crate::Dictionary::try_iter_range). After an error it ends.
 ///
-/// It reads the dictionary as it was when the iterator was made, a few thousand pairs at a time.
+/// It reads the dictionary as it was when the iterator was made: a few pairs at first, later a few thousand
+/// at a time. `nth` and `nth_back` skip pairs without reading them; `count` and `last` read none, or the last
+/// few.
 #[derive(Clone)]
 #[must_use = "an iterator does nothing until it is advanced"]
 pub struct TryIter<K: Key, V: Value> {
     store: TypedStore<K, V>,
-    front: vec::IntoIter<(K, V)>,
+    front: End<K, V>,
     /// The ranks of the pairs that neither end has read yet.
     unread: Range<u64>,
-    back: vec::IntoIter<(K, V)>,
+    back: End<K, V>,
+}
+
+/// One end of the iterator.
+#[derive(Clone)]
+struct End<K, V> {
+    /// Pairs that were read and not returned yet.
+    read: vec::IntoIter<(K, V)>,
+    /// How many are read next.
+    chunk: u64,
+}
+
+impl<K, V> End<K, V> {
+    fn new() -> Self {
+        End { read: Vec::new().into_iter(), chunk: FIRST_CHUNK }
+    }
 }
 
 impl<K: Key, V: Value> TryIter<K, V> {
@@ -50,8 +70,7 @@ impl<K: Key, V: Value> TryIter<K, V> {
     }
 
     fn of_ranks(store: TypedStore<K, V>, unread: Range<u64>) -> Self {
-        let (front, back) = (Vec::new().into_iter(), Vec::new().into_iter());
-        TryIter { store, front, unread, back }
+        TryIter { store, front: End::new(), unread, back: End::new() }
     }
 
     /// Reads the pairs of these ranks, which exist. After an error nothing is left to read.
@@ -67,14 +86,18 @@ impl<K: Key, V: Value> TryIter<K, V> {
         let pairs = read();
         if pairs.is_err() {
             self.unread = 0..0;
-            (self.front, self.back) = (Vec::new().into_iter(), Vec::new().into_iter());
+            (self.front, self.back) = (End::new(), End::new());
         }
         pairs
     }
 
     /// Returns how many pairs are left.
     fn remaining(&self) -> usize {
-        self.front.len() + (self.unread.end - self.unread.start) as usize + self.back.len()
+        self.front.read.len() + self.unread_len() + self.back.read.len()
+    }
+
+    fn unread_len(&self) -> usize {
+        (self.unread.end - self.unread.start) as usize
     }
 }
 
@@ -82,16 +105,41 @@ impl<K: Key, V: Value> Iterator for TryIter<K, V> {
     type Item = Result<(K, V), Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.front.as_slice().is_empty() && !self.unread.is_empty() {
-            let middle = self.unread.end.min(self.unread.start + CHUNK);
+        if self.front.read.as_slice().is_empty() && !self.unread.is_empty() {
+            let middle = self.unread.end.min(self.unread.start + self.front.chunk);
             let ranks = self.unread.start..middle;
             self.unread.start = middle;
             match self.read(&ranks) {
-                Ok(pairs) => self.front = pairs,
+                Ok(read) => self.front = End { read, chunk: longer(self.front.chunk) },
                 Err(error) => return Some(Err(error)),
             }
         }
-        self.front.next().or_else(|| self.back.next()).map(Ok)
+        self.front.read.next().or_else(|| self.back.read.next()).map(Ok)
+    }
+
+    fn nth(&mut self, n: usize) -> Option<Self::Item> {
+        let Some(skipped) = n.checked_sub(self.front.read.len()) else {
+            return self.front.read.nth(n).map(Ok);
+        };
+        if skipped > 0 {
+            self.front = End::new();
+            let skipped_unread = skipped.min(self.unread_len());
+            self.unread.start += skipped_unread as u64;
+            if self.unread.is_empty() {
+                return self.back.read.nth(skipped - skipped_unread).map(Ok);
+            }
+        } else {
+            self.front.read = Vec::new().into_iter();
+        }
+        self.next()
+    }
+
+    fn count(self) -> usize {
+        self.remaining()
+    }
+
+    fn last(mut self) -> Option<Self::Item> {
+        self.next_back()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -102,17 +150,39 @@ impl<K: Key, V: Value> Iterator for TryIter<K, V> {
 
 impl<K: Key, V: Value> DoubleEndedIterator for TryIter<K, V> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        if self.back.as_slice().is_empty() && !self.unread.is_empty() {
-            let middle = self.unread.start.max(self.unread.end.saturating_sub(CHUNK));
+        if self.back.read.as_slice().is_empty() && !self.unread.is_empty() {
+            let middle = self.unread.start.max(self.unread.end.saturating_sub(self.back.chunk));
             let ranks = middle..self.unread.end;
             self.unread.end = middle;
             match self.read(&ranks) {
-                Ok(pairs) => self.back = pairs,
+                Ok(read) => self.back = End { read, chunk: longer(self.back.chunk) },
                 Err(error) => return Some(Err(error)),
             }
         }
-        self.back.next_back().or_else(|| self.front.next_back()).map(Ok)
+        self.back.read.next_back().or_else(|| self.front.read.next_back()).map(Ok)
     }
+
+    fn nth_back(&mut self, n: usize) -> Option<Self::Item> {
+        let Some(skipped) = n.checked_sub(self.back.read.len()) else {
+            return self.back.read.nth_back(n).map(Ok);
+        };
+        if skipped > 0 {
+            self.back = End::new();
+            let skipped_unread = skipped.min(self.unread_len());
+            self.unread.end -= skipped_unread as u64;
+            if self.unread.is_empty() {
+                return self.front.read.nth_back(skipped - skipped_unread).map(Ok);
+            }
+        } else {
+            self.back.read = Vec::new().into_iter();
+        }
+        self.next_back()
+    }
+}
+
+/// Returns how many pairs are read after this many.
+fn longer(chunk: u64) -> u64 {
+    (chunk * 2).min(MAX_CHUNK)
 }
 
 impl<K: Key, V: Value> FusedIterator for TryIter<K, V> {}
@@ -126,7 +196,9 @@ impl<K: Key, V: Value> std::fmt::Debug for TryIter<K, V> {
 /// An iterator over pairs in key order, from either end; made by
 /// [`Dictionary::iter`](crate::Dictionary::iter) and [`iter_range`](crate::Dictionary::iter_range).
 ///
-/// It reads the dictionary as it was when the iterator was made, a few thousand pairs at a time.
+/// It reads the dictionary as it was when the iterator was made: a few pairs at first, later a few thousand
+/// at a time. `nth` and `nth_back` skip pairs without reading them; `count` and `last` read none, or the last
+/// few.
 ///
 /// # Panics
 ///
@@ -155,6 +227,18 @@ impl<K: Key, V: Value> Iterator for Iter<K, V> {
         self.0.next().map(expect)
     }
 
+    fn nth(&mut self, n: usize) -> Option<(K, V)> {
+        self.0.nth(n).map(expect)
+    }
+
+    fn count(self) -> usize {
+        self.0.count()
+    }
+
+    fn last(self) -> Option<(K, V)> {
+        self.0.last().map(expect)
+    }
+
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.0.remaining(), Some(self.0.remaining()))
     }
@@ -163,6 +247,10 @@ impl<K: Key, V: Value> Iterator for Iter<K, V> {
 impl<K: Key, V: Value> DoubleEndedIterator for Iter<K, V> {
     fn next_back(&mut self) -> Option<(K, V)> {
         self.0.next_back().map(expect)
+    }
+
+    fn nth_back(&mut self, n: usize) -> Option<(K, V)> {
+        self.0.nth_back(n).map(expect)
     }
 }
 

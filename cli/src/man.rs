@@ -22,8 +22,9 @@ impl Man {
     pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
         match &self.out {
             Some(folder) => {
-                std::fs::create_dir_all(folder)?;
-                clap_mangen::generate_to(Arguments::command(), folder)?;
+                std::fs::create_dir_all(folder)
+                    .and_then(|()| clap_mangen::generate_to(Arguments::command(), folder))
+                    .map_err(|error| format!("{}: {error}", folder.display()))?;
                 Ok(ExitCode::SUCCESS)
             }
             None => {

@@ -229,10 +229,11 @@ fn raise(error: Error) -> PyErr {
 
 /// Returns a message with the names that types and options have in Python.
 fn in_words_of_python(message: String) -> String {
-    const OPTIONS: [(&str, &str); 5] = [
+    const OPTIONS: [(&str, &str); 6] = [
         ("(option key-column)", "(argument key)"),
         ("(option value-column)", "(argument value)"),
         ("(option separator)", "(argument separator)"),
+        ("(option value=none)", "(value_type=None)"),
         ("use the option header=yes", "give header='yes'"),
         ("use the option missing=skip", "give missing='skip'"),
     ];

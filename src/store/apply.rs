@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::cleanup::Count;
 use super::levels::Levels;
-use super::state::Store;
+use super::state::{Store, reserve_bytes};
 use crate::engine::{DeviceBatch, Engine};
 use crate::error::Error;
 
@@ -25,6 +25,7 @@ impl<E: Engine> Store<E> {
             return Ok(());
         }
         self.apply_buffered()?;
+        self.make_room(batch.inserts())?;
         let mut levels = Levels::clone(&self.state_mut().levels);
         let merged = match self.install(&self.engine, &mut levels, batch) {
             Err(Error::OutOfMemory { .. })
@@ -39,6 +40,34 @@ impl<E: Engine> Store<E> {
         state.count_updates(batch.len());
         self.after_batch(batch.len(), merged);
         Ok(())
+    }
+
+    /// Returns an error unless there is room for this many inserts and, after them, for a cleanup. Whoever
+    /// is out of memory can then delete keys and call `cleanup`: a delete stores one entry more, and the
+    /// cleanup leaves one less.
+    fn make_room(&mut self, inserts: usize) -> Result<(), Error> {
+        let levels = self.state_mut().levels.clone();
+        let has_room = || self.has_room(&levels, inserts);
+        if inserts == 0 || has_room().is_ok() || self.deferred.abandon() && has_room().is_ok() {
+            return Ok(());
+        }
+        self.has_room(&self.clean_up_at_limit(levels), inserts)
+    }
+
+    /// Returns an error unless the memory limit leaves room for this many inserts on top of these levels and
+    /// then for a cleanup.
+    fn has_room(&self, levels: &Levels<E::Run>, inserts: usize) -> Result<(), Error> {
+        let Some(free) = self.engine.budget().free() else { return Ok(()) };
+        let left = self.reserve.as_ref().map_or(0, |reserve| reserve.left());
+        // As much as the reserve, whoever uses it now, is for the working space.
+        let working = reserve_bytes(&self.engine, self.batch_size).unwrap_or(0);
+        let free = (free + left).saturating_sub(working);
+        let known = self.engine.known_len(levels.runs());
+        let live = known.exact.unwrap_or_else(|| self.entries(levels));
+        let entries = live.saturating_add(2 * inserts as u64);
+        // A sixteenth is for fences.
+        let wanted = entries.saturating_mul(self.engine.pair_bytes()).saturating_mul(17) / 16;
+        if wanted <= free { Ok(()) } else { Err(Error::OutOfMemory { wanted, free: Some(free) }) }
     }
 
     /// Merges the batch with the runs that the counter names, and installs the resulting run. Returns how

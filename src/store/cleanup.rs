@@ -31,12 +31,22 @@ impl<E: Engine> Store<E> {
         if levels.runs().len() <= 1 {
             return Ok(levels); // The oldest run never holds a stale entry.
         }
-        let nothing = Updates::none();
-        let run = self.engine.absorb(&self.engine.stage(&nothing)?, levels.runs(), &[])?;
+        if self.engine.known_len(levels.runs()).exact == Some(0) {
+            return Ok(Levels::new(self.batch_size)); // This takes no memory.
+        }
+        let run = self.merged(&self.engine, &levels).or_else(|error| match &self.reserve {
+            Some(reserve) => self.merged(&self.engine.drawing_on(reserve), &levels),
+            None => Err(error),
+        })?;
         let entries = run.as_ref().map_or(0, |run| self.engine.bound(run));
         let level = levels.capacities().level_for(entries);
         levels.install(&Carry { runs: levels.runs().len(), level }, run);
         Ok(levels)
+    }
+
+    /// Merges every run into one; `None` if nothing is left.
+    fn merged(&self, engine: &E, levels: &Levels<E::Run>) -> Result<Option<E::Run>, Error> {
+        engine.absorb(&engine.stage(&Updates::none())?, levels.runs(), &[])
     }
 
     /// Cleans up if the policy says so and there are too many stale entries. Returns the levels afterwards.
@@ -68,6 +78,17 @@ impl<E: Engine> Store<E> {
         if cleaned.is_some() {
             self.deferred.abandon();
         }
+        self.replace_levels(levels, cleaned)
+    }
+
+    /// Cleans up, however few entries are stale, unless the policy forbids it or there is no memory for it.
+    /// Returns the levels afterwards.
+    pub(super) fn clean_up_at_limit(&self, levels: Arc<Levels<E::Run>>) -> Arc<Levels<E::Run>> {
+        let live = self.engine.known_len(levels.runs()).exact;
+        if self.policy == CleanupPolicy::Manual || live == Some(self.entries(&levels)) {
+            return levels;
+        }
+        let cleaned = self.cleaned_up(&levels).ok();
         self.replace_levels(levels, cleaned)
     }
 

@@ -163,8 +163,14 @@ const RESERVE_DIVISOR: u64 = 8;
 
 /// Sets aside what a batch of b deletes takes if it is merged with nothing, if there is a memory limit.
 fn reserve<E: Engine>(engine: &E, batch_size: usize) -> Option<Arc<Allowance>> {
-    let limit = engine.budget().free()?;
+    let bytes = reserve_bytes(engine, batch_size)?;
     let reserve = Allowance::new(engine.budget());
-    reserve.grow_to(engine.bytes_to_apply(batch_size, &[]).min(limit / RESERVE_DIVISOR));
+    reserve.grow_to(bytes);
     Some(reserve)
+}
+
+/// Returns the size of the reserve, in use or not, if there is a memory limit.
+pub(super) fn reserve_bytes<E: Engine>(engine: &E, batch_size: usize) -> Option<u64> {
+    let limit = engine.budget().limit()?;
+    Some(engine.bytes_to_apply(batch_size, &[]).min(limit / RESERVE_DIVISOR))
 }

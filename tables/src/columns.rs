@@ -103,6 +103,12 @@ pub fn find(names: &Names, options: &ReadOptions) -> Result<Columns, String> {
         if found[index].is_none() {
             let (role, _) = roles[index];
             let has = names.summary();
+            if names.len() == 1 && roles.len() == 2 {
+                return Err(format!(
+                    "the file has {has}, but keys and values need two; a set has keys alone (option \
+                     value=none)"
+                ));
+            }
             return Err(format!(
                 "which column holds the {role}s? Choose it by name or number (option {role}-column): \
                  the file has {has}, none named `{role}`"

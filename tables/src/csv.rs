@@ -54,8 +54,9 @@ fn has_header(first: &Records, options: &ReadOptions) -> Result<bool, String> {
                 first.fields().any(|field| field.eq_ignore_ascii_case(name.as_bytes()))
             };
             let has_names = has("key") && (is_set || has("value"));
-            // A set's only field might be a bad key.
-            let is_words = first.len() > 1
+            // A single word might be a misspelt `inf` or `NaN`.
+            let is_clear = first.len() > 1 || !matches!(options.key, Type::F32 | Type::F64);
+            let is_words = is_clear
                 && first.fields().all(|field| field.is_empty() || is_word(field))
                 && first.fields().any(is_word);
             chooses_name || has_names || is_words

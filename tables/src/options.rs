@@ -80,7 +80,8 @@ pub enum Header {
     /// It is a row as any other.
     No,
     /// It does if columns are chosen by name, if it has the names `key` and `value`, or if it consists
-    /// of words, more than one. A set's single column has no header other than `key`.
+    /// of words. (Of a single column of floats only `key` is a header: another word may be a misspelt
+    /// `inf` or `NaN`.)
     Auto,
 }
 

@@ -55,18 +55,43 @@ impl Cell {
     /// Stands for the value of a key in a set.
     pub const PRESENT: Cell = Cell { number: Scalar::Present, is_rounded: false };
 
-    /// Parses a text.
+    /// Parses a text. An integer may have a fraction of zeros.
     #[inline]
     pub fn parse(of: Type, text: &str) -> Result<Self, String> {
-        let number = of.parse(text)?;
+        let number = of.parse(text).or_else(|error| match without_zeros(of, text) {
+            Some(whole) => of.parse(whole),
+            None => Err(error),
+        })?;
         Ok(Cell { number, is_rounded: number.is_rounded_from_text(text) })
     }
 
-    /// Converts a number.
+    /// Converts a number; a float that is whole is an integer, too.
     #[inline]
     pub fn convert(of: Type, from: Scalar) -> Result<Self, String> {
-        let number = of.convert(from)?;
+        let number = of.convert(if of.integers().is_some() { whole(from) } else { from })?;
         Ok(Cell { number, is_rounded: number.is_rounded_from(from) })
+    }
+}
+
+/// Returns the text of an integer without its fraction, if that is of zeros only.
+fn without_zeros(of: Type, text: &str) -> Option<&str> {
+    let (whole, fraction) = text.split_once('.')?;
+    let is_zero = !fraction.is_empty() && fraction.bytes().all(|digit| digit == b'0');
+    (of.integers().is_some() && is_zero).then_some(whole)
+}
+
+/// Returns the integer that a float is, if it is one of a type there is, or else the float.
+fn whole(number: Scalar) -> Scalar {
+    const ENDS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..3.402_823_669_209_384_6e38;
+    let float = match number {
+        Scalar::Single(float) => float.into(),
+        Scalar::Double(float) => float,
+        _ => return number,
+    };
+    match float {
+        _ if float.fract() != 0.0 || !ENDS.contains(&float) => number,
+        0.0.. => Scalar::Unsigned(float as u128),
+        _ => Scalar::Signed(float as i64),
     }
 }
 
@@ -92,5 +117,42 @@ impl Table {
         self.values.push(value.number);
         self.key_notes.add(key.number, key.is_rounded);
         self.value_notes.add(value.number, value.is_rounded);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_float_is_an_integer() {
+        let number = |cell: Result<Cell, String>| cell.map(|cell| cell.number);
+        let convert = |of: Type, float: f64| number(Cell::convert(of, Scalar::Double(float)));
+        assert_eq!(convert(Type::U32, 7.0), Ok(Scalar::Unsigned(7)));
+        assert_eq!(convert(Type::U32, -0.0), Ok(Scalar::Unsigned(0)));
+        assert_eq!(convert(Type::I32, -7.0), Ok(Scalar::Signed(-7)));
+        assert_eq!(convert(Type::I64, -(2f64.powi(63))), Ok(Scalar::Signed(i64::MIN)));
+        assert_eq!(convert(Type::U64, 2f64.powi(63)), Ok(Scalar::Unsigned(1 << 63)));
+        assert!(convert(Type::U64, 2f64.powi(64)).unwrap_err().starts_with("out of range"));
+        assert!(convert(Type::U32, -1.0).unwrap_err().starts_with("out of range"));
+        for float in [0.5, -0.5, 1e-300, 1e300, -1e300, f64::NAN, f64::INFINITY] {
+            assert!(convert(Type::U128, float).unwrap_err().starts_with("not an integer"));
+        }
+        assert_eq!(convert(Type::F64, 7.0), Ok(Scalar::Double(7.0)));
+    }
+
+    #[test]
+    fn an_integer_may_be_written_with_a_fraction_of_zeros() {
+        let parse = |of: Type, text: &str| Cell::parse(of, text).map(|cell| cell.number);
+        assert_eq!(parse(Type::U32, "7.0"), Ok(Scalar::Unsigned(7)));
+        assert_eq!(
+            parse(Type::I64, "-9007199254740993.000"),
+            Ok(Scalar::Signed(-9007199254740993))
+        );
+        assert!(parse(Type::U32, "4294967296.0").unwrap_err().starts_with("out of range"));
+        for text in ["7.5", "7.", ".0", "7.0e1", "7.0.0", "x.0", "-.0"] {
+            assert!(parse(Type::U32, text).is_err(), "{text}");
+        }
+        assert_eq!(parse(Type::F64, "7.0"), Ok(Scalar::Double(7.0)));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc;
 
+use gpulsm::testing::script::Random;
 use gpulsm::{Batch, CleanupPolicy, Device, Dictionary, Error, Snapshot};
 
 use crate::each_device;
@@ -148,6 +149,36 @@ fn collecting_extending_and_iterating() {
 }
 
 #[test]
+fn an_iterator_is_advanced_from_either_end_by_any_number() {
+    let mut d: Dictionary<u32, u32> = (0..30_000).map(|i| (i, i)).collect();
+    d.delete_range_one(5000..10_000).unwrap();
+    let mut random = Random::new(7);
+    for round in 0..200 {
+        let start = (random.number() % 20_000) as u32;
+        let mut expected: std::vec::IntoIter<_> = (start..30_000)
+            .filter(|key| !(5000..10_000).contains(key))
+            .collect::<Vec<_>>()
+            .into_iter();
+        let mut iter = d.iter_range(start..);
+        let longest = [3, 100, 3000, 40_000][round % 4];
+        for _ in 0..50 {
+            let n = (random.number() % longest) as usize;
+            let pair = |key: Option<u32>| key.map(|key| (key, key));
+            match random.number() % 4 {
+                0 => assert_eq!(iter.next(), pair(expected.next())),
+                1 => assert_eq!(iter.next_back(), pair(expected.next_back())),
+                2 => assert_eq!(iter.nth(n), pair(expected.nth(n))),
+                _ => assert_eq!(iter.nth_back(n), pair(expected.nth_back(n))),
+            }
+            assert_eq!(iter.len(), expected.len());
+        }
+        assert_eq!(iter.clone().count(), expected.len());
+        assert_eq!(iter.clone().last(), expected.clone().last().map(|key| (key, key)));
+        assert!(iter.map(|(key, _)| key).eq(expected));
+    }
+}
+
+#[test]
 fn iteration_is_over_what_was_there_when_it_began() {
     let mut d = squares();
     let mut iter = d.iter();
@@ -202,7 +233,7 @@ fn settings_that_make_no_sense_are_errors() {
         "a batch size of 0 is out of range: it must be from 1 to 1099511627776"
     );
     assert!(builder().batch_size(usize::MAX).build().is_err());
-    for threads in [0, 1025, usize::MAX] {
+    for threads in [1025, usize::MAX] {
         let error = builder().threads(threads).build().unwrap_err();
         assert!(error.to_string().ends_with("from 1 to 1024 are allowed"), "{error}");
     }

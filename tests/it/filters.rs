@@ -137,7 +137,7 @@ fn a_dictionary_short_of_memory_has_no_filters() {
     let keys: Vec<u32> = (0..10_000).map(|key| key * 2).collect();
     let misses: Vec<u32> = keys.iter().map(|key| key + 1).collect();
     let roomy = Dictionary::<u32, u32>::builder().device(Device::cpu()).memory_limit(10 << 20);
-    let tight = Dictionary::<u32, u32>::builder().device(Device::cpu()).memory_limit(150_000);
+    let tight = Dictionary::<u32, u32>::builder().device(Device::cpu()).memory_limit(196_000);
     for (settings, filters) in [(roomy, true), (tight, false)] {
         let d = settings.from_sorted(&keys, &keys).unwrap();
         for _ in 0..5 {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gpulsm::{Dictionary, Error};
+use gpulsm::{CleanupPolicy, Device, Dictionary, Error};
 
 use crate::each_device;
 
@@ -46,6 +46,66 @@ each_device! {
             assert_eq!(d.lookup_one(len), Ok(Some(len)));
             assert!(d.stats().unwrap().bytes_shared <= limit);
         }
+    }
+
+    /// What the message of a failed insert advises.
+    fn a_full_dictionary_has_room_again_after_deletes_and_a_cleanup(device) {
+        let key = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for (limit, batch) in [
+            (100_000, 1),
+            (100_000, 100),
+            (1 << 20, 1),
+            (1 << 20, 100),
+            (1 << 22, 1000),
+            (1 << 24, 1000),
+            (1 << 24, 100_000),
+        ] {
+            if device != Device::cpu() && limit < 1 << 22 {
+                continue; // A GPU's working space takes more than that.
+            }
+            let builder = Dictionary::<u64, u64>::builder().device(device).memory_limit(limit);
+            let mut d = builder.threads(2).build().unwrap();
+            let keys = |from: u64, len: u64| (from..from + len).map(key).collect::<Vec<u64>>();
+            let fill = |d: &mut Dictionary<u64, u64>, from: u64| {
+                let mut next = from;
+                let insert = |d: &mut Dictionary<u64, u64>, keys: &[u64]| d.insert(keys, keys);
+                while insert(d, &keys(next, batch)).and_then(|()| d.flush()).is_ok() {
+                    next += batch;
+                }
+                next
+            };
+            let (mut oldest, mut next) = (0, fill(&mut d, 0));
+            assert!(next * 16 * 5 > limit || batch > 1000, "{next} pairs in {limit} bytes");
+            for _ in 0..5 {
+                let half = (oldest + next) / 2;
+                for from in (oldest..half).step_by(batch as usize) {
+                    d.delete(&keys(from, batch.min(half - from))).unwrap();
+                }
+                d.cleanup().unwrap_or_else(|error| panic!("{limit} bytes, {batch}: {error}"));
+                oldest = half;
+                assert_eq!(d.len(), Ok(next - oldest));
+                let refilled = fill(&mut d, next);
+                assert!(refilled > next, "{limit} bytes, {batch} at a time");
+                next = refilled;
+                d.validate().unwrap();
+            }
+            assert_eq!(d.len(), Ok(next - oldest));
+        }
+    }
+
+    fn without_live_keys_a_cleanup_takes_no_memory(device) {
+        let builder = Dictionary::<u64, u64>::builder().device(device).batch_size(64);
+        let mut d = builder.cleanup_policy(CleanupPolicy::Manual).build().unwrap();
+        let keys: Vec<u64> = (0..500).collect();
+        d.insert(&keys, &keys).unwrap();
+        d.delete(&keys[100..]).unwrap();
+        d.delete(&keys[..100]).unwrap();
+        assert_eq!(d.len(), Ok(0));
+        d.fail_allocation_after(0);
+        d.cleanup().unwrap();
+        d.fail_allocation_after(u64::MAX);
+        assert_eq!(d.stats().unwrap().entries, 0);
+        d.validate().unwrap();
     }
 
     fn a_message_says_what_to_do_without_memory(device) {
@@ -117,17 +177,26 @@ fn settings_of_zero_are_refused() {
 }
 
 #[test]
-fn an_error_has_a_source() {
-    let builder = Dictionary::<u32, u32>::builder().device(gpulsm::Device::cpu());
-    let error = builder.threads(0).build().unwrap_err();
-    let source = std::error::Error::source(&error).expect("what the system says");
-    assert!(error.to_string().ends_with(&source.to_string()), "{error}");
+fn a_reason_is_in_the_message_and_no_source_beside_it() {
+    let builder = || Dictionary::<u32, u32>::builder().device(Device::cpu());
+    let error = builder().threads(1 << 20).build().unwrap_err();
+    assert!(matches!(&error, Error::Threads { reason, .. }
+        if error.to_string().ends_with(&reason.to_string())));
+    assert!(std::error::Error::source(&error).is_none());
+    let error = builder().threads(0).build().unwrap_err();
+    assert_eq!(error, Error::Setting { setting: "threads", given: 0 });
+}
+
+#[test]
+fn the_advice_without_a_limit_is_about_the_call() {
+    let text = Error::OutOfMemory { wanted: 8, free: None }.to_string();
+    assert!(text.contains("fewer keys or ranges") && !text.contains("limit"), "{text}");
 }
 
 /// Deletes at the limit are stored as runs of their own; that must not go on without end.
 #[test]
 fn deletes_at_the_limit_end_in_an_error_not_in_a_crash() {
-    let device = gpulsm::Device::cpu();
+    let device = Device::cpu();
     let builder = Dictionary::<u32, u32>::builder().device(device).batch_size(256);
     let mut d = builder.memory_limit(2_000_000).build().unwrap();
     let len = fill(&mut d, 256);

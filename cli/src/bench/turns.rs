@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::Ordering;
 
 use super::STOP;
@@ -16,6 +16,9 @@ use crate::results::{Before, Folder, Results, Row, Run};
 
 /// The folders of both builds' results.
 const SIDES: [&str; 2] = ["old", "new"];
+
+/// What `--against` is.
+const WANTED: &str = "--against wants the file of another build of this program";
 
 pub struct Turns<'a> {
     pub session: &'a Session<'a>,
@@ -30,6 +33,7 @@ impl Turns<'_> {
         backend: Box<dyn Backend>,
         experiments: &[Experiment],
     ) -> Result<ExitCode, Box<dyn Error>> {
+        self.expect_other()?;
         let mut measured: Vec<String> = Vec::new();
         for case in self.session.cases(&*backend, experiments)? {
             if !measured.contains(&case.rows[0].experiment) {
@@ -60,6 +64,17 @@ impl Turns<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Returns an error if the other program is none of this name.
+    fn expect_other(&self) -> Result<(), Box<dyn Error>> {
+        let named = self.other.display();
+        let output = Command::new(self.other).arg("--version").stdin(Stdio::null()).output();
+        let output = output.map_err(|error| format!("{named}: {error} ({WANTED})"))?;
+        match output.status.success() && output.stdout.starts_with(b"gpulsm ") {
+            true => Ok(()),
+            false => Err(format!("{named} does not say that it is gpulsm ({WANTED})").into()),
+        }
+    }
+
     /// Returns the folder of one build's results of a round.
     fn folder(&self, side: &str, round: u32) -> PathBuf {
         self.session.folder().join("rounds").join(format!("{side}-{round}"))
@@ -81,10 +96,10 @@ impl Turns<'_> {
         command.args(bench.only.iter().flat_map(|text| ["--only", text]));
         command.arg("--out").arg(self.folder(side, round));
         let named = program.display();
-        let output = command.stderr(std::process::Stdio::inherit()).output();
+        let output = command.stderr(Stdio::inherit()).output();
         let output = output.map_err(|error| {
             let hint = match side {
-                "old" => "--against wants the file of another build of this program",
+                "old" => WANTED,
                 _ => "was this program built again while it is measured? Copy it first",
             };
             format!("{named}: {error} ({hint})")

@@ -55,6 +55,9 @@ pub fn expect_pairs<'a>(
 
 /// Takes `--limit N` out of arguments: returns the others, and N if it is given (`None` for all).
 pub fn take_limit<'a>(args: &[Word<'a>]) -> Result<(Vec<Word<'a>>, Option<Option<u64>>), Failure> {
+    if let Some(word) = args.iter().find(|it| it.text.starts_with("--") && it.text != "--limit") {
+        return Err(word.wrong("no such option; there is --limit N|all"));
+    }
     let Some(at) = args.iter().position(|word| word.text == "--limit") else {
         return Ok((args.to_vec(), None));
     };

@@ -121,10 +121,35 @@ pub fn counted(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Returns the command that was most likely meant: one with this prefix, or within two edits.
+/// Names that other programs have for commands of this one.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("add", "insert"),
+    ("bye", "quit"),
+    ("del", "delete"),
+    ("find", "lookup"),
+    ("get", "lookup"),
+    ("has", "contains"),
+    ("length", "len"),
+    ("load", "import"),
+    ("max", "last"),
+    ("min", "first"),
+    ("put", "insert"),
+    ("remove", "delete"),
+    ("save", "export"),
+    ("scan", "range"),
+    ("set", "insert"),
+    ("size", "len"),
+];
+
+/// Returns the command that was most likely meant: a synonym's, one with this prefix, or one within two
+/// edits.
 pub fn nearest(name: &str) -> Option<&'static str> {
     if name.len() > 20 {
         return None;
+    }
+    let name = &name.to_lowercase();
+    if let Some((_, command)) = SYNONYMS.iter().find(|(synonym, _)| synonym == name) {
+        return Some(command);
     }
     let begins = |c: &&Usage| name.len() >= 3 && c.name.starts_with(name);
     let by_prefix = COMMANDS.iter().find(begins).map(|c| c.name);
@@ -157,8 +182,20 @@ mod tests {
         assert_eq!(nearest("lokup"), Some("lookup"));
         assert_eq!(nearest("succ"), Some("successor"));
         assert_eq!(nearest("delete-range"), Some("delete_range"));
+        assert_eq!(nearest("LOOKUP"), Some("lookup"));
         assert_eq!(nearest("frobnicate"), None);
         assert_eq!(nearest("x"), None, "any letter is near `?`");
+    }
+
+    #[test]
+    fn names_of_other_programs_are_understood() {
+        for (name, command) in [("get", "lookup"), ("SET", "insert"), ("size", "len")] {
+            assert_eq!(nearest(name), Some(command));
+        }
+        for (synonym, command) in SYNONYMS {
+            assert!(COMMANDS.iter().any(|usage| usage.name == *command), "{command}");
+            assert!(COMMANDS.iter().all(|usage| usage.name != *synonym), "{synonym}");
+        }
     }
 
     #[test]

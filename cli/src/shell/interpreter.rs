@@ -1,5 +1,7 @@
 //! A dictionary and what each command does with it.
 
+use std::path::Path;
+
 use gpulsm::private::{Fold, Operation};
 
 use super::answer::Answer;
@@ -8,7 +10,7 @@ use super::arguments::{
 };
 use super::command::{Word, words};
 use super::failure::Failure;
-use super::files;
+use super::files::{self, Imported};
 use super::snapshots::Snapshots;
 use crate::dictionary::{AnyDictionary, Pair};
 use crate::types::{Column, Scalar, Type, Types, ValueType};
@@ -270,6 +272,12 @@ impl Interpreter {
         expect_args(command, args)?;
         let imported = files::import(&mut *self.dictionary, self.types, line);
         imported.map(Answer::Imported).map_err(Failure::file)
+    }
+
+    /// Imports a file with the default options.
+    pub fn import_file(&mut self, path: &Path) -> Result<Imported, Failure> {
+        let imported = files::import_file(&mut *self.dictionary, self.types, path);
+        imported.map_err(Failure::file)
     }
 
     fn export(&self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {

@@ -14,6 +14,7 @@ mod talk;
 
 use std::error::Error;
 use std::io::{self, BufWriter, IsTerminal};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -22,7 +23,7 @@ use gpulsm::Device;
 use crate::batch_size;
 use crate::dictionary;
 use crate::types::{KeyType, Types, ValueType};
-use answer::{Answer, Form, Source};
+use answer::{Form, Source};
 use interpreter::Interpreter;
 use script::Script;
 
@@ -72,9 +73,10 @@ pub struct Shell {
     #[arg(short, value_name = "COMMAND")]
     commands: Vec<String>,
 
-    /// Import a file before the first command, as the command `import` does; may be given again
+    /// Import a file before the first command; may be given again. A file that needs options is read by
+    /// the command `import` instead. What was rounded, replaced or skipped is reported on standard error
     #[arg(long, value_name = "FILE")]
-    import: Vec<String>,
+    import: Vec<PathBuf>,
 
     /// Stop at the first error, with exit status 1
     #[arg(long)]
@@ -110,9 +112,11 @@ impl Shell {
         let typed = self.commands.is_empty() && to_terminal && io::stdin().is_terminal();
         let mut interpreter = self.interpreter(to_terminal.then_some(MOST_ON_TERMINAL))?;
         for file in &self.import {
-            match interpreter.run(&format!("import {file}")) {
-                Ok(Some(Answer::Imported(imported))) if typed && !self.json => {
-                    println!("{file}: {imported}");
+            match interpreter.import_file(file) {
+                Ok(imported) if typed && !self.json => println!("{}: {imported}", file.display()),
+                // Standard output has the answers to commands alone.
+                Ok(imported) if imported.is_notable() => {
+                    eprintln!("{}: {imported}", file.display());
                 }
                 Ok(_) => {}
                 Err(failure) => {

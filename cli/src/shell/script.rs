@@ -9,6 +9,9 @@ use super::interpreter::Interpreter;
 /// Lines longer than this many bytes are refused, so that memory stays bounded.
 const LONGEST_LINE: usize = 1 << 28;
 
+/// What some editors begin a file with.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Executes command after command, and writes the answers.
 pub struct Script<W> {
     pub interpreter: Interpreter,
@@ -24,7 +27,8 @@ impl<W: Write> Script<W> {
         let (mut line, mut succeeded) = (Vec::new(), true);
         for number in 1.. {
             let Some(fits) = read_line(input, &mut line, LONGEST_LINE)? else { break };
-            let next = self.answer(text(&line, fits), Source::Line(number))?;
+            let line = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| number == 1).unwrap_or(&line);
+            let next = self.answer(text(line, fits), Source::Line(number))?;
             succeeded &= next != Next::Failed;
             if self.ends(next) {
                 break;

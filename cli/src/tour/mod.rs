@@ -19,6 +19,9 @@ use self::queries::{Queries, timed};
 use self::table::{Table, picture, runs};
 use crate::{batch_size, how_started};
 
+/// The most updates that are streamed in: they are kept on the host too, to check answers.
+const MAX_UPDATES: u64 = 1 << 28;
+
 /// Batches that are streamed in: the low levels fill up, all of them at the end.
 const BATCHES: u64 = 31;
 
@@ -63,7 +66,15 @@ struct Subject {
 
 impl Tour {
     pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
-        let mut out = io::stdout();
+        let (mut out, max) = (io::stdout(), MAX_UPDATES / BATCHES);
+        if self.batch_size > max {
+            return Err(format!(
+                "--batch-size {}: the tour streams {BATCHES} batches of this length in, and needs memory \
+                 for all of them; it takes at most {max}",
+                self.batch_size
+            )
+            .into());
+        }
         let (device, pairs) = (self.device, HumanCount(self.pairs));
         writeln!(
             out,

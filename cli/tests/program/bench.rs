@@ -168,13 +168,21 @@ fn two_builds_are_measured_in_turns() {
     let [old, new] = ["old", "new"].map(|side| folder.path().join(side).display().to_string());
     let compared = printed(&["report", &old, &new], "");
     assert!(compared.contains(" 0 without a verdict"), "{compared}");
+}
 
-    let output = gpulsm(&tiny(folder.path(), &["build", "--against", "no/such/program"]), b"");
-    let refused = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        !output.status.success() && refused.contains("another build of this program"),
-        "{refused}"
-    );
+#[test]
+fn turns_are_taken_with_another_build_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let others = ["no/such/program", if cfg!(windows) { "cmd" } else { "/bin/true" }];
+    for other in others {
+        let output = gpulsm(&tiny(folder.path(), &["build", "--against", other]), b"");
+        let refused = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && refused.contains("another build of this program"),
+            "{refused}"
+        );
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("round 1"));
+    }
 }
 
 #[test]

@@ -323,7 +323,7 @@ fn parquet_columns_are_found_converted_and_checked() {
     parquet_file(&path, schema, &columns[..3]);
     check_refused(&[], &path, "column 1 (key) holds columns of its own, not numbers");
     parquet_file(&path, "message m { REQUIRED INT64 key; }", &columns[..1]);
-    check_refused(&[], &path, "the file has 1 column (key), none named `value`");
+    check_refused(&[], &path, "the file has 1 column (key), but keys and values need two");
     let schema = "message m { REQUIRED INT64 key; REQUIRED INT64 value; }";
     parquet_file(&path, schema, &[&ints(&[9_007_199_254_740_993]), &ints(&[5])]);
     let said = answers(&["--key", "f64"], &[format!("import {path}")]);

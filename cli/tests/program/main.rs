@@ -110,6 +110,13 @@ fn the_tour_works_with_hardly_any_pairs() {
 }
 
 #[test]
+fn the_tour_refuses_batches_that_fill_the_memory() {
+    let output = gpulsm(&["tour", "--batch-size", "1099511627776", "--pairs", "10"], b"");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("at most 8659208"), "{errors}");
+}
+
+#[test]
 fn wrong_arguments_are_refused_with_a_reason() {
     for (arguments, reason) in [
         (&["shell", "--key", "u16"][..], "possible values: u32, u64, i32, i64, f32, f64"),
@@ -161,6 +168,8 @@ fn completions_and_manual_pages_are_made_from_the_arguments() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pages");
     printed(&["man", "--out", path.to_str().expect("UTF-8")], "");
+    let output = gpulsm(&["man", "--out", "/dev/null/x"], b"");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/dev/null/x: "));
     let page = std::fs::read_to_string(path.join("gpulsm-shell.1")).expect("a page per command");
     assert!(page.contains("batch\\-size"), "{page}");
 }

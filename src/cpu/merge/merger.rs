@@ -12,7 +12,7 @@ use crate::cpu::memory::Buffer;
 use crate::cpu::merge::block::{BlockCursor, block_capacity};
 use crate::cpu::merge::entries::{Entries, EntriesBuffer, EntriesMut, EntriesRef, copy_kept};
 use crate::cpu::merge::keep::Keep;
-use crate::cpu::merge::source::{Source, SourceMarks};
+use crate::cpu::merge::source::{Source, SourceMarks, total_len};
 use crate::cpu::merge::two::merge_two;
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -33,15 +33,32 @@ pub(crate) struct Merger<'c, B, V> {
     new_marks: Buffer<Mark>,
     /// The marks of each source in the current block, if the source has packed marks.
     unpacked: Vec<Buffer<Mark>>,
-    /// Buffers for intermediate merges.
+    /// The most entries in a block.
+    block: usize,
+    /// The most entries that an intermediate merge writes…
+    capacity: usize,
+    /// …and buffers for them.
     free: Vec<EntriesBuffer<B, V>>,
 }
 
 impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
     /// Allocates the memory to merge these sources, or parts of them.
     pub fn new(cpu: &'c Cpu, sources: &[Source<'_, B, V>], keep: Keep) -> Result<Self, Error> {
+        Self::with_block(cpu, sources, keep, block_capacity(sources.len()))
+    }
+
+    /// Allocates the memory to merge these sources, or parts of them, in blocks of at most this many
+    /// entries, and at least one of each source.
+    pub fn with_block(
+        cpu: &'c Cpu,
+        sources: &[Source<'_, B, V>],
+        keep: Keep,
+        block: usize,
+    ) -> Result<Self, Error> {
         let longest = sources.iter().map(|source| source.keys.len()).max().unwrap_or(0);
-        let room = longest.min(block_capacity(sources.len()));
+        let block = block.max(sources.len());
+        let capacity = total_len(sources).min(block);
+        let room = longest.min(capacity);
         let marked = sources.iter().any(|source| source.marks.matter(keep));
         let has_deletes = sources.iter().any(|source| source.values.is_none());
         let mark_room = if marked { room } else { 0 };
@@ -56,6 +73,8 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
             no_values: cpu.memory.zeroed(if has_deletes { room } else { 0 })?,
             new_marks,
             unpacked: unpacked.collect::<Result<_, _>>()?,
+            block,
+            capacity,
             free: Vec::new(),
         })
     }
@@ -66,7 +85,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         let block = block_capacity(sources).min(entries.max(1));
         let entry = size_of::<B>() + size_of::<V>() + size_of::<Mark>();
         let marks_and_values = block * ((sources + 1) * size_of::<Mark>() + size_of::<V>());
-        let intermediate_merges = block_capacity(sources) * entry * (sources / 2 + 1);
+        let intermediate_merges = block * entry * (sources / 2 + 1);
         marks_and_values + intermediate_merges
     }
 
@@ -86,7 +105,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         cursor.start(sources.iter().map(|source| 0..source.keys.len()));
         let mut written = 0;
         loop {
-            cursor.find_block(sources, block_capacity(sources.len()));
+            cursor.find_block(sources, self.block);
             written += self.merge_block(sources, &cursor.block, out.after(written))?;
             cursor.advance();
             if cursor.is_done() {
@@ -134,16 +153,15 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
                 pieces.push(self.piece(source.slice(range.clone()), unpacked));
             }
         }
-        let room = block_capacity(sources.len());
         while pieces.len() > 2 {
-            self.merge_shortest(&mut pieces, free, MarkSet::ALL, room)?;
+            self.merge_shortest(&mut pieces, free, MarkSet::ALL)?;
         }
         // A merge of two always writes values and marks: if `out` has no room for them, it goes to
         // a buffer.
         let unwanted =
             out.values.len() < out.keys.len() || self.block_marked && out.marks.is_empty();
         if pieces.len() == 2 && unwanted {
-            self.merge_shortest(&mut pieces, free, self.keep.marks(), room)?;
+            self.merge_shortest(&mut pieces, free, self.keep.marks())?;
         }
         let kept = match &pieces[..] {
             [] => 0,
@@ -177,16 +195,15 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         pieces: &mut Vec<Piece<'_, B, V>>,
         free: &mut Vec<EntriesBuffer<B, V>>,
         keep: MarkSet,
-        room: usize,
     ) -> Result<(), Error> {
         let len_of_two = |at: usize| pieces[at].len() + pieces[at + 1].len();
         let at = (0..pieces.len() - 1).min_by_key(|&at| len_of_two(at)).expect("two pieces");
         let mut buffer = match free.pop() {
             Some(buffer) => buffer,
             None => Entries {
-                keys: self.cpu.memory.zeroed(room)?,
-                values: self.cpu.memory.zeroed(room)?,
-                marks: self.cpu.memory.zeroed(if self.marked { room } else { 0 })?,
+                keys: self.cpu.memory.zeroed(self.capacity)?,
+                values: self.cpu.memory.zeroed(self.capacity)?,
+                marks: self.cpu.memory.zeroed(if self.marked { self.capacity } else { 0 })?,
             },
         };
         let out = Entries {

@@ -14,6 +14,9 @@ use crate::key::OrderedKey;
 use crate::mark::Mark;
 use crate::value::Value;
 
+/// Entries in a block where memory is short: each takes a little longer to find.
+const SMALL_BLOCK: usize = 1 << 7;
+
 /// Merges all sources, newest first, into one run. Returns `None` if nothing is kept.
 pub(crate) fn merge<B: OrderedKey, V: Value>(
     cpu: &Cpu,
@@ -75,8 +78,13 @@ impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
             .zip(cut(&mut *out.values, sizes.iter().copied()))
             .zip(cut(&mut *out.marks, mark_sizes))
             .map(|((keys, values), marks)| Entries { keys, values, marks });
-        let written = cpu.workers.each(parts.iter().zip(outputs), |(part, out)| {
-            Merger::new(cpu, part, keep)?.merge(part, out)
+        let written = cpu.workers.each(parts.iter().zip(outputs), |(part, mut out)| {
+            match Merger::new(cpu, part, keep).and_then(|mut it| it.merge(part, out.after(0))) {
+                Err(Error::OutOfMemory { .. }) => {
+                    Merger::with_block(cpu, part, keep, SMALL_BLOCK)?.merge(part, out)
+                }
+                merged => merged,
+            }
         })?;
 
         // Dropped entries left gaps between the outputs of the threads.

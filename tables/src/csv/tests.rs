@@ -57,9 +57,14 @@ fn headers_are_recognised() {
         &pairs(),
         "column 1 is `abc`: not an integer (expected u32) (if this",
     );
-    check_refused("id\n1\n", &set(), "line 1: column 1 is `id`");
-    let table = read_as("a.csv", "id\n1\n", &ReadOptions { header: Header::Yes, ..set() }).unwrap();
-    assert_eq!((table.keys, table.values), (Numbers::U32(vec![1]), Numbers::None(1)));
+    for options in [set(), ReadOptions { header: Header::Yes, ..set() }] {
+        let table = read_as("a.csv", "id\n1\n", &options).unwrap();
+        assert_eq!((table.keys, table.values), (Numbers::U32(vec![1]), Numbers::None(1)));
+    }
+    // It might be a number that is misspelt.
+    let floats = ReadOptions::new(Type::F64, Type::None);
+    check_refused("inft\n1\n", &floats, "line 1: column 1 is `inft`");
+    assert_eq!(read_as("a.csv", "key\n1\n", &floats).unwrap().keys, Numbers::F64(vec![1.0]));
     let table = read_as("a.csv", "key,value\n", &pairs()).unwrap();
     assert!(table.keys.is_empty() && table.values.is_empty());
 }
@@ -102,6 +107,13 @@ fn fields_are_separated_by_what_the_name_or_an_option_says() {
         &ReadOptions { separator: ";".parse().ok(), ..pairs() },
         "it has a comma",
     );
+}
+
+#[test]
+fn a_single_column_is_no_dictionary_with_values() {
+    for text in ["1\n2\n", "id\n1\n", "key\n1\n"] {
+        check_refused(text, &pairs(), "but keys and values need two; a set has keys alone");
+    }
 }
 
 #[test]

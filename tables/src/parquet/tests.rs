@@ -166,6 +166,18 @@ fn nulls_are_refused_or_skipped() {
 }
 
 #[test]
+fn whole_floats_fit_integers() {
+    let field = "REQUIRED DOUBLE key;";
+    check_keys::<DoubleType>(field, &[7.0, -3.0], Numbers::I32(vec![7, -3]));
+    check_refused::<DoubleType>(
+        field,
+        &[7.0, 7.5],
+        Type::U32,
+        "row 2: column 1 (key) is not an integer",
+    );
+}
+
+#[test]
 fn lost_precision_is_counted() {
     let field = "REQUIRED INT64 key;";
     let table = read_keys::<Int64Type>(field, &[(1 << 53) + 1, 1 << 53], Type::F64).unwrap();

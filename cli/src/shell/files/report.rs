@@ -37,6 +37,14 @@ impl Imported {
         self.replaced -= keys;
     }
 
+    /// Returns whether the dictionary is not simply the file: rows were replaced or skipped, or numbers
+    /// changed.
+    pub fn is_notable(&self) -> bool {
+        let (keys, values) = (&self.keys.1, &self.values.1);
+        let changed = keys.rounded + values.rounded + keys.negative_zeros + self.nans();
+        self.replaced + self.skipped + changed > 0
+    }
+
     /// Returns how many keys are NaN, if they might have been different ones.
     fn nans(&self) -> u64 {
         if self.keys.1.nans > 1 { self.keys.1.nans } else { 0 }
