@@ -82,7 +82,8 @@ fn without_zeros(of: Type, text: &str) -> Option<&str> {
 
 /// Returns the integer that a float is, if it is one of a type there is, or else the float.
 fn whole(number: Scalar) -> Scalar {
-    const ENDS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..3.402_823_669_209_384_6e38;
+    const ENDS: std::ops::Range<f64> =
+        -9_223_372_036_854_775_808.0..340_282_366_920_938_463_463_374_607_431_768_211_456.0;
     let float = match number {
         Scalar::Single(float) => float.into(),
         Scalar::Double(float) => float,
