@@ -131,8 +131,6 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("has", "contains"),
     ("length", "len"),
     ("load", "import"),
-    ("max", "last"),
-    ("min", "first"),
     ("put", "insert"),
     ("remove", "delete"),
     ("save", "export"),
@@ -142,7 +140,7 @@ const SYNONYMS: &[(&str, &str)] = &[
 ];
 
 /// Returns the command that was most likely meant: a synonym's, one with this prefix, or one within two
-/// edits.
+/// edits that leave a letter of both words in place.
 pub fn nearest(name: &str) -> Option<&'static str> {
     if name.len() > 20 {
         return None;
@@ -154,7 +152,9 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     let begins = |c: &&Usage| name.len() >= 3 && c.name.starts_with(name);
     let by_prefix = COMMANDS.iter().find(begins).map(|c| c.name);
     let distances = COMMANDS.iter().map(|c| (distance(c.name, name), c.name));
-    let near = |&(distance, name): &(usize, &str)| distance <= 2 && distance < name.len();
+    let near = |&(distance, command): &(usize, &str)| {
+        distance <= 2 && distance < command.len().min(name.len())
+    };
     by_prefix.or_else(|| distances.filter(near).min().map(|(_, name)| name))
 }
 
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(nearest("delete-range"), Some("delete_range"));
         assert_eq!(nearest("LOOKUP"), Some("lookup"));
         assert_eq!(nearest("frobnicate"), None);
-        assert_eq!(nearest("x"), None, "any letter is near `?`");
+        assert_eq!(nearest("x"), None, "any letter is near `?`, and this one is in `max`");
     }
 
     #[test]

@@ -66,7 +66,8 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
         }
         let out = Entries { keys, values, marks: &mut [][..] };
         if self.has_many_stale(windows.clone(), pairs) {
-            return self.merge_between_dead(windows, pairs, &mut Output { out, written: 0 });
+            self.cursor.start(windows);
+            return self.merge_between_dead(pairs, &mut Output { out, written: 0 });
         }
         let sources = self.runs.iter().zip(windows).filter(|(_, window)| !window.is_empty());
         let sources: Vec<_> = sources.map(|(run, window)| run.slice(window)).collect();
@@ -105,10 +106,11 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
             None => self.allocate_block()?,
         };
         let mut visited = Visited { block, visit };
-        let merged = if self.has_many_stale(windows.clone(), pairs) {
-            self.merge_between_dead(windows, pairs, &mut visited)
+        self.cursor.start(windows.clone());
+        let merged = if self.has_many_stale(windows, pairs) {
+            self.merge_between_dead(pairs, &mut visited)
         } else {
-            self.merge_blocks(windows, pairs, &mut visited)
+            self.merge_blocks(pairs, &mut visited)
         };
         self.block = Some(visited.block);
         merged
@@ -131,15 +133,9 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
         self.merger.is_marked() && entries > MIN_STALE + pairs
     }
 
-    /// Merges a window of every run.
-    fn merge_blocks(
-        &mut self,
-        windows: impl Iterator<Item = Range<usize>> + Clone,
-        pairs: usize,
-        sink: &mut dyn PairSink<B, V>,
-    ) -> Result<(), Error> {
+    /// Merges the windows at whose start the cursor is, which hold `pairs` live entries.
+    fn merge_blocks(&mut self, pairs: usize, sink: &mut dyn PairSink<B, V>) -> Result<(), Error> {
         let RangeMerger { runs, merger, cursor, .. } = self;
-        cursor.start(windows);
         let mut written = 0;
         while written < pairs {
             cursor.find_block(runs, block_capacity(runs.len()));
@@ -155,12 +151,10 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
     /// blocks are merged as they are in between.
     fn merge_between_dead(
         &mut self,
-        windows: impl Iterator<Item = Range<usize>> + Clone,
         pairs: usize,
         sink: &mut dyn PairSink<B, V>,
     ) -> Result<(), Error> {
         let RangeMerger { runs, merger, dead, cursor, .. } = self;
-        cursor.start(windows);
         let (mut written, mut max_len) = (0, BLOCK);
         let mut searches = SearchPacing::default();
         while written < pairs {
