@@ -12,6 +12,7 @@ pub fn full(speed: f64, less: u32) -> Results {
     made.insert(27 - less);
     made.growth(27 - less);
     made.queries(24 - less);
+    made.aggregates(24 - less);
     made.upkeep(24 - less);
     Results { run: run(), rows: made.rows }
 }
@@ -180,6 +181,20 @@ impl Made {
                 self.query(("order", "gpulsm"), &[("op", op.to_string())], (b, n), |levels| {
                     rate / levels
                 });
+            }
+        }
+    }
+
+    fn aggregates(&mut self, n: u32) {
+        for (length, rate) in [(8, 3e9), (1024, 2e8)] {
+            for runs in [1, 8] {
+                let params = [("L", length), ("n", n), ("runs", runs)];
+                let params = params.map(|(name, value)| (name, value.to_string()));
+                for (series, share) in [("gpulsm", 1.0), ("list", 0.4)] {
+                    let seconds = 2f64.powi(n as i32) / rate / share * f64::from(runs);
+                    let point = self.point(f64::from(runs), 1 << n, seconds);
+                    self.add(("aggregate", series), &params, "", vec![point]);
+                }
             }
         }
     }

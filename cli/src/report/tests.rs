@@ -42,6 +42,7 @@ fn a_full_run_has_every_section_and_the_papers_figures() {
         "lookup",
         "count",
         "range",
+        "aggregate",
         "order",
     ]
     .iter()
