@@ -305,7 +305,8 @@ fn in_own_process(name: &str, limits: &str, test: impl FnOnce()) {
 #[test]
 #[cfg(target_os = "linux")]
 fn threads_that_cannot_start_are_an_error_by_default_too() {
-    let limits = "ulimit -v 600000; export RAYON_NUM_THREADS=1000;";
+    // Stacks so large that few threads fit, and that much memory is left for everything else.
+    let limits = "ulimit -v 1500000; export RAYON_NUM_THREADS=1000 RUST_MIN_STACK=134217728 MALLOC_ARENA_MAX=1;";
     in_own_process("threads_that_cannot_start_are_an_error_by_default_too", limits, || {
         let cpu = || Dictionary::<u32, u32>::builder().device(Device::cpu());
         for builder in [cpu(), cpu().threads(1000)] {
