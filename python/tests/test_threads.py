@@ -335,8 +335,16 @@ def test_describing_a_dictionary_does_nothing_and_waits_for_nothing(device: str)
     run_all(write, describe)
 
 
+def run_program(program: str, folder: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
+    """Runs a program in a folder without sources, so that it imports the installed package."""
+    arguments = [sys.executable, *options, "-c", program]
+    return subprocess.run(arguments, capture_output=True, timeout=120, cwd=folder)
+
+
 @pytest.mark.parametrize("call", ["d.get(5)", "d.insert(k, k)", "d.lookup(k)", "d.pop(5, None)"])
-def test_a_program_ends_while_threads_are_in_a_call(call: str, device: str) -> None:
+def test_a_program_ends_while_threads_are_in_a_call(
+    call: str, device: str, tmp_path: Path
+) -> None:
     """Python ends daemon threads on the spot, by an unwind that native code must not be in."""
     program = f"""
 import numpy as np, threading, time
@@ -352,12 +360,12 @@ for _ in range(3):
 time.sleep(0.2)
 """
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120)
+        done = run_program(program, tmp_path)
         assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_forked_process_ends_though_its_parent_was_in_a_call() -> None:
+def test_a_forked_process_ends_though_its_parent_was_in_a_call(tmp_path: Path) -> None:
     program = """
 import numpy as np, os, threading, time
 import gpulsm
@@ -372,7 +380,5 @@ pid = os.fork()
 if pid:
     assert os.waitpid(pid, 0)[1] == 0
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, timeout=60
-    )
+    done = run_program(program, tmp_path, "-W", "ignore")
     assert (done.returncode, done.stderr) == (0, b"")
