@@ -6,10 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use gpulsm::testing::bits::Types;
-use gpulsm::testing::check::{Mismatch, check};
-use gpulsm::testing::script::{Draw, Operation, Random};
-use gpulsm::{Device, Key, Value};
+use gpulsm::Device;
+use gpulsm_verify::{Check, KeyKind, List, check_of};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::batch_size;
@@ -74,14 +72,14 @@ impl Verify {
         writeln!(out, "{amount} in lists of {LIST} on {}, seed {}", self.device, self.seed)?;
         let progress = self.progress(ops)?;
         let end = self.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-        let check = self.checker();
+        let check = self.check();
         let (mut passed, mut failed) = (0, 0);
         for (list, start) in (0..ops).step_by(LIST as usize).enumerate() {
             if end.is_some_and(|end| Instant::now() >= end) {
                 break;
             }
             let len = LIST.min(ops - start);
-            match check(self, list as u64, len)? {
+            match check(&self.list(list as u64, len))? {
                 Ok(()) => passed += len,
                 Err(mismatch) => {
                     passed += mismatch.index as u64;
@@ -106,49 +104,27 @@ impl Verify {
         Ok(progress.with_style(ProgressStyle::with_template(style)?))
     }
 
-    /// Returns the check for the types that the command line names. There is one for each kind of key and
-    /// each width of values: of a value, a dictionary knows only the width.
-    fn checker(&self) -> Check {
-        match self.key {
-            KeyType::U32 => self.checker_of::<u32>(),
-            KeyType::U64 => self.checker_of::<u64>(),
-            KeyType::I32 => self.checker_of::<i32>(),
-            KeyType::I64 => self.checker_of::<i64>(),
-            KeyType::F32 => self.checker_of::<f32>(),
-            KeyType::F64 => self.checker_of::<f64>(),
-        }
+    /// Returns the check for the types that the command line names. Of a value, a dictionary knows only the
+    /// width.
+    fn check(&self) -> Check {
+        let key = match self.key {
+            KeyType::U32 => KeyKind::U32,
+            KeyType::U64 => KeyKind::U64,
+            KeyType::I32 => KeyKind::I32,
+            KeyType::I64 => KeyKind::I64,
+            KeyType::F32 => KeyKind::F32,
+            KeyType::F64 => KeyKind::F64,
+        };
+        check_of(key, self.value.width()).expect("the program offers values of these widths only")
     }
 
-    fn checker_of<K: Key>(&self) -> Check {
-        match self.value {
-            ValueType::None => Self::check_list::<K, ()>,
-            ValueType::U32 | ValueType::I32 | ValueType::F32 => Self::check_list::<K, u32>,
-            ValueType::U64 | ValueType::I64 | ValueType::F64 => Self::check_list::<K, u64>,
-            ValueType::U128 => Self::check_list::<K, u128>,
+    fn list(&self, number: u64, len: u64) -> List {
+        List {
+            seed: self.seed.wrapping_add(number << 32),
+            len,
+            scale: self.scale as usize,
+            batch_size: self.batch_size.map(|size| size as usize),
+            device: self.device,
         }
-    }
-
-    /// Draws a list of operations and checks it, on a dictionary of these types.
-    fn check_list<K: Key, V: Value>(&self, list: u64, len: u64) -> Checked {
-        let mut draw = self.draw(list);
-        let mut settings = draw.settings::<K, V>().device(self.device);
-        if let Some(size) = self.batch_size {
-            settings = settings.batch_size(size as usize);
-        }
-        let operations = draw_list(&mut draw, &Types::of::<K, V>(), len);
-        Ok(check(settings.build()?, &operations))
-    }
-
-    fn draw(&self, list: u64) -> Draw<Random> {
-        let seed = self.seed.wrapping_add(list << 32);
-        Draw::random(seed).scaled(self.scale as usize)
     }
 }
-
-fn draw_list(draw: &mut Draw<Random>, types: &Types, len: u64) -> Vec<Operation> {
-    (0..len).map(|_| draw.operation(types)).collect()
-}
-
-/// Checks a list of operations, given its number and length.
-type Check = fn(&Verify, u64, u64) -> Checked;
-type Checked = Result<Result<(), Mismatch>, Box<dyn Error>>;

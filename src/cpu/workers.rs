@@ -5,8 +5,7 @@
 //! pool; if one of those needs a lock that the worker holds, it deadlocks. Here the caller may hold
 //! any lock, on any kind of thread.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::ThreadPool;
 
@@ -61,50 +60,60 @@ impl Workers {
         queries.div_ceil(self.count() * 8).clamp(512, 1 << 14)
     }
 
-    /// Runs all tasks, in parallel if there are several, and returns their results in order.
-    pub fn each<T, R>(
+    /// Runs all tasks, in parallel if there are several.
+    pub fn each<T>(
         &self,
-        tasks: impl IntoIterator<Item = T>,
-        work: impl Fn(T) -> Result<R, Error> + Sync + Send,
-    ) -> Result<Vec<R>, Error>
-    where
-        T: Send,
-        R: Send,
-    {
-        let slots: Vec<Mutex<(Option<T>, Option<R>)>> =
-            tasks.into_iter().map(|task| Mutex::new((Some(task), None))).collect();
-        self.run(slots.len(), &|index| {
-            // Each index is passed once, so no thread ever waits for this lock.
-            let mut slot = slots[index].lock().unwrap_or_else(PoisonError::into_inner);
-            let task = slot.0.take().expect("each index is passed once");
-            slot.1 = Some(work(task)?);
-            Ok(())
-        })?;
-        let results = slots.into_iter().map(|slot| {
-            let (_, result) = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
-            result.expect("every task is done")
-        });
-        Ok(results.collect())
+        tasks: impl IntoIterator<Item = T, IntoIter: Send>,
+        work: impl Fn(T) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let tasks = tasks.into_iter();
+        let count = tasks.size_hint().1.unwrap_or(usize::MAX);
+        let tasks = Mutex::new(tasks.enumerate());
+        self.run(count, &|| {
+            let (index, task) = lock(&tasks).next()?;
+            Some((index, work(task)))
+        })
     }
 
-    /// Calls `work` once with every index below `count`, in parallel if there are several. Not
-    /// generic, so that the use of the pool is compiled once and not for every kind of task.
+    /// Runs all tasks, in parallel if there are several, and returns their results in order.
+    pub fn map<T, R: Send>(
+        &self,
+        tasks: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator + Send>,
+        work: impl Fn(T) -> Result<R, Error> + Sync,
+    ) -> Result<Vec<R>, Error> {
+        let tasks = tasks.into_iter();
+        let results = Mutex::new(Vec::new());
+        lock(&results).resize_with(tasks.len(), || None);
+        self.each(tasks.enumerate(), |(index, task)| {
+            let result = work(task)?;
+            lock(&results)[index] = Some(result);
+            Ok(())
+        })?;
+        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(results.into_iter().map(|result| result.expect("every task is done")).collect())
+    }
+
+    /// Calls `next_task`, which executes a task and returns its index and result, until no task is
+    /// left, on as many threads as there are tasks for. Not generic, so that the use of the pool is
+    /// compiled once and not for every kind of task.
     fn run(
         &self,
         count: usize,
-        work: &(dyn Fn(usize) -> Result<(), Error> + Sync),
+        next_task: &(dyn Fn() -> Option<(usize, Result<(), Error>)> + Sync),
     ) -> Result<(), Error> {
         if count <= 1 || self.count() == 1 {
-            return (0..count).try_for_each(work);
+            return std::iter::from_fn(next_task).try_for_each(|(_, result)| result);
         }
         // The error of the first task in order that fails, so that which one it is does not depend
         // on the threads.
         let failed: Mutex<Option<(usize, Error)>> = Mutex::new(None);
-        self.share(count, &|index| {
-            if let Err(error) = work(index) {
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                if failed.as_ref().is_none_or(|&(first, _)| index < first) {
-                    *failed = Some((index, error));
+        self.share(count, &|| {
+            while let Some((index, result)) = next_task() {
+                if let Err(error) = result {
+                    let mut failed = lock(&failed);
+                    if failed.as_ref().is_none_or(|&(first, _)| index < first) {
+                        *failed = Some((index, error));
+                    }
                 }
             }
         });
@@ -112,13 +121,8 @@ impl Workers {
         failed.map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Calls `work` once with every index below `count`, in parallel.
-    fn share(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
-        let next = AtomicUsize::new(0);
-        let work_on = || {
-            let indices = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
-            indices.take_while(|&index| index < count).for_each(work);
-        };
+    /// Calls `work_on` on the caller's thread and on others, at most `count` in all.
+    fn share(&self, count: usize, work_on: &(dyn Fn() + Sync)) {
         let Some(pool) = &self.pool else { return work_on() };
         if pool.current_thread_index().is_some() {
             return work_on(); // A worker of this pool must not wait for the others.
@@ -155,7 +159,7 @@ impl Workers {
 fn shared_pool() -> Result<Arc<ThreadPool>, Error> {
     static SHARED: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
     let process = std::process::id();
-    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = lock(&SHARED);
     if let Some((owner, pool)) = &*shared
         && *owner == process
     {
@@ -187,6 +191,10 @@ impl std::fmt::Debug for Workers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} threads", self.count())
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Cuts `slice` into parts of the given lengths.

@@ -106,18 +106,25 @@ impl ValueType {
         Column::new(self.into())
     }
 
+    /// Returns the width of a value, in bytes.
+    pub fn width(self) -> usize {
+        match self {
+            ValueType::None => 0,
+            ValueType::U32 | ValueType::I32 | ValueType::F32 => 4,
+            ValueType::U64 | ValueType::I64 | ValueType::F64 => 8,
+            ValueType::U128 => 16,
+        }
+    }
+
     /// Returns the type of number that sums, minima and maxima are computed of; `None` if there is none.
     pub fn element(self) -> Option<Number> {
-        let (width, encoding) = match self {
+        let encoding = match self {
             ValueType::None | ValueType::U128 => return None,
-            ValueType::U32 => (4, Encoding::Unsigned),
-            ValueType::U64 => (8, Encoding::Unsigned),
-            ValueType::I32 => (4, Encoding::Signed),
-            ValueType::I64 => (8, Encoding::Signed),
-            ValueType::F32 => (4, Encoding::Float),
-            ValueType::F64 => (8, Encoding::Float),
+            ValueType::U32 | ValueType::U64 => Encoding::Unsigned,
+            ValueType::I32 | ValueType::I64 => Encoding::Signed,
+            ValueType::F32 | ValueType::F64 => Encoding::Float,
         };
-        Some(Number { width, encoding })
+        Some(Number { width: self.width(), encoding })
     }
 
     /// Returns the type of sums of such values.

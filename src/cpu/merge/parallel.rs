@@ -78,7 +78,7 @@ impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
             .zip(cut(&mut *out.values, sizes.iter().copied()))
             .zip(cut(&mut *out.marks, mark_sizes))
             .map(|((keys, values), marks)| Entries { keys, values, marks });
-        let written = cpu.workers.each(parts.iter().zip(outputs), |(part, mut out)| {
+        let written = cpu.workers.map(parts.iter().zip(outputs), |(part, mut out)| {
             match Merger::new(cpu, part, keep).and_then(|mut it| it.merge(part, out.after(0))) {
                 Err(Error::OutOfMemory { .. }) => {
                     Merger::with_block(cpu, part, keep, SMALL_BLOCK)?.merge(part, out)

@@ -63,7 +63,7 @@ impl<B: OrderedKey, V: Value> AggregateBatch<'_, B, V> {
             Some(queries.len() * width)
         });
         let places = cut(answers, lens);
-        let parts = cpu.workers.each(tasks.iter().zip(places), |(task, answers)| {
+        let parts = cpu.workers.map(tasks.iter().zip(places), |(task, answers)| {
             let mut merger = RangeMerger::new(cpu, self.sources)?;
             let Some(windows) = &task.part else {
                 return self.answer_each(&mut merger, task.queries.clone(), answers);

@@ -38,8 +38,7 @@ pub(crate) fn count<B: OrderedKey, V: Value>(
             count_group(runs, lo, hi, counts, |_, _, _| {});
         }
         Ok(())
-    })?;
-    Ok(())
+    })
 }
 
 /// Counts the live keys of at most [`GROUP`] closed ranges. Calls `visit` for each run, with its
@@ -78,8 +77,7 @@ pub(crate) fn rank<B: OrderedKey, V: Value>(
             rank_group(runs, keys, ranks);
         }
         Ok(())
-    })?;
-    Ok(())
+    })
 }
 
 /// Counts the live keys less than each of at most [`GROUP`] keys.

@@ -33,6 +33,5 @@ pub(crate) fn answer_each<S: Default, Q: Send + Sync, B: OrderedKey, V: Value>(
             })?;
         }
         Ok(())
-    })?;
-    Ok(())
+    })
 }

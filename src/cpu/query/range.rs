@@ -99,8 +99,7 @@ impl<B: OrderedKey, V: Value> RangeBatch<'_, B, V> {
                 Some(windows) => merger.write(windows.iter().cloned(), keys, values),
                 None => self.write_answers(&mut merger, task.queries.clone(), keys, values),
             }
-        })?;
-        Ok(())
+        })
     }
 
     /// Writes the answers to these queries end to end.

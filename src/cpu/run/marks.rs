@@ -66,7 +66,7 @@ impl PackedMarks {
         let mut sectors = cpu.memory.zeroed::<Sector>(marks.len() / SECTOR + 1)?;
         let part = sectors.len().div_ceil(cpu.workers.parts(marks.len()));
         let parts = sectors.chunks_mut(part).zip(marks.chunks(part * SECTOR));
-        let tombstones = cpu.workers.each(parts, |(sectors, marks)| {
+        let tombstones = cpu.workers.map(parts, |(sectors, marks)| {
             for (sector, marks) in sectors.iter_mut().zip(marks.chunks(SECTOR)) {
                 *sector = Sector::pack(marks);
             }

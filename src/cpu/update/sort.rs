@@ -103,7 +103,7 @@ fn sort_shared<B: OrderedKey, V: Value>(
     let buckets = Buckets::new(span, keys.len() / RECORDS_PER_SHARED_BUCKET);
 
     // Each thread counts the keys of its part of the batch that belong to each bucket.
-    let counts = cpu.workers.each(keys.chunks(part), |keys| {
+    let counts = cpu.workers.map(keys.chunks(part), |keys| {
         let mut counts = vec![0; buckets.count];
         buckets.count_keys(keys.iter().copied(), &mut counts);
         Ok(counts)
@@ -129,7 +129,7 @@ fn sort_shared<B: OrderedKey, V: Value>(
     })?;
 
     // Each bucket is sorted by one thread.
-    cpu.workers.each(cut(records, sizes), |records| sort_bucket(cpu, records))
+    cpu.workers.map(cut(records, sizes), |records| sort_bucket(cpu, records))
 }
 
 /// Separates the unique records of all buckets into keys and values.
