@@ -9,7 +9,7 @@
 //! use gpulsm_verify::{KeyKind, List, check_of};
 //!
 //! let check = check_of(KeyKind::F32, 8).expect("values have 0, 4, 8 or 16 bytes");
-//! let list = List { seed: 1, len: 20, scale: 1, batch_size: None, device: Device::Cpu };
+//! let list = List { seed: 1, len: 20, scale: 1, batch_size: None, device: Device::cpu() };
 //! assert!(check(&list)?.is_ok());
 //! # Ok::<(), gpulsm::Error>(())
 //! ```
