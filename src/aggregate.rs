@@ -29,6 +29,11 @@ pub struct Element {
 }
 
 impl Element {
+    /// Returns whether values of this many bytes are made of such elements.
+    pub fn fits(self, value_width: usize) -> bool {
+        matches!(self.width, 4 | 8) && value_width > 0 && value_width.is_multiple_of(self.width)
+    }
+
     const fn of<T: Key>() -> Self {
         Element { width: size_of::<T>(), encoding: T::ENCODING }
     }
@@ -96,9 +101,7 @@ impl Fold {
 
     /// Returns whether values of this many bytes are made of such elements.
     pub fn fits(self, value_width: usize) -> bool {
-        matches!(self.element.width, 4 | 8)
-            && value_width > 0
-            && value_width.is_multiple_of(self.element.width)
+        self.element.fits(value_width)
     }
 
     /// Returns the bytes of an answer, for values of this width.

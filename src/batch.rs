@@ -108,7 +108,8 @@ impl<'a, K: Key, V: Value> Batch<'a, K, V> {
             keys.to_mut().reverse();
             values.to_mut().reverse();
         }
-        Ok(Columns { keys, values, deletes: concatenated(self.deletes.iter().copied())? })
+        let deletes = concatenated(self.deletes.iter().copied())?;
+        Ok(Columns { keys, values, assigned: 0, deletes })
     }
 }
 
@@ -124,11 +125,14 @@ fn concatenated<'a, T: Copy>(
     Ok(Cow::Owned(all))
 }
 
-/// A batch as columns, in which the last insert of a key wins and a delete wins over every insert.
+/// A batch as columns, in which the last insert of a key wins, unless values combine, and a delete wins over
+/// every insert.
 #[derive(Debug)]
 pub(crate) struct Columns<'a, K: Clone, V: Clone> {
     pub keys: Cow<'a, [K]>,
     pub values: Cow<'a, [V]>,
+    /// How many inserts, at the end, assign their values in a dictionary that combines others.
+    pub assigned: usize,
     pub deletes: Cow<'a, [K]>,
 }
 
@@ -138,7 +142,7 @@ impl<'a, K: Key, V: Value> Columns<'a, K, V> {
         check_lengths(("keys", keys.len()), ("values", values.len()))?;
         let (keys, values, deletes) =
             (Cow::Borrowed(keys), Cow::Borrowed(values), Cow::Borrowed(deletes));
-        Ok(Columns { keys, values, deletes })
+        Ok(Columns { keys, values, assigned: 0, deletes })
     }
 
     /// Returns the batch as engines take it.
@@ -146,6 +150,7 @@ impl<'a, K: Key, V: Value> Columns<'a, K, V> {
         Ok(Updates {
             keys: key::encode(&self.keys)?,
             values: bytemuck::cast_slice(&self.values),
+            assigned: self.assigned,
             deletes: key::encode(&self.deletes)?,
             order: Order::Any,
         })
@@ -171,6 +176,9 @@ pub struct Updates<'a, B: Clone> {
     pub keys: Cow<'a, [B]>,
     /// The bytes of their values.
     pub values: &'a [u8],
+    /// How many inserts, at the end, assign their values in a dictionary that combines others. If both kinds
+    /// occur, no key is inserted by both.
+    pub assigned: usize,
     /// The keys to delete; a delete wins over an insert of the same key.
     pub deletes: Cow<'a, [B]>,
     /// What is known of the order of the keys: whether engines must sort.
@@ -196,7 +204,8 @@ impl<'a, B: OrderedKey> Updates<'a, B> {
     /// Returns a batch of inserts whose keys are strictly ascending.
     pub fn sorted<V: Value>(keys: Cow<'a, [B]>, values: &'a [V]) -> Self {
         let values = bytemuck::cast_slice(values);
-        Updates { keys, values, deletes: Cow::Borrowed(&[]), order: Order::Sorted }
+        let deletes = Cow::Borrowed(&[][..]);
+        Updates { keys, values, assigned: 0, deletes, order: Order::Sorted }
     }
 
     /// Returns a batch of deletes whose keys are strictly ascending.

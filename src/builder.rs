@@ -2,7 +2,9 @@
 
 use std::marker::PhantomData;
 
+use crate::aggregate::{Element, Number};
 use crate::batch::{Batch, Duplicates, Updates};
+use crate::combine::{Combine, Combiner};
 use crate::device::Device;
 use crate::dictionary::Dictionary;
 use crate::error::{Error, MAX_BATCH_SIZE, check_lengths};
@@ -36,6 +38,7 @@ pub struct Builder<K, V> {
     stream: Option<crate::cuda::Stream>,
     settings: Settings,
     duplicates: Duplicates,
+    combine: (Combine, Element),
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -47,6 +50,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             stream: None,
             settings: Settings::default(),
             duplicates: Duplicates::default(),
+            combine: (Combine::Replace, u32::ELEMENT),
             types: PhantomData,
         }
     }
@@ -128,6 +132,43 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
+    /// Sets what an insert does to a key that is already there. Default: [`Combine::Replace`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// use gpulsm::{Combine, Dictionary};
+    ///
+    /// let mut counters = Dictionary::<u64, u32>::builder().combine(Combine::Add).build()?;
+    /// counters.insert(&[7, 8, 7], &[1, 1, 1])?;
+    /// counters.insert(&[7], &[10])?;
+    /// assert_eq!(counters.lookup(&[7, 8])?, [Some(12), Some(1)]);
+    /// counters.set(&[7], &[0])?;
+    /// assert_eq!(counters.lookup_one(7)?, Some(0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Values that are not numbers, or arrays of them, don't compile:
+    ///
+    /// ```compile_fail
+    /// use gpulsm::{Combine, Dictionary};
+    ///
+    /// let builder = Dictionary::<u64, u128>::builder().combine(Combine::Add);
+    /// ```
+    pub fn combine(self, rule: Combine) -> Self
+    where
+        V: Number,
+    {
+        self.combine_as(rule, V::ELEMENT)
+    }
+
+    /// Sets how values combine that are made of such elements.
+    #[doc(hidden)]
+    pub fn combine_as(mut self, rule: Combine, element: Element) -> Self {
+        self.combine = (rule, element);
+        self
+    }
+
     /// Sets the stream that the dictionary's calls run on, and with it the device. Default: a stream of its
     /// own.
     #[cfg(feature = "cuda")]
@@ -142,8 +183,9 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// # Errors
     ///
     /// [`BatchSize`](Error::BatchSize), [`Setting`](Error::Setting) or [`Threads`](Error::Threads) for a
-    /// setting out of its range; [`NoCudaDevice`](Error::NoCudaDevice) for a GPU that can't be used.
-    pub fn build(self) -> Result<Dictionary<K, V>, Error> {
+    /// setting out of its range; [`CannotCombine`](Error::CannotCombine) for bitwise operations on floats;
+    /// [`NoCudaDevice`](Error::NoCudaDevice) for a GPU that can't be used.
+    pub fn build(mut self) -> Result<Dictionary<K, V>, Error> {
         let given = self.settings.batch_size;
         if given == 0 || given > MAX_BATCH_SIZE {
             return Err(Error::BatchSize { given });
@@ -159,6 +201,8 @@ impl<K: Key, V: Value> Builder<K, V> {
                 return Err(Error::Setting { setting, given: 0 });
             }
         }
+        let (rule, element) = self.combine;
+        self.settings.combiner = Combiner::new(rule, element, V::WIDTH)?;
         let device = self.device.unwrap_or_else(Device::best);
         let location = Location {
             device,

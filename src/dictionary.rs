@@ -3,6 +3,7 @@
 use crate::aggregate::{Aggregate, Number};
 use crate::batch::{Batch, Columns, Duplicates, Updates};
 use crate::builder::Builder;
+use crate::combine::{Combine, Combiner};
 use crate::device::Device;
 use crate::error::{Error, try_zeroed};
 use crate::iter::{Iter, TryIter};
@@ -137,7 +138,8 @@ impl<K: Key, V: Value> Dictionary<K, V> {
 /// After an error the dictionary is as it was.
 impl<K: Key, V: Value> Dictionary<K, V> {
     /// Inserts each key with the value at the same index, replacing the value it had. Of equal keys the
-    /// last wins.
+    /// last wins. In a dictionary that combines values ([`Builder::combine`]), the values of equal keys, and
+    /// the one that the key had, are combined.
     ///
     /// # Errors
     ///
@@ -164,6 +166,42 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// Those of [`insert`](Self::insert).
     pub fn insert_one(&mut self, key: K, value: V) -> Result<(), Error> {
         self.insert(&[key], &[value])
+    }
+
+    /// Gives each key the value at the same index, whatever value it had and whatever the rule of the
+    /// dictionary ([`Builder::combine`]). Of equal keys the last wins. If values replace each other anyway, this
+    /// is [`insert`](Self::insert).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// use gpulsm::{Combine, Dictionary};
+    ///
+    /// let mut best = Dictionary::<u32, f32>::builder().combine(Combine::Max).build()?;
+    /// best.insert(&[1, 1, 2], &[0.5, 0.25, 1.0])?;
+    /// best.set(&[1], &[0.125])?;
+    /// assert_eq!(best.to_vecs()?.1, [0.125, 1.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set(&mut self, keys: &[K], values: &[V]) -> Result<(), Error> {
+        let mut columns = Columns::new(keys, values, &[])?;
+        if self.combine() != Combine::Replace {
+            columns.assigned = keys.len();
+        }
+        self.store.any_mut().apply(&columns.updates()?)
+    }
+
+    /// Gives one key a value, whatever value it had and whatever the rule of the dictionary.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert).
+    pub fn set_one(&mut self, key: K, value: V) -> Result<(), Error> {
+        self.set(&[key], &[value])
     }
 
     /// Deletes each key; absent keys are ignored.
@@ -276,7 +314,9 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # Errors
     ///
     /// [`LengthMismatch`](Error::LengthMismatch) if there is not one value for each key to insert;
-    /// [`DuplicateKey`](Error::DuplicateKey) if the batch allows none; [`OutOfMemory`](Error::OutOfMemory).
+    /// [`DuplicateKey`](Error::DuplicateKey) if the batch allows none;
+    /// [`DuplicatesCombine`](Error::DuplicatesCombine) if it says which insert wins, but the dictionary combines
+    /// values; [`OutOfMemory`](Error::OutOfMemory).
     ///
     /// ```
     /// # fn main() -> Result<(), gpulsm::Error> {
@@ -289,6 +329,10 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn update(&mut self, batch: Batch<'_, K, V>) -> Result<(), Error> {
+        let rule = self.combine();
+        if batch.policy() != Duplicates::Last && rule != Combine::Replace {
+            return Err(Error::DuplicatesCombine { rule: rule.name() });
+        }
         let columns = batch.columns()?;
         let updates = columns.updates()?;
         if batch.policy() == Duplicates::Error {
@@ -300,7 +344,8 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         self.store.any_mut().apply(&updates)
     }
 
-    /// Applies a batch of inserts and deletes, in which the last operation on a key wins.
+    /// Applies a batch of inserts and deletes in their order: the last operation on a key wins or, in a
+    /// dictionary that combines values, combines with those before it.
     ///
     /// # Errors
     ///
@@ -320,10 +365,12 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn write(&mut self, batch: &WriteBatch<K, V>) -> Result<(), Error> {
-        self.store.any_mut().apply(&batch.columns()?.updates()?)
+        let combiner = self.store.any().combiner();
+        self.store.any_mut().apply(&batch.columns(combiner)?.updates()?)
     }
 
-    /// Inserts every pair of another dictionary's snapshot, as one batch: its values win.
+    /// Inserts every pair of another dictionary's snapshot, as one batch: its values win, or combine with
+    /// those of this dictionary by this dictionary's rule.
     ///
     /// # Errors
     ///

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::batch::{Order, Updates};
 use crate::budget::{Allowance, Budget};
+use crate::combine::Combiner;
 use crate::error::Error;
 use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
@@ -72,6 +73,9 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
 
     /// Returns where the memory of this engine and its clones is counted.
     fn budget(&self) -> &Arc<Budget>;
+
+    /// Returns how the values of equal keys combine; `None` if the newer one wins.
+    fn combiner(&self) -> Option<Combiner>;
 
     /// Counts the live keys.
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error>;

@@ -59,6 +59,25 @@ pub enum Error {
         second: usize,
     },
 
+    /// The values can't be combined by the rule of the builder.
+    #[error("values can't be combined by `{rule}`: {reason}")]
+    CannotCombine {
+        /// The rule.
+        rule: &'static str,
+        /// What the values are, and what to do.
+        reason: &'static str,
+    },
+
+    /// A batch says which insert of a key wins, but the dictionary combines them.
+    #[error(
+        "this dictionary combines all inserts of a key by `{rule}`: `duplicates` is for dictionaries that \
+         replace values"
+    )]
+    DuplicatesCombine {
+        /// The rule of the dictionary.
+        rule: &'static str,
+    },
+
     /// The device has no room for a buffer, or the dictionary's memory limit does not allow it.
     #[error("out of memory: wanted {wanted} bytes{}", advice(*free))]
     OutOfMemory {

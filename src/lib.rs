@@ -55,6 +55,7 @@ mod aggregate;
 mod batch;
 mod budget;
 mod builder;
+mod combine;
 mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -81,6 +82,7 @@ mod write_batch;
 pub use aggregate::{Aggregate, Max, Min, Number, Sum};
 pub use batch::{Batch, Duplicates};
 pub use builder::Builder;
+pub use combine::Combine;
 pub use device::Device;
 pub use dictionary::Dictionary;
 pub use error::{Cause, Error, MAX_BATCH_SIZE};
@@ -97,6 +99,7 @@ pub use write_batch::WriteBatch;
 #[doc(hidden)]
 pub mod private {
     pub use crate::aggregate::{Element, Fold, Operation};
+    pub use crate::combine::Combiner;
     pub use crate::key::Encoding;
     pub use crate::key::private::Sealed;
     pub use crate::ranges::RangeEnds;

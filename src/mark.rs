@@ -23,11 +23,21 @@ impl Mark {
     /// A live entry of a key that the older runs do not hold.
     pub const NEW: Mark = Mark(Self::LIVE);
 
-    /// A live entry that replaces an older one.
+    /// The bit of an entry whose value stands for itself in a dictionary that combines values: what is
+    /// older no longer counts. The two stored bits have no room for it: see [`planes`](Mark::planes).
+    const SET: u8 = 4;
+
+    /// A live entry that replaces an older one, or combines with it if the dictionary combines values.
     pub const REPLACEMENT: Mark = Mark(Self::LIVE | Self::SHADOW);
 
     /// An entry that deletes an older one.
     pub const TOMBSTONE: Mark = Mark(Self::SHADOW);
+
+    /// A live entry that replaces an older one in a dictionary that combines values.
+    pub const RESTART: Mark = Mark(Self::LIVE | Self::SHADOW | Self::SET);
+
+    /// A live entry of a key that the older runs do not hold, which was set: stored as a new one.
+    const NEW_AND_SET: Mark = Mark(Self::LIVE | Self::SET);
 
     /// A tombstone that deletes nothing: it exists while a batch is merged, and is never stored.
     pub const VOID: Mark = Mark(0);
@@ -35,6 +45,25 @@ impl Mark {
     #[inline]
     pub fn new(live: bool, shadow: bool) -> Self {
         Mark((u8::from(live) * Self::LIVE) | (u8::from(shadow) * Self::SHADOW))
+    }
+
+    /// Returns the mark of a live entry whose value replaces what is older, whatever the dictionary's rule.
+    #[inline]
+    pub fn assigned(shadow: bool) -> Self {
+        Mark(Self::new(true, shadow).0 | Self::SET)
+    }
+
+    /// Returns the two bits that are stored, *live* and *shadow*. Only a restart has neither: its key is live
+    /// before and after it, so that it adds 0 to the running sums.
+    #[inline]
+    pub fn planes(self) -> (bool, bool) {
+        if self == Self::RESTART { (false, false) } else { (self.is_live(), self.is_shadow()) }
+    }
+
+    /// Returns the mark of a stored entry.
+    #[inline]
+    pub fn from_planes(live: bool, shadow: bool) -> Self {
+        if live || shadow { Mark::new(live, shadow) } else { Mark::RESTART }
     }
 
     #[inline]
@@ -45,6 +74,12 @@ impl Mark {
     #[inline]
     pub fn is_shadow(self) -> bool {
         self.0 & Self::SHADOW != 0
+    }
+
+    /// Returns whether this entry combines with an older one, if the dictionary combines values.
+    #[inline]
+    pub fn combines(self) -> bool {
+        self.0 & (Self::LIVE | Self::SET) == Self::LIVE
     }
 
     /// Returns what this entry adds to the running sums: live − shadow.
@@ -59,6 +94,16 @@ impl Mark {
     pub fn over(self, older: Mark) -> Mark {
         Mark(self.0 & Self::LIVE | older.0 & Self::SHADOW)
     }
+
+    /// **The rule of merging in a dictionary that combines values**: as [`over`](Mark::over), and an entry
+    /// that combines with one that was set, or deleted, is set. The values combine if the newer entry
+    /// [combines](Mark::combines) and the older one is live.
+    #[inline]
+    pub fn combined_over(self, older: Mark) -> Mark {
+        let is_set = self.is_live() && (self.0 | older.0) & Self::SET != 0
+            || self.combines() && !older.is_live();
+        Mark(self.over(older).0 | u8::from(is_set) * Self::SET)
+    }
 }
 
 impl fmt::Debug for Mark {
@@ -67,6 +112,7 @@ impl fmt::Debug for Mark {
             Mark::NEW => "new",
             Mark::REPLACEMENT => "replacement",
             Mark::TOMBSTONE => "tombstone",
+            Mark::RESTART => "restart",
             _ => "void",
         })
     }
@@ -81,14 +127,14 @@ pub(crate) struct MarkSet(
 
 impl MarkSet {
     /// Every mark.
-    pub const ALL: MarkSet =
-        MarkSet::of([Mark::VOID, Mark::NEW, Mark::TOMBSTONE, Mark::REPLACEMENT]);
+    pub const ALL: MarkSet = MarkSet(u32::MAX);
 
     /// The marks of live entries.
-    pub const LIVE: MarkSet = MarkSet::of([Mark::NEW, Mark::REPLACEMENT]);
+    pub const LIVE: MarkSet =
+        MarkSet::of([Mark::NEW, Mark::REPLACEMENT, Mark::RESTART, Mark::NEW_AND_SET]);
 
-    /// The marks that a run stores: all but [`Mark::VOID`].
-    pub const STORED: MarkSet = MarkSet::of([Mark::NEW, Mark::TOMBSTONE, Mark::REPLACEMENT]);
+    /// The marks of entries that a run stores: all but [`Mark::VOID`].
+    pub const STORED: MarkSet = MarkSet(Self::LIVE.0 | MarkSet::of([Mark::TOMBSTONE]).0);
 
     const fn of<const N: usize>(marks: [Mark; N]) -> MarkSet {
         let mut set = 0;
@@ -125,6 +171,57 @@ mod tests {
             }
         }
         assert_eq!(Mark::TOMBSTONE.over(Mark::NEW), Mark::VOID);
+    }
+
+    /// A function of what is older, as entries are while they are merged: (combine, set or delete, value).
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Update {
+        Combine(u32),
+        Set(u32),
+        Delete,
+    }
+
+    /// Applies updates, oldest first, to a key that has a value or not.
+    fn applied(updates: &[Update], start: Option<u32>) -> Option<u32> {
+        updates.iter().fold(start, |value, &update| match update {
+            Update::Combine(added) => Some(value.unwrap_or(0) + added),
+            Update::Set(value) => Some(value),
+            Update::Delete => None,
+        })
+    }
+
+    #[test]
+    fn combining_marks_means_applying_one_update_after_another() {
+        let entry = |update: Update, shadow: bool| match update {
+            Update::Combine(value) => (Mark::new(true, shadow), value),
+            Update::Set(value) => (Mark::assigned(shadow), value),
+            Update::Delete => (Mark::new(false, shadow), 0),
+        };
+        let over = |newer: (Mark, u32), older: (Mark, u32)| {
+            let combine = newer.0.combines() && older.0.is_live();
+            (newer.0.combined_over(older.0), newer.1 + if combine { older.1 } else { 0 })
+        };
+        let kinds = [Update::Combine(1), Update::Set(10), Update::Delete, Update::Combine(100)];
+        let mut updates = Vec::new();
+        for at in 0..4usize.pow(3) {
+            updates.push([kinds[at % 4], kinds[at / 4 % 4], kinds[at / 16]]);
+        }
+        for ([a, b, c], shadow) in updates.iter().flat_map(|&of| [(of, false), (of, true)]) {
+            let [newest, middle, oldest] = [c, b, a].map(|update| entry(update, shadow));
+            let merged = over(over(newest, middle), oldest);
+            assert_eq!(merged, over(newest, over(middle, oldest)), "{a:?} {b:?} {c:?}");
+            let expected = applied(&[a, b, c], shadow.then_some(7000));
+            let (live, shadow_bit) = merged.0.planes();
+            let stored = Mark::from_planes(live, shadow_bit);
+            let is_stored = MarkSet::STORED.contains(merged.0);
+            let found = match stored {
+                _ if !is_stored => None,
+                Mark::REPLACEMENT => Some(merged.1 + 7000),
+                mark => mark.is_live().then_some(merged.1),
+            };
+            assert_eq!(found, expected, "{a:?} {b:?} {c:?} over {shadow}");
+            assert_eq!(stored.is_shadow(), shadow && is_stored || !is_stored, "{merged:?}");
+        }
     }
 
     #[test]

@@ -111,8 +111,8 @@ fn open_on<B: OrderedKey>(
 }
 
 fn open_cpu<B: OrderedKey, V: Value>(settings: &Settings) -> Result<Box<dyn AnyStore<B>>, Error> {
-    let engine = CpuEngine::<B, V>::new(Cpu::new(settings.memory_limit, settings.threads)?);
-    Ok(Box::new(Store::new(engine, settings)))
+    let cpu = Cpu::new(settings.memory_limit, settings.threads)?.combining(settings.combiner);
+    Ok(Box::new(Store::new(CpuEngine::<B, V>::new(cpu), settings)))
 }
 
 #[cfg(feature = "cuda")]
@@ -121,6 +121,10 @@ fn open_cuda<B: OrderedKey>(
     settings: &Settings,
     width: usize,
 ) -> Result<Box<dyn AnyStore<B>>, Error> {
+    if let Some(combiner) = settings.combiner {
+        let reason = "a dictionary on a GPU replaces values";
+        return Err(Error::CannotCombine { rule: combiner.rule().name(), reason });
+    }
     let stream = match &location.stream {
         Some(stream) => stream.clone(),
         None => Stream::new(location.device)?,

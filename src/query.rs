@@ -52,3 +52,10 @@ pub struct PairsOut<'a, B> {
     pub values: &'a mut [u8],
     pub found: &'a mut [bool],
 }
+
+impl<B> PairsOut<'_, B> {
+    /// Returns the same places, to be written first by somebody else.
+    pub fn reborrow(&mut self) -> PairsOut<'_, B> {
+        PairsOut { keys: self.keys, values: self.values, found: self.found }
+    }
+}

@@ -1,6 +1,7 @@
 //! A frozen dictionary.
 
 use crate::aggregate::{Aggregate, Number};
+use crate::combine::{Combine, Combiner};
 use crate::device::Device;
 use crate::error::{Error, try_zeroed};
 use crate::iter::{Iter, TryIter};

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 
 use crate::batch::Columns;
+use crate::combine::Combiner;
 use crate::error::{Error, try_with_capacity};
 use crate::key::Key;
 use crate::value::Value;
 
 /// An owned list of inserts and deletes, in which the last operation on a key wins; applied as one batch by
-/// [`Dictionary::write`](crate::Dictionary::write).
+/// [`Dictionary::write`](crate::Dictionary::write). In a dictionary that combines values
+/// ([`Builder::combine`](crate::Builder::combine)), an insert combines with what the operations before it left.
 ///
 /// This differs from a [`Batch`](crate::Batch), which borrows columns and follows the paper's rule:
 ///
@@ -35,8 +37,15 @@ use crate::value::Value;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteBatch<K, V> {
-    /// Keys with their values; without one to delete them.
-    operations: Vec<(K, Option<V>)>,
+    operations: Vec<(K, Update<V>)>,
+}
+
+/// What happens to one key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Update<V> {
+    Insert(V),
+    Set(V),
+    Delete,
 }
 
 impl<K: Key, V: Value> WriteBatch<K, V> {
@@ -54,12 +63,18 @@ impl<K: Key, V: Value> WriteBatch<K, V> {
 
     /// Adds an insert.
     pub fn insert(&mut self, key: K, value: V) {
-        self.operations.push((key, Some(value)));
+        self.operations.push((key, Update::Insert(value)));
+    }
+
+    /// Adds an assignment: the value replaces what the key has, whatever the rule of the dictionary. If values
+    /// replace each other anyway, this is an insert.
+    pub fn set(&mut self, key: K, value: V) {
+        self.operations.push((key, Update::Set(value)));
     }
 
     /// Adds a delete.
     pub fn delete(&mut self, key: K) {
-        self.operations.push((key, None));
+        self.operations.push((key, Update::Delete));
     }
 
     /// Returns the number of operations.
@@ -79,33 +94,59 @@ impl<K: Key, V: Value> WriteBatch<K, V> {
         self.operations.clear();
     }
 
-    /// Returns the last operation on each key, as columns.
-    pub(crate) fn columns(&self) -> Result<Columns<'static, K, V>, Error> {
+    /// Returns what the operations on each key amount to, as columns.
+    pub(crate) fn columns(
+        &self,
+        combiner: Option<Combiner>,
+    ) -> Result<Columns<'static, K, V>, Error> {
         let mut order = try_with_capacity(self.len())?;
         order.extend(self.operations.iter().zip(0..).map(|((key, _), at)| (key.to_ordered(), at)));
         order.sort_unstable();
         let (mut keys, mut values, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
-        for (position, &(key, at)) in order.iter().enumerate() {
-            if order.get(position + 1).is_some_and(|&(next, _): &(_, usize)| next == key) {
-                continue; // There is a later one.
-            }
-            match self.operations[at] {
-                (key, Some(value)) => {
+        let (mut set_keys, mut set_values) = (Vec::new(), Vec::new());
+        for of_key in order.chunk_by(|(key, _), (next, _): &(_, usize)| key == next) {
+            let updates = of_key.iter().map(|&(_, at)| self.operations[at].1);
+            let (key, _) = self.operations[of_key[0].1];
+            match updates.reduce(|before, next| next.after(before, combiner)) {
+                Some(Update::Insert(value)) => {
                     keys.push(key);
                     values.push(value);
                 }
-                (key, None) => deletes.push(key),
+                Some(Update::Set(value)) => {
+                    set_keys.push(key);
+                    set_values.push(value);
+                }
+                Some(Update::Delete) | None => deletes.push(key),
             }
         }
+        let assigned = if combiner.is_some() { set_keys.len() } else { 0 };
+        keys.append(&mut set_keys);
+        values.append(&mut set_values);
         let (keys, values) = (Cow::Owned(keys), Cow::Owned(values));
-        Ok(Columns { keys, values, deletes: Cow::Owned(deletes) })
+        Ok(Columns { keys, values, assigned, deletes: Cow::Owned(deletes) })
+    }
+}
+
+impl<V: Value> Update<V> {
+    /// Returns what this update amounts to after another one of the same key.
+    fn after(self, before: Self, combiner: Option<Combiner>) -> Self {
+        match (self, before, combiner) {
+            (Update::Insert(value), Update::Insert(older), Some(combiner)) => {
+                Update::Insert(combiner.combine(older, value))
+            }
+            (Update::Insert(value), Update::Set(older), Some(combiner)) => {
+                Update::Set(combiner.combine(older, value))
+            }
+            (Update::Insert(value), Update::Delete, Some(_)) => Update::Set(value),
+            _ => self,
+        }
     }
 }
 
 /// Adds inserts.
 impl<K: Key, V: Value> Extend<(K, V)> for WriteBatch<K, V> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
-        self.operations.extend(pairs.into_iter().map(|(key, value)| (key, Some(value))));
+        self.operations.extend(pairs.into_iter().map(|(key, value)| (key, Update::Insert(value))));
     }
 }
 

@@ -1,20 +1,48 @@
 //! The context that every step on the CPU needs.
 
+use std::sync::Arc;
+
+use crate::budget::Allowance;
+use crate::combine::{CombineFn, Combiner};
 use crate::cpu::memory::Memory;
 use crate::cpu::workers::Workers;
 use crate::error::Error;
+use crate::value::Value;
 
-/// Where buffers are allocated, and the threads that share the work.
+/// Where buffers are allocated, the threads that share the work, and how values combine.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpu {
     pub(super) memory: Memory,
     pub(super) workers: Workers,
+    /// How the values of equal keys combine; `None` if the newer one wins.
+    combiner: Option<Combiner>,
 }
 
 impl Cpu {
     /// Creates a context with at most `limit` bytes of memory, and with `threads` threads of its
     /// own or the shared ones.
     pub fn new(limit: Option<u64>, threads: Option<usize>) -> Result<Self, Error> {
-        Ok(Cpu { memory: Memory::new(limit), workers: Workers::new(threads)? })
+        Ok(Cpu { memory: Memory::new(limit), workers: Workers::new(threads)?, combiner: None })
+    }
+
+    /// Returns the same context, in which values combine, if there is a combiner.
+    pub fn combining(self, combiner: Option<Combiner>) -> Self {
+        Cpu { combiner, ..self }
+    }
+
+    /// Returns the same context, whose allocations use up what was set aside before anything else.
+    pub fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
+        Cpu { memory: self.memory.drawing_on(allowance), ..self.clone() }
+    }
+
+    /// Returns how the values of equal keys combine; `None` if the newer one wins.
+    pub fn combiner(&self) -> Option<Combiner> {
+        self.combiner
+    }
+
+    /// Returns the function that combines the values of equal keys; `None` if the newer one wins.
+    pub fn combine_fn<V: Value>(&self) -> Option<CombineFn<V>> {
+        // Nothing is compiled for sets, as the condition is constant.
+        if const { V::WIDTH == 0 } { None } else { self.combiner.map(Combiner::function) }
     }
 }

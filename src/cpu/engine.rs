@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::batch::{Order, Updates};
 use crate::budget::{Allowance, Budget};
+use crate::combine::Combiner;
 use crate::cpu::context::Cpu;
 use crate::cpu::merge::incremental::IncrementalMerge;
-use crate::cpu::query::{aggregate, count, lookup, nearest, range, select};
+use crate::cpu::query::{aggregate, count, lookup, nearest, pairs, range, select};
 use crate::cpu::run::Run;
 use crate::cpu::update::absorb;
 use crate::cpu::update::buffer::WriteBuffer;
@@ -59,6 +60,7 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         Ok(Updates {
             keys: Cow::Borrowed(&updates.keys),
             values: updates.values,
+            assigned: updates.assigned,
             deletes: Cow::Borrowed(&updates.deletes),
             order: updates.order,
         })
@@ -86,12 +88,15 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     }
 
     fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
-        let memory = self.cpu.memory.drawing_on(allowance);
-        CpuEngine::new(Cpu { memory, workers: self.cpu.workers.clone() })
+        CpuEngine::new(self.cpu.drawing_on(allowance))
     }
 
     fn budget(&self) -> &Arc<Budget> {
         self.cpu.memory.budget()
+    }
+
+    fn combiner(&self) -> Option<Combiner> {
+        self.cpu.combiner()
     }
 
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error> {
@@ -122,8 +127,14 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
             Query::Aggregate { lo, hi, fold, answers, counts } => {
                 aggregate::aggregate(cpu, runs, (lo, hi), fold, answers, counts)
             }
-            Query::Select { indices, pairs } => select::select(cpu, runs, indices, pairs),
-            Query::Nearest { side, keys, pairs } => nearest::nearest(cpu, runs, side, keys, pairs),
+            Query::Select { indices, mut pairs } => {
+                select::select(cpu, runs, indices, pairs.reborrow())?;
+                pairs::combine_values(cpu, runs, pairs)
+            }
+            Query::Nearest { side, keys, mut pairs } => {
+                nearest::nearest(cpu, runs, side, keys, pairs.reborrow())?;
+                pairs::combine_values(cpu, runs, pairs)
+            }
         }
     }
 

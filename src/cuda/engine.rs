@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::batch::{Order, Updates};
 use crate::budget::{Allowance, Budget};
+use crate::combine::Combiner;
 use crate::cuda::context::Cuda;
 use crate::cuda::ffi::View;
 use crate::cuda::merge::incremental::Merge;
@@ -83,6 +84,10 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
         let account = self.cuda.account.drawing_on(allowance);
         CudaEngine::new(Cuda { account, ..self.cuda.clone() })
+    }
+
+    fn combiner(&self) -> Option<Combiner> {
+        None
     }
 
     fn budget(&self) -> &Arc<Budget> {

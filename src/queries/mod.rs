@@ -26,6 +26,12 @@ macro_rules! impl_queries {
                 self.store.any().policy()
             }
 
+            /// Returns what an insert does to a key that is already there.
+            #[must_use]
+            pub fn combine(&self) -> Combine {
+                self.store.any().combiner().map_or(Combine::Replace, Combiner::rule)
+            }
+
             /// Returns the exact number of keys. Applies buffered batches first, as every query does;
             /// otherwise its cost does not depend on the number of keys.
             ///

@@ -7,6 +7,7 @@ use super::levels::Levels;
 use super::settings::CleanupPolicy;
 use super::state::{State, Store};
 use crate::batch::Updates;
+use crate::combine::Combiner;
 use crate::device::Device;
 use crate::engine::{DeviceBatch, Engine};
 use crate::error::Error;
@@ -25,6 +26,9 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     fn batch_size(&self) -> usize;
 
     fn policy(&self) -> CleanupPolicy;
+
+    /// Returns how the values of equal keys combine; `None` if the newer one wins.
+    fn combiner(&self) -> Option<Combiner>;
 
     fn len(&self) -> Result<u64, Error>;
 
@@ -82,6 +86,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
 
     fn policy(&self) -> CleanupPolicy {
         self.policy
+    }
+
+    fn combiner(&self) -> Option<Combiner> {
+        self.engine.combiner()
     }
 
     fn len(&self) -> Result<u64, Error> {

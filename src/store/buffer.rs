@@ -59,7 +59,11 @@ impl<E: Engine> Store<E> {
         let state = self.state_mut();
         let len = state.buffered.as_ref().map_or(0, |buffered| buffered.buffer.len());
         let is_first_after_query = was_queried && len == 0;
-        if is_first_after_query || batch.len() > max / 2 || batch.order() == Order::Sorted {
+        if is_first_after_query
+            || batch.len() > max / 2
+            || batch.order() == Order::Sorted
+            || !E::Buffer::default().accepts(batch)
+        {
             return Ok(false);
         }
         let fits = state.buffered.as_ref().is_none_or(|Buffered { buffer, .. }| {

@@ -143,6 +143,7 @@ mod tests {
         let updates = Updates {
             keys: Cow::Owned(keys),
             values: &values,
+            assigned: 0,
             deletes: Cow::Borrowed(&[]),
             order: Order::Any,
         };

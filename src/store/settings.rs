@@ -1,5 +1,7 @@
 //! How a store is set up.
 
+use crate::combine::Combiner;
+
 /// When stale entries are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -22,6 +24,8 @@ pub struct Settings {
     pub threads: Option<usize>,
     pub memory_limit: Option<u64>,
     pub max_merge_per_batch: Option<usize>,
+    /// How the values of equal keys combine; `None` if the newer one wins.
+    pub combiner: Option<Combiner>,
 }
 
 /// The batch size b of a dictionary for which [`Builder::batch_size`](crate::Builder::batch_size) sets no other.
@@ -35,6 +39,7 @@ impl Default for Settings {
             threads: None,
             memory_limit: None,
             max_merge_per_batch: None,
+            combiner: None,
         }
     }
 }

@@ -26,6 +26,11 @@ impl<E: Engine> Store<E> {
                 continue; // It goes with the next batch.
             }
             validate_entries(&entries, levels.capacities().capacity(level), &live).map_err(at)?;
+            if self.engine.combiner().is_none()
+                && entries.iter().any(|&(_, mark)| mark == Mark::RESTART)
+            {
+                return Err(at("a restart where values replace each other".into()));
+            }
             if is_oldest && entries.iter().any(|&(_, mark)| mark != Mark::NEW) {
                 return Err(at("the oldest run has a stale entry".into()));
             }

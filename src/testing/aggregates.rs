@@ -1,18 +1,14 @@
 //! What aggregates mean: of values as bits, one element at a time. Bits can be read as any type of number,
 //! so every type is tested whatever the values are.
 
-use crate::aggregate::{Element, Fold, Operation};
+use crate::aggregate::{Fold, Operation};
 use crate::key::Encoding;
 use crate::testing::bits::{KeyBits, KeyType, ValueBits};
+use crate::testing::elements::{elements, number_type};
 
 /// Returns every way to combine values of this many bytes.
 pub(super) fn folds(value_width: usize) -> impl Iterator<Item = Fold> {
-    let widths = [4, 8].into_iter().filter(move |&width| width <= value_width);
-    let elements = widths.flat_map(|width| {
-        let encodings = [Encoding::Unsigned, Encoding::Signed, Encoding::Float];
-        encodings.map(|encoding| Element { width, encoding })
-    });
-    elements.flat_map(|element| {
+    elements(value_width).flat_map(|element| {
         [Operation::Sum, Operation::Min, Operation::Max]
             .map(|operation| Fold { operation, element })
     })
@@ -67,18 +63,6 @@ fn aggregate_elements(fold: Fold, elements: impl Iterator<Item = u64> + Clone) -
         }
         (Operation::Min, _) => exactly(&number, ordered.min()),
         (Operation::Max, _) => exactly(&number, ordered.max()),
-    }
-}
-
-/// The type of number, which is also one of key.
-fn number_type(element: Element) -> KeyType {
-    match (element.encoding, element.width) {
-        (Encoding::Unsigned, 4) => KeyType::of::<u32>(),
-        (Encoding::Signed, 4) => KeyType::of::<i32>(),
-        (Encoding::Float, 4) => KeyType::of::<f32>(),
-        (Encoding::Unsigned, _) => KeyType::of::<u64>(),
-        (Encoding::Signed, _) => KeyType::of::<i64>(),
-        (Encoding::Float, _) => KeyType::of::<f64>(),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use crate::combine::Combiner;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::key::Key;
@@ -11,7 +12,8 @@ use crate::store::CleanupPolicy;
 use crate::testing::aggregates::{aggregate, folds};
 use crate::testing::bits::{KeyBits, KeyType, Types, ValueBits};
 use crate::testing::model::Model;
-use crate::testing::script::{Draw, Operation, canonical_kind};
+use crate::testing::rules::{combined, exact};
+use crate::testing::script::{Change, Draw, Operation, canonical_kind};
 use crate::testing::subject::{Pair, Queries, Subject};
 use crate::value::Value;
 
@@ -68,7 +70,9 @@ fn check_once(
 ) -> Result<(), Mismatch> {
     let types = dictionary.types();
     let key = types.key;
-    let mut checked = Checked { dictionary, meaning: Meaning::new(types), changes: 0 };
+    let combiner = dictionary.combiner();
+    let operations = &exact(operations, combiner);
+    let mut checked = Checked { dictionary, meaning: Meaning::new(types, combiner), changes: 0 };
     let mut snapshots: Vec<(Box<dyn Queries>, Meaning)> = Vec::new();
     let mut clones: Vec<Checked> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
@@ -160,18 +164,43 @@ pub fn canonical(bytes: &[u8]) -> Vec<u8> {
 struct Meaning {
     key: KeyType,
     value_width: usize,
+    combiner: Option<Combiner>,
     model: Model<u64, ValueBits>,
 }
 
 impl Meaning {
-    fn new(types: Types) -> Self {
-        Meaning { key: types.key, value_width: types.value_width, model: Model::default() }
+    fn new(types: Types, combiner: Option<Combiner>) -> Self {
+        let Types { key, value_width } = types;
+        Meaning { key, value_width, combiner, model: Model::default() }
     }
 
+    /// One batch, whose inserts replace values or combine with them.
     fn update(&mut self, inserts: &[Pair], deletes: &[KeyBits]) {
-        let ordered = |&(key, value): &Pair| (self.key.to_ordered(key), value);
-        let inserts: Vec<_> = inserts.iter().map(ordered).collect();
-        self.model.update(&inserts, &self.ordered(deletes));
+        let (inserts, deletes) = (self.ordered_pairs(inserts), self.ordered(deletes));
+        match self.combiner {
+            Some(combiner) => {
+                let combine = |older, newer| combined(combiner, older, newer);
+                self.model.combine(&inserts, &deletes, combine);
+            }
+            None => self.model.update(&inserts, &deletes),
+        }
+    }
+
+    /// One batch, whose inserts replace values whatever the rule.
+    fn set(&mut self, inserts: &[Pair]) {
+        let inserts = self.ordered_pairs(inserts);
+        self.model.update(&inserts, &[]);
+    }
+
+    /// Inserts every pair of a dictionary that replaced values as these were inserted.
+    fn merge_from(&mut self, pairs: &[Pair]) {
+        let mut other = Meaning { combiner: None, model: Model::default(), ..*self };
+        other.update(pairs, &[]);
+        self.update(&other.pairs(), &[]);
+    }
+
+    fn ordered_pairs(&self, pairs: &[Pair]) -> Vec<(u64, ValueBits)> {
+        pairs.iter().map(|&(key, value)| (self.key.to_ordered(key), value)).collect()
     }
 
     fn ordered(&self, keys: &[KeyBits]) -> Vec<u64> {
@@ -243,12 +272,17 @@ impl Checked {
                 dictionary.update(pairs, deletes)?;
                 meaning.update(pairs, deletes);
             }
-            Operation::Write(operations) => {
-                dictionary.write(operations)?;
-                for &(key, value) in operations {
-                    match value {
-                        Some(value) => meaning.update(&[(key, value)], &[]),
-                        None => meaning.update(&[], &[key]),
+            Operation::Set(pairs) => {
+                dictionary.set(pairs)?;
+                meaning.set(pairs);
+            }
+            Operation::Write(changes) => {
+                dictionary.write(changes)?;
+                for &(key, change) in changes {
+                    match change {
+                        Change::Insert(value) => meaning.update(&[(key, value)], &[]),
+                        Change::Set(value) => meaning.set(&[(key, value)]),
+                        Change::Delete => meaning.update(&[], &[key]),
                     }
                 }
             }
@@ -261,9 +295,12 @@ impl Checked {
             }
             Operation::MergeFrom(pairs) => {
                 dictionary.merge_from(pairs)?;
-                meaning.update(pairs, &[]);
+                meaning.merge_from(pairs);
             }
-            Operation::Rebuild => dictionary.rebuild()?,
+            Operation::Rebuild => {
+                dictionary.rebuild()?;
+                meaning.update(&meaning.pairs(), &[]);
+            }
             Operation::Cleanup => dictionary.cleanup()?,
             Operation::Clear => {
                 dictionary.clear();
@@ -307,6 +344,7 @@ fn query(dictionary: &dyn Queries, meaning: &Meaning, operation: &Operation) -> 
         Operation::Insert(_)
         | Operation::Delete(_)
         | Operation::Update(..)
+        | Operation::Set(_)
         | Operation::Write(_)
         | Operation::DeleteRange(_)
         | Operation::MergeFrom(_)
@@ -473,7 +511,7 @@ mod tests {
     /// Compares a dictionary of two pairs with a model that holds `expected`.
     fn mismatch(expected: &[(f64, u32)]) -> Result<(), String> {
         let dictionary: Dictionary<f64, u32> = [(0.5, 7), (2.0, 9)].into_iter().collect();
-        let mut meaning = Meaning::new(Types::of::<f64, u32>());
+        let mut meaning = Meaning::new(Types::of::<f64, u32>(), None);
         let expected = expected.iter().map(|&(key, value)| (key.to_bits(), value.into()));
         meaning.update(&expected.collect::<Vec<_>>(), &[]);
         compare(&dictionary, &meaning)

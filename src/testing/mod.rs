@@ -7,6 +7,8 @@
 mod aggregates;
 pub mod bits;
 pub mod check;
+mod elements;
 pub mod model;
+mod rules;
 pub mod script;
 mod subject;

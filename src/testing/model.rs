@@ -28,6 +28,16 @@ impl<K: Key, V: Value> Model<K, V> {
         }
     }
 
+    /// One batch, in which `combine` combines each value with the one that its key has, and a key also deleted
+    /// is deleted.
+    pub fn combine(&mut self, inserts: &[(K, V)], deletes: &[K], combine: impl Fn(V, V) -> V) {
+        for &(key, newer) in inserts {
+            let value = self.pairs.entry(key.to_ordered());
+            value.and_modify(|value| *value = combine(*value, newer)).or_insert(newer);
+        }
+        self.update(&[], deletes);
+    }
+
     /// Every key in a closed range is gone.
     pub fn delete_range(&mut self, lo: K, hi: K) {
         self.pairs.retain(|&key, _| key < lo.to_ordered() || key > hi.to_ordered());

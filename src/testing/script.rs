@@ -6,6 +6,7 @@ use crate::builder::Builder;
 use crate::dictionary::Dictionary;
 use crate::key::Key;
 use crate::testing::bits::{KeyBits, KeyType, Types, ValueBits};
+use crate::testing::rules::rules;
 use crate::value::Value;
 
 /// One call, or a few that belong together. Keys and values are bits; for messages, `K` is the
@@ -16,8 +17,9 @@ pub enum Operation<K = KeyBits> {
     Insert(Vec<(K, ValueBits)>),
     Delete(Vec<K>),
     Update(Vec<(K, ValueBits)>, Vec<K>),
-    /// Inserts keys with their values, and deletes those without, in this order.
-    Write(Vec<(K, Option<ValueBits>)>),
+    Set(Vec<(K, ValueBits)>),
+    /// Changes keys in this order.
+    Write(Vec<(K, Change)>),
     DeleteRange(Vec<(K, K)>),
     MergeFrom(Vec<(K, ValueBits)>),
     Rebuild,
@@ -35,6 +37,15 @@ pub enum Operation<K = KeyBits> {
     Clone,
 }
 
+/// What a write batch does to one key.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // Each is the call of that name.
+pub enum Change {
+    Insert(ValueBits),
+    Set(ValueBits),
+    Delete,
+}
+
 impl Operation {
     /// The same operation with its keys as their type writes them, for a message.
     pub(super) fn shown(&self, key: &KeyType) -> Operation<Shown> {
@@ -49,8 +60,9 @@ impl Operation {
             Operation::Insert(inserts) => Operation::Insert(pairs(inserts)),
             Operation::Delete(keys) => Operation::Delete(each(keys)),
             Operation::Update(inserts, deletes) => Operation::Update(pairs(inserts), each(deletes)),
-            Operation::Write(operations) => {
-                Operation::Write(operations.iter().map(|&(key, value)| (one(key), value)).collect())
+            Operation::Set(inserts) => Operation::Set(pairs(inserts)),
+            Operation::Write(changes) => {
+                Operation::Write(changes.iter().map(|&(key, change)| (one(key), change)).collect())
             }
             Operation::DeleteRange(ranges) => Operation::DeleteRange(ends(ranges)),
             Operation::MergeFrom(inserts) => Operation::MergeFrom(pairs(inserts)),
@@ -83,6 +95,9 @@ impl fmt::Debug for Shown {
 /// How many kinds of operations there were first.
 const FIRST_KINDS: u8 = 32;
 
+/// The byte that stands for [`Operation::Set`]; greater ones do, too, up to `AGGREGATE`.
+const SET: u8 = 0xd0;
+
 /// The byte that stands for [`Operation::Aggregate`]; greater ones do, too, up to `WRITE`.
 const AGGREGATE: u8 = 0xe0;
 
@@ -94,6 +109,7 @@ pub(super) fn canonical_kind(byte: u8) -> u8 {
     match byte {
         WRITE.. => WRITE,
         AGGREGATE.. => AGGREGATE,
+        SET.. => SET,
         _ => byte % FIRST_KINDS,
     }
 }
@@ -115,22 +131,27 @@ impl<I: Iterator<Item = u8>> Draw<I> {
         Draw { scale, ..self }
     }
 
-    /// Draws settings: often a tiny batch size, so that there are many carries, and often a small limit of
-    /// what one batch merges.
+    /// Draws settings: often a tiny batch size, so that there are many carries; often a small limit of
+    /// what one batch merges; and mostly a rule by which values combine, as numbers of any type that fits.
     pub fn settings<K: Key, V: Value>(&mut self) -> Builder<K, V> {
         let byte = usize::from(self.byte());
         let builder =
             Dictionary::builder().batch_size([1, 2, 3, 4, 8, 16, 50, 256, 600, 1024][byte % 10]);
-        match byte / 10 % 4 {
+        let builder = match byte / 10 % 4 {
             0 => builder,
             by => builder.max_merge_per_batch([1, 20, 100][by - 1]),
+        };
+        let rules = rules(V::WIDTH);
+        match rules.get(byte * rules.len() / 280) {
+            Some(&(rule, element)) => builder.combine_as(rule, element),
+            None => builder,
         }
     }
 
     /// Draws the next operation.
     ///
     /// A byte says which kind it is. A new kind takes over bytes that the corpus, in which every byte is the
-    /// least of its kind, does not have: those below `AGGREGATE` that are not below `FIRST_KINDS`.
+    /// least of its kind, does not have: those below `SET` that are not below `FIRST_KINDS`.
     pub fn operation(&mut self, types: &Types) -> Operation {
         let pair = |draw: &mut Self| draw.pair(types);
         let key = |draw: &mut Self| draw.key(&types.key);
@@ -139,10 +160,18 @@ impl<I: Iterator<Item = u8>> Draw<I> {
         if byte == AGGREGATE {
             return Operation::Aggregate(self.list(ends));
         }
+        if byte == SET {
+            return Operation::Set(self.list(pair));
+        }
         if byte == WRITE {
             return Operation::Write(self.list(|draw| {
                 let (key, value) = pair(draw);
-                (key, (draw.byte() % 3 > 0).then_some(value))
+                let change = match draw.byte() {
+                    byte if byte % 3 == 0 => Change::Delete,
+                    byte if byte < 0xc0 => Change::Insert(value),
+                    _ => Change::Set(value),
+                };
+                (key, change)
             }));
         }
         match byte {

@@ -3,12 +3,14 @@
 
 use crate::aggregate::Fold;
 use crate::batch::Batch;
+use crate::combine::Combiner;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::key::Key;
 use crate::stats::Stats;
 use crate::store::CleanupPolicy;
 use crate::testing::bits::{KeyBits, Types, ValueBits, bits, of_bits};
+use crate::testing::script::Change;
 use crate::value::Value;
 use crate::write_batch::WriteBatch;
 
@@ -45,17 +47,19 @@ pub(super) trait Queries {
 /// What is done to a [`Dictionary`].
 pub(super) trait Subject {
     fn types(&self) -> Types;
+    fn combiner(&self) -> Option<Combiner>;
     fn now(&self) -> &dyn Queries;
     fn snapshot(&self) -> Box<dyn Queries>;
     fn fork(&self) -> Box<dyn Subject>;
     fn insert(&mut self, pairs: &[Pair]) -> Answer<()>;
     fn delete(&mut self, keys: &[KeyBits]) -> Answer<()>;
     fn update(&mut self, pairs: &[Pair], deletes: &[KeyBits]) -> Answer<()>;
-    fn write(&mut self, operations: &[(KeyBits, Option<ValueBits>)]) -> Answer<()>;
+    fn set(&mut self, pairs: &[Pair]) -> Answer<()>;
+    fn write(&mut self, changes: &[(KeyBits, Change)]) -> Answer<()>;
     fn delete_range(&mut self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<()>;
     fn merge_from(&mut self, pairs: &[Pair]) -> Answer<()>;
     /// Replaces the dictionary with one built from its sorted pairs, and merges in one built from them
-    /// shuffled.
+    /// shuffled: every value is combined with itself.
     fn rebuild(&mut self) -> Answer<()>;
     fn cleanup(&mut self) -> Answer<()>;
     fn clear(&mut self);
@@ -169,6 +173,10 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
         Types::of::<K, V>()
     }
 
+    fn combiner(&self) -> Option<Combiner> {
+        self.store.any().combiner()
+    }
+
     fn now(&self) -> &dyn Queries {
         self
     }
@@ -196,12 +204,19 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
         self.update(Batch::new().insert(&keys, &values).delete(&typed_keys(deletes)))
     }
 
-    fn write(&mut self, operations: &[(KeyBits, Option<ValueBits>)]) -> Answer<()> {
+    fn set(&mut self, pairs: &[Pair]) -> Answer<()> {
+        let (keys, values) = typed_pairs(pairs);
+        self.set(&keys, &values)
+    }
+
+    fn write(&mut self, changes: &[(KeyBits, Change)]) -> Answer<()> {
         let mut batch = WriteBatch::new();
-        for &(key, value) in operations {
-            match value {
-                Some(value) => batch.insert(of_bits(key.into()), of_bits(value)),
-                None => batch.delete(of_bits(key.into())),
+        for &(key, change) in changes {
+            let key = of_bits(key.into());
+            match change {
+                Change::Insert(value) => batch.insert(key, of_bits(value)),
+                Change::Set(value) => batch.set(key, of_bits(value)),
+                Change::Delete => batch.delete(key),
             }
         }
         self.write(&batch)
@@ -222,10 +237,14 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
     fn rebuild(&mut self) -> Answer<()> {
         let (keys, values) = self.to_vecs()?;
         let settings = || {
-            Dictionary::builder()
+            let builder = Dictionary::builder()
                 .batch_size(self.batch_size())
                 .device(self.device())
-                .cleanup_policy(self.cleanup_policy())
+                .cleanup_policy(self.cleanup_policy());
+            match self.store.any().combiner() {
+                Some(combiner) => builder.combine_as(combiner.rule(), combiner.element()),
+                None => builder,
+            }
         };
         let (mut shuffled_keys, mut shuffled_values) = (Vec::new(), Vec::new());
         for index in shuffled(keys.len()) {

@@ -48,7 +48,7 @@ impl<B, V> EntriesMut<'_, B, V> {
     }
 
     /// Writes one entry, or nothing past the end.
-    fn set(&mut self, at: usize, key: B, value: V, mark: Mark) {
+    pub fn set(&mut self, at: usize, key: B, value: V, mark: Mark) {
         if let Some(slot) = self.keys.get_mut(at) {
             *slot = key;
         }

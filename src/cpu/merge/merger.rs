@@ -7,9 +7,11 @@
 
 use std::ops::Range;
 
+use crate::combine::CombineFn;
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
 use crate::cpu::merge::block::{BlockCursor, block_capacity};
+use crate::cpu::merge::combine::combine_two;
 use crate::cpu::merge::entries::{Entries, EntriesBuffer, EntriesMut, EntriesRef, copy_kept};
 use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::source::{Source, SourceMarks, total_len};
@@ -23,6 +25,8 @@ use crate::value::Value;
 pub(crate) struct Merger<'c, B, V> {
     cpu: &'c Cpu,
     keep: Keep,
+    /// Combines the values of equal keys; `None` if the newer one wins.
+    combine: Option<CombineFn<V>>,
     /// Whether any source has marks that matter to what is kept.
     marked: bool,
     /// Whether marks matter in the current block.
@@ -68,6 +72,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         Ok(Merger {
             cpu,
             keep,
+            combine: cpu.combine_fn(),
             marked,
             block_marked: false,
             no_values: cpu.memory.zeroed(if has_deletes { room } else { 0 })?,
@@ -89,8 +94,8 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         marks_and_values + intermediate_merges
     }
 
-    /// Returns whether any source has marks that matter: whether, if live entries are kept, there
-    /// are tombstones.
+    /// Returns whether any source has marks that matter: whether, if live entries are kept, any hides
+    /// older ones.
     pub fn is_marked(&self) -> bool {
         self.marked
     }
@@ -131,12 +136,11 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         kept
     }
 
-    /// Returns whether the marks in this block matter: if live entries are kept, only if there are
-    /// tombstones.
+    /// Returns whether the marks in this block matter: if live entries are kept, only if an entry may
+    /// hide older ones.
     fn marks_matter(&self, sources: &[Source<'_, B, V>], block: &[Range<usize>]) -> bool {
         let mut ranges = sources.iter().zip(block);
-        self.keep == Keep::Stored
-            || ranges.any(|(source, range)| source.may_have_tombstones(range.clone()))
+        self.keep == Keep::Stored || ranges.any(|(source, range)| source.may_hide(range.clone()))
     }
 
     fn merge_pieces(
@@ -224,10 +228,12 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         keep: MarkSet,
         out: EntriesMut<'_, B, V>,
     ) -> usize {
-        if self.block_marked {
-            merge_two::<B, V, true>(newer.entries(), older.entries(), keep, out)
-        } else {
-            merge_two::<B, V, false>(newer.entries(), older.entries(), keep, out)
+        let (newer, older) = (newer.entries(), older.entries());
+        match (self.combine, self.block_marked) {
+            (Some(combine), true) => combine_two::<B, V, true>(newer, older, combine, keep, out),
+            (Some(combine), false) => combine_two::<B, V, false>(newer, older, combine, keep, out),
+            (None, true) => merge_two::<B, V, true>(newer, older, keep, out),
+            (None, false) => merge_two::<B, V, false>(newer, older, keep, out),
         }
     }
 }

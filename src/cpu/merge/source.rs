@@ -23,7 +23,7 @@ pub(crate) enum SourceMarks<'a> {
     /// Of a run: every entry is new.
     New,
     /// Of the inserts of a batch that is merged with all runs: every entry is live, and its shadow
-    /// is not known, nor needed.
+    /// is not known, nor needed. If the dictionary combines values, every entry combines.
     Inserts,
     /// Of a batch.
     Unpacked(&'a [Mark]),
@@ -33,12 +33,12 @@ pub(crate) enum SourceMarks<'a> {
 
 impl SourceMarks<'_> {
     /// Returns whether a merge needs these marks. One that keeps live entries only has to tell
-    /// tombstones from the others; shadows do not matter to it.
+    /// entries that hide older ones from the others; shadows do not matter to it.
     pub fn matter(&self, keep: Keep) -> bool {
         match self {
             SourceMarks::New | SourceMarks::Inserts => false,
             SourceMarks::Unpacked(_) => true,
-            SourceMarks::Packed(marks, _) => keep == Keep::Stored || marks.tombstones() > 0,
+            SourceMarks::Packed(marks, _) => keep == Keep::Stored || marks.any_hides(),
         }
     }
 }
@@ -83,14 +83,14 @@ impl<B, V> Source<'_, B, V> {
         self.sum_of(range).expect("a run has running sums")
     }
 
-    /// Returns whether an entry in `range` may be a tombstone; `false` is certain.
-    pub fn may_have_tombstones(&self, range: Range<usize>) -> bool {
+    /// Returns whether an entry in `range` may hide older ones; `false` is certain.
+    pub fn may_hide(&self, range: Range<usize>) -> bool {
         match self.marks {
             SourceMarks::New | SourceMarks::Inserts => false,
             SourceMarks::Unpacked(_) => !range.is_empty(),
             // If the sum is the length, all entries are new.
             SourceMarks::Packed(marks, _) => {
-                marks.tombstones() > 0 && self.live_in(range.clone()) != range.len() as i64
+                marks.any_hides() && self.live_in(range.clone()) != range.len() as i64
             }
         }
     }

@@ -1,10 +1,12 @@
-//! Looking keys up: newest run first, until one holds the key.
+//! Looking keys up: newest run first, until one holds the key or, if the dictionary combines values, until
+//! one holds an entry that combines with nothing older.
 
 use crate::cpu::context::Cpu;
 use crate::cpu::query::bounds::GROUP;
 use crate::cpu::run::Run;
 use crate::error::Error;
 use crate::key::OrderedKey;
+use crate::mark::Mark;
 use crate::value::Value;
 
 /// Finds whether each key is live and, if `values` are wanted, its value, or 0 if it is not.
@@ -22,33 +24,50 @@ pub(crate) fn lookup<B: OrderedKey, V: Value>(
         let values = values.as_mut().map(|chunks| chunks.next().expect("as long as keys"));
         (keys, values, found)
     });
+    let combine = cpu.combine_fn::<V>();
     cpu.workers.each(tasks, |(keys, values, found)| {
         found.fill(false);
-        match values {
-            Some(values) => {
+        match (values, combine) {
+            (Some(values), None) => {
                 values.fill(V::zeroed());
                 find(runs, keys, |index, run, position| {
                     found[index] = run.mark(position).is_live();
                     if found[index] {
                         values[index] = run.values()[position];
                     }
+                    true
                 });
             }
-            None => find(runs, keys, |index, run, position| {
+            (Some(values), Some(combine)) => {
+                values.fill(V::zeroed());
+                find(runs, keys, |index, run, position| {
+                    let mark = run.mark(position);
+                    if mark.is_live() {
+                        let value = run.values()[position];
+                        let newer = std::mem::replace(&mut values[index], value);
+                        if std::mem::replace(&mut found[index], true) {
+                            values[index] = combine(value, newer);
+                        }
+                    }
+                    mark != Mark::REPLACEMENT
+                });
+            }
+            (None, _) => find(runs, keys, |index, run, position| {
                 found[index] = run.mark(position).is_live();
+                true
             }),
         }
         Ok(())
-    })?;
-    Ok(())
+    })
 }
 
 /// Calls `hit`, for every key that any run holds, with the key's index, the newest run that holds
-/// it, and the position of the entry.
+/// it, and the position of the entry; and, as long as `hit` returns `false`, with the next older run that
+/// holds the key.
 fn find<'r, B: OrderedKey, V: Value>(
     runs: &'r [Run<B, V>],
     keys: &[B],
-    mut hit: impl FnMut(usize, &'r Run<B, V>, usize),
+    mut hit: impl FnMut(usize, &'r Run<B, V>, usize) -> bool,
 ) {
     let mut search = GroupSearch::default();
     for (group, keys) in keys.chunks(GROUP).enumerate() {
@@ -61,14 +80,14 @@ fn find<'r, B: OrderedKey, V: Value>(
 
 /// A search for a group of keys, run by run.
 struct GroupSearch<B> {
-    /// The first `left` are the keys that no run has been found to hold.
+    /// The first `left` are the keys that are still searched for.
     keys: [B; GROUP],
     /// The index of each key in the query.
     indices: [usize; GROUP],
     left: usize,
     positions: [usize; GROUP],
-    /// The index in the query and the position in the run of each key that the current run holds.
-    hits: [(usize, usize); GROUP],
+    /// Each key that the current run holds, with its index in the query and its position in the run.
+    hits: [(B, usize, usize); GROUP],
 }
 
 impl<B: OrderedKey> Default for GroupSearch<B> {
@@ -78,7 +97,7 @@ impl<B: OrderedKey> Default for GroupSearch<B> {
             indices: [0; GROUP],
             left: 0,
             positions: [0; GROUP],
-            hits: [(0, 0); GROUP],
+            hits: [(B::default(), 0, 0); GROUP],
         }
     }
 }
@@ -96,7 +115,7 @@ impl<B: OrderedKey> GroupSearch<B> {
     fn search<'r, V: Value>(
         &mut self,
         run: &'r Run<B, V>,
-        hit: &mut impl FnMut(usize, &'r Run<B, V>, usize),
+        hit: &mut impl FnMut(usize, &'r Run<B, V>, usize) -> bool,
     ) {
         let GroupSearch { keys, indices, left, positions, hits } = self;
         let searched = match run.filter() {
@@ -112,20 +131,23 @@ impl<B: OrderedKey> GroupSearch<B> {
             if is_hit {
                 run.prefetch_entry(position);
             }
-            hits[found] = (index, position);
+            hits[found] = (key, index, position);
             found += usize::from(is_hit);
             (keys[missed], indices[missed]) = (key, index);
             missed += usize::from(!is_hit);
         }
-        for &(index, position) in &hits[..found] {
-            hit(index, run, position);
-        }
         if run.filter().is_none() {
             run.add_misses(missed);
         }
-        // Those that the filter rejected follow those that were missed.
+        for &(key, index, position) in &hits[..found] {
+            if !hit(index, run, position) {
+                (keys[missed], indices[missed]) = (key, index);
+                missed += 1;
+            }
+        }
+        // Those that the filter rejected follow those that are still searched for.
         keys.copy_within(searched..*left, missed);
         indices.copy_within(searched..*left, missed);
-        *left -= found;
+        *left -= searched - missed;
     }
 }

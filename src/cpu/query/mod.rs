@@ -7,7 +7,7 @@ mod dead;
 mod fold;
 pub(super) mod lookup;
 pub(super) mod nearest;
-mod pairs;
+pub(super) mod pairs;
 pub(super) mod range;
 mod range_merge;
 mod range_plan;

@@ -2,10 +2,31 @@
 
 use crate::cpu::context::Cpu;
 use crate::cpu::query::bounds::GROUP;
-use crate::error::Error;
+use crate::cpu::query::lookup::lookup;
+use crate::cpu::run::Run;
+use crate::error::{Error, try_zeroed};
 use crate::key::OrderedKey;
 use crate::query::PairsOut;
 use crate::value::{Value, of_bytes_mut};
+
+/// Replaces the values of the pairs that were found, which are those of the newest runs that hold their keys,
+/// by the combined values of all runs, if the dictionary combines values.
+pub(crate) fn combine_values<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    runs: &[Run<B, V>],
+    pairs: PairsOut<'_, B>,
+) -> Result<(), Error> {
+    if cpu.combiner().is_none() {
+        return Ok(());
+    }
+    let PairsOut { keys, values, found } = pairs;
+    let values: &mut [V] = of_bytes_mut(values, keys.len());
+    let mut is_live = try_zeroed(keys.len())?;
+    lookup(cpu, runs, keys, Some(&mut *values), &mut is_live)?;
+    let absent = values.iter_mut().zip(found).filter(|(_, found)| !**found);
+    absent.for_each(|(value, _)| *value = V::zeroed());
+    Ok(())
+}
 
 /// Answers every query with at most one pair, using all threads. `answer_group` is called with at
 /// most [`GROUP`] queries at a time, a state that is kept from one call to the next on the same

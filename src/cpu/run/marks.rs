@@ -30,8 +30,9 @@ impl Sector {
         let mut sector = Sector::zeroed();
         for (index, &mark) in marks.iter().enumerate() {
             let (word, bit) = (index / 32, index % 32);
-            sector.live[word] |= u32::from(mark.is_live()) << bit;
-            sector.shadow[word] |= u32::from(mark.is_shadow()) << bit;
+            let (live, shadow) = mark.planes();
+            sector.live[word] |= u32::from(live) << bit;
+            sector.shadow[word] |= u32::from(shadow) << bit;
         }
         sector
     }
@@ -56,6 +57,7 @@ fn widen(plane: &[u32; 3]) -> u128 {
 pub(crate) struct PackedMarks {
     sectors: Buffer<Sector>,
     tombstones: usize,
+    restarts: usize,
 }
 
 impl PackedMarks {
@@ -66,11 +68,12 @@ impl PackedMarks {
         let mut sectors = cpu.memory.zeroed::<Sector>(marks.len() / SECTOR + 1)?;
         let part = sectors.len().div_ceil(cpu.workers.parts(marks.len()));
         let parts = sectors.chunks_mut(part).zip(marks.chunks(part * SECTOR));
-        let tombstones = cpu.workers.map(parts, |(sectors, marks)| {
+        let counts = cpu.workers.map(parts, |(sectors, marks)| {
             for (sector, marks) in sectors.iter_mut().zip(marks.chunks(SECTOR)) {
                 *sector = Sector::pack(marks);
             }
-            Ok(marks.iter().filter(|mark| !mark.is_live()).count())
+            let restarts = marks.iter().filter(|&&mark| mark == Mark::RESTART).count();
+            Ok((marks.iter().filter(|mark| !mark.is_live()).count(), restarts))
         })?;
         let mut sum = 0;
         for sector in sectors.iter_mut() {
@@ -78,8 +81,9 @@ impl PackedMarks {
             sum += sector.sum_of_first(SECTOR);
         }
         let all_new = sum == marks.len() as i64;
-        let tombstones = tombstones.iter().sum();
-        Ok((!all_new).then_some(PackedMarks { sectors, tombstones }))
+        let tombstones = counts.iter().map(|&(tombstones, _)| tombstones).sum();
+        let restarts = counts.iter().map(|&(_, restarts)| restarts).sum();
+        Ok((!all_new).then_some(PackedMarks { sectors, tombstones, restarts }))
     }
 
     /// Returns Σ (live − shadow) over the entries before `position`.
@@ -126,7 +130,7 @@ impl PackedMarks {
     pub fn get(&self, position: usize) -> Mark {
         let sector = &self.sectors[position / SECTOR];
         let (word, bit) = (position % SECTOR / 32, position % 32);
-        Mark::new(sector.live[word] >> bit & 1 == 1, sector.shadow[word] >> bit & 1 == 1)
+        Mark::from_planes(sector.live[word] >> bit & 1 == 1, sector.shadow[word] >> bit & 1 == 1)
     }
 
     /// Writes the marks of the entries in `range` to the start of `marks`.
@@ -139,7 +143,7 @@ impl PackedMarks {
             let here = rest.len().min(SECTOR - first);
             let (live, shadow) = (widen(&sector.live) >> first, widen(&sector.shadow) >> first);
             for (index, mark) in rest[..here].iter_mut().enumerate() {
-                *mark = Mark::new(live >> index & 1 == 1, shadow >> index & 1 == 1);
+                *mark = Mark::from_planes(live >> index & 1 == 1, shadow >> index & 1 == 1);
             }
             rest = &mut rest[here..];
             position += here;
@@ -151,6 +155,11 @@ impl PackedMarks {
         self.tombstones
     }
 
+    /// Returns whether any entry hides what is older: whether there are tombstones or restarts.
+    pub fn any_hides(&self) -> bool {
+        self.tombstones + self.restarts > 0
+    }
+
     /// Returns the bytes allocated.
     pub fn bytes(&self) -> u64 {
         self.sectors.bytes()
@@ -160,7 +169,7 @@ impl PackedMarks {
     #[cfg(feature = "testing")]
     pub fn validate(&self, len: usize) -> Result<(), String> {
         let mut sum = 0;
-        let mut tombstones = 0;
+        let (mut tombstones, mut restarts) = (0, 0);
         for position in 0..=len {
             if self.sum_before(position) != sum {
                 return Err(format!("the running sum before entry {position} is not {sum}"));
@@ -169,10 +178,13 @@ impl PackedMarks {
                 let mark = self.get(position);
                 sum += mark.sum();
                 tombstones += usize::from(!mark.is_live());
+                restarts += usize::from(mark == Mark::RESTART);
             }
         }
-        if tombstones != self.tombstones {
-            return Err(format!("{tombstones} tombstones, but {} are counted", self.tombstones));
+        let counted = (self.tombstones, self.restarts);
+        if (tombstones, restarts) != counted {
+            let found = format!("{tombstones} tombstones and {restarts} restarts");
+            return Err(format!("{found}, but {counted:?} are counted"));
         }
         Ok(())
     }
@@ -182,10 +194,11 @@ impl PackedMarks {
 mod tests {
     use super::*;
 
-    /// Returns marks of all three kinds, without a period that divides the length of a sector.
+    /// Returns marks of all kinds, without a period that divides the length of a sector.
     fn sample(len: usize) -> Vec<Mark> {
-        let states = [Mark::NEW, Mark::REPLACEMENT, Mark::TOMBSTONE];
-        (0..len).map(|i| states[(i * i / 7 + i) % 3]).collect()
+        let states =
+            [Mark::NEW, Mark::REPLACEMENT, Mark::TOMBSTONE, Mark::RESTART, Mark::REPLACEMENT];
+        (0..len).map(|i| states[(i * i / 7 + i) % 5]).collect()
     }
 
     #[test]

@@ -23,14 +23,16 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
     older: &[Run<B, V>],
 ) -> Result<Option<Run<B, V>>, Error> {
     let values: &[V] = of_bytes(updates.values, updates.keys.len());
-    let inserts = sort(cpu, &updates.keys, values, updates.order)?;
+    let (combined, assigned) = updates.keys.split_at(updates.keys.len() - updates.assigned);
+    let (combined_values, assigned_values) = values.split_at(combined.len());
+    let inserts = sort(cpu, combined, combined_values, updates.order, cpu.combine_fn())?;
     // Shadows are searched for outside the carry only. If a carried run holds the key too, merging
     // takes the shadow of its oldest entry, which refers to the same older runs.
     let insert_marks = match older {
         [] => None,
-        _ => Some(shadows::mark(cpu, inserts.keys(), true, older)?),
+        _ => Some(shadows::mark(cpu, inserts.keys(), |shadow| Mark::new(true, shadow), older)?),
     };
-    if carried.is_empty() && updates.deletes.is_empty() {
+    if carried.is_empty() && updates.deletes.is_empty() && assigned.is_empty() {
         let SortedBatch { keys, values, len } = inserts;
         return Run::build(cpu, keys, values, insert_marks.as_deref(), len);
     }
@@ -38,10 +40,18 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
     // A delete wins over an insert of the same batch, so deletes are the newest source.
     // `()` is the value type of sets (`open.rs`), so this needs no further instance of the sort.
     let no_values = of_bytes::<()>(&[], updates.deletes.len());
-    let deletes = sort(cpu, &updates.deletes, no_values, updates.order)?;
-    let delete_marks = shadows::mark(cpu, deletes.keys(), false, older)?;
+    let deletes = sort(cpu, &updates.deletes, no_values, updates.order, None)?;
+    let delete_marks =
+        shadows::mark(cpu, deletes.keys(), |shadow| Mark::new(false, shadow), older)?;
+    let assigned = sort(cpu, assigned, assigned_values, updates.order, None)?;
+    let assigned_marks = shadows::mark(cpu, assigned.keys(), Mark::assigned, older)?;
     let batch = [
         Source { keys: deletes.keys(), values: None, marks: SourceMarks::Unpacked(&delete_marks) },
+        Source {
+            keys: assigned.keys(),
+            values: Some(&assigned.values),
+            marks: SourceMarks::Unpacked(&assigned_marks),
+        },
         Source {
             keys: inserts.keys(),
             values: Some(&inserts.values),
@@ -68,7 +78,7 @@ pub(crate) fn working_bytes<B: OrderedKey, V: Value>(
     let sorting = sort::bytes_per_update::<B, V>() + shadows::BYTES_PER_UPDATE;
     // The new run: keys with their fences, values, and marks, unpacked and packed.
     let run = size_of::<B>() * 5 / 4 + size_of::<V>() + 2 * size_of::<Mark>();
-    let merging = cpu.workers.count() * Merger::<B, V>::working_bytes(runs.len() + 2, entries);
+    let merging = cpu.workers.count() * Merger::<B, V>::working_bytes(runs.len() + 3, entries);
     let fixed = sort::FIXED_BYTES + key_capacity(1) * size_of::<B>() * 4;
     (updates * sorting + entries * run + merging + fixed) as u64
 }

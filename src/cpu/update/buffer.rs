@@ -14,6 +14,8 @@ use crate::key::OrderedKey;
 pub(crate) struct WriteBuffer<B> {
     keys: GrowBuffer<B>,
     values: GrowBuffer<u8>,
+    /// How many of the inserts assign: all or none.
+    assigned: usize,
     deletes: GrowBuffer<B>,
 }
 
@@ -22,6 +24,7 @@ impl<B> Default for WriteBuffer<B> {
         WriteBuffer {
             keys: GrowBuffer::default(),
             values: GrowBuffer::default(),
+            assigned: 0,
             deletes: GrowBuffer::default(),
         }
     }
@@ -34,9 +37,11 @@ impl<B: OrderedKey> WriteBuffer<B> {
     }
 
     /// Returns whether a batch may be appended. Within one batch deletes win over inserts, so an
-    /// insert may not follow a delete.
+    /// insert may not follow a delete; and inserts that assign may not follow, or precede, others.
     pub fn accepts(&self, updates: &Updates<'_, B>) -> bool {
-        self.deletes.len == 0 || updates.keys.is_empty()
+        let assigned = self.assigned + updates.assigned;
+        let is_uniform = assigned == 0 || assigned == self.keys.len + updates.keys.len();
+        is_uniform && (self.deletes.len == 0 || updates.keys.is_empty())
     }
 
     /// Appends a batch. An error leaves the buffer as it was.
@@ -47,6 +52,7 @@ impl<B: OrderedKey> WriteBuffer<B> {
         self.keys.extend(&updates.keys);
         self.values.extend(updates.values);
         self.deletes.extend(&updates.deletes);
+        self.assigned += updates.assigned;
         Ok(())
     }
 
@@ -55,6 +61,7 @@ impl<B: OrderedKey> WriteBuffer<B> {
         Updates {
             keys: Cow::Borrowed(self.keys.as_slice()),
             values: self.values.as_slice(),
+            assigned: self.assigned,
             deletes: Cow::Borrowed(self.deletes.as_slice()),
             order: Order::Any,
         }

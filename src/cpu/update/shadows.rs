@@ -17,19 +17,19 @@ pub(crate) const BYTES_PER_UPDATE: usize = size_of::<Mark>() + size_of::<usize>(
 /// Replaces the index of a key in the list of undecided keys once a run holds the key.
 const DECIDED: usize = usize::MAX;
 
-/// Returns the marks of a sorted batch on top of the `older` runs. Its entries are all live, or all
-/// tombstones.
+/// Returns the marks of sorted updates of one kind on top of the `older` runs: `mark` tells the mark of one
+/// whose key is live there, or is not.
 pub(crate) fn mark<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],
-    live: bool,
+    mark: fn(bool) -> Mark,
     older: &[Run<B, V>],
 ) -> Result<Buffer<Mark>, Error> {
     let mut marks = cpu.memory.zeroed(keys.len())?;
-    marks.fill(Mark::new(live, false));
+    marks.fill(mark(false));
     let part = keys.len().div_ceil(cpu.workers.parts(keys.len())).max(1);
     let parts = keys.chunks(part).zip(marks.chunks_mut(part));
-    cpu.workers.each(parts, |(keys, marks)| mark_part(cpu, keys, live, marks, older))?;
+    cpu.workers.each(parts, |(keys, marks)| mark_part(cpu, keys, mark, marks, older))?;
     Ok(marks)
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn mark<B: OrderedKey, V: Value>(
 fn mark_part<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],
-    live: bool,
+    mark: fn(bool) -> Mark,
     marks: &mut [Mark],
     older: &[Run<B, V>],
 ) -> Result<(), Error> {
@@ -50,7 +50,7 @@ fn mark_part<B: OrderedKey, V: Value>(
         let queries = indices.iter().map(|index| keys[index.get()]);
         co_scan(run, queries, |at, position| {
             let index = indices[at].replace(DECIDED);
-            marks[index] = Mark::new(live, run.mark(position).is_live());
+            marks[index] = mark(run.mark(position).is_live());
         });
         left = remove_decided(&mut undecided[..left]);
     }

@@ -1,4 +1,4 @@
-//! Sorting a batch and removing duplicate keys: of equal keys the last insert wins.
+//! Sorting a batch and removing duplicate keys: of equal keys the last insert wins, or their values combine.
 //!
 //! A long batch is sorted by all threads: they scatter a part of it each into buckets by key, and
 //! then sort different buckets.
@@ -6,6 +6,7 @@
 use std::slice::IterMut;
 
 use crate::batch::Order;
+use crate::combine::CombineFn;
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
 use crate::cpu::run::key_capacity;
@@ -53,12 +54,14 @@ impl<B: OrderedKey, V: Value> SortedBatch<B, V> {
     }
 }
 
-/// Sorts by key, unless the keys are sorted already; of equal keys the last one remains.
+/// Sorts by key, unless the keys are sorted already. Of equal keys the last one remains or, if there is a
+/// function for that, one with the combined values of all.
 pub(crate) fn sort<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],
     values: &[V],
     order: Order,
+    combine: Option<CombineFn<V>>,
 ) -> Result<SortedBatch<B, V>, Error> {
     if order == Order::Sorted {
         return SortedBatch::from_sorted(cpu, keys, values);
@@ -68,27 +71,32 @@ pub(crate) fn sort<B: OrderedKey, V: Value>(
         for (record, (&key, &value)) in records.iter_mut().zip(keys.iter().zip(values)) {
             *record = (key, value);
         }
-        vec![sort_bucket(cpu, &mut records)?]
+        vec![sort_bucket(cpu, &mut records, combine)?]
     } else {
-        sort_shared(cpu, keys, values, &mut records)?
+        sort_shared(cpu, keys, values, &mut records, combine)?
     };
     unzip(cpu, &records, &buckets)
 }
 
-/// A sorted bucket of records, which begins with the last record of each key.
+/// A sorted bucket of records, which begins with one record of each key.
 #[derive(Clone, Copy)]
 struct SortedBucket {
     len: usize,
     unique: usize,
 }
 
-/// Sorts one bucket, and moves the last record of each key to its front.
+/// Sorts one bucket, and moves the record that remains of each key to its front.
 fn sort_bucket<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     records: &mut [Record<B, V>],
+    combine: Option<CombineFn<V>>,
 ) -> Result<SortedBucket, Error> {
     radix_sort(cpu, records)?;
-    Ok(SortedBucket { len: records.len(), unique: keep_last(records) })
+    let unique = match combine {
+        Some(combine) => combine_equal(records, combine),
+        None => keep_last(records),
+    };
+    Ok(SortedBucket { len: records.len(), unique })
 }
 
 /// Sorts with all threads, into `records`. Returns the buckets in key order.
@@ -97,6 +105,7 @@ fn sort_shared<B: OrderedKey, V: Value>(
     keys: &[B],
     values: &[V],
     records: &mut [Record<B, V>],
+    combine: Option<CombineFn<V>>,
 ) -> Result<Vec<SortedBucket>, Error> {
     let part = keys.len().div_ceil(cpu.workers.parts(keys.len()));
     let span = span_of(keys.iter().copied()).expect("a shared batch is not empty");
@@ -129,7 +138,7 @@ fn sort_shared<B: OrderedKey, V: Value>(
     })?;
 
     // Each bucket is sorted by one thread.
-    cpu.workers.map(cut(records, sizes), |records| sort_bucket(cpu, records))
+    cpu.workers.map(cut(records, sizes), |records| sort_bucket(cpu, records, combine))
 }
 
 /// Separates the unique records of all buckets into keys and values.
@@ -176,6 +185,26 @@ fn keep_last<B: OrderedKey, V: Value>(records: &mut [Record<B, V>]) -> usize {
     kept
 }
 
+/// Moves one record of every key, with the values of all combined in their order, to the front, and returns
+/// how many there are.
+fn combine_equal<B: OrderedKey, V: Value>(
+    records: &mut [Record<B, V>],
+    combine: CombineFn<V>,
+) -> usize {
+    let mut kept = 0;
+    for index in 0..records.len() {
+        let (key, value) = records[index];
+        match records[..kept].last_mut() {
+            Some(last) if last.0 == key => last.1 = combine(last.1, value),
+            _ => {
+                records[kept] = (key, value);
+                kept += 1;
+            }
+        }
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,10 +222,18 @@ mod tests {
         let cpu = Cpu::new(None, Some(threads)).unwrap();
         let values: Vec<u32> = (0..keys.len() as u32).collect();
         let expected: BTreeMap<B, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
-        let batch = sort(&cpu, keys, &values, Order::Any).unwrap();
+        let batch = sort(&cpu, keys, &values, Order::Any, None).unwrap();
         assert_eq!(batch.len, expected.len());
         let sorted = batch.keys().iter().copied().zip(batch.values.iter().copied());
         assert!(sorted.eq(expected), "{} keys on {threads} threads", keys.len());
+
+        let mut sums = BTreeMap::new();
+        for (&key, &value) in keys.iter().zip(&values) {
+            *sums.entry(key).or_insert(0u32) += value;
+        }
+        let batch = sort(&cpu, keys, &values, Order::Any, Some(|a, b| a + b)).unwrap();
+        let sorted = batch.keys().iter().copied().zip(batch.values.iter().copied());
+        assert!(sorted.eq(sums), "{} sums on {threads} threads", keys.len());
     }
 
     #[test]
