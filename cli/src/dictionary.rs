@@ -4,7 +4,7 @@
 use std::any::Any;
 
 use gpulsm::private::Fold;
-use gpulsm::{Batch, Builder, Device, Dictionary, Error, OrderedKey, Stats};
+use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Error, OrderedKey, Stats};
 
 use crate::types::{Column, Element, KeyType, Types, ValueType};
 
@@ -14,12 +14,16 @@ pub type Pair = (u128, u128);
 /// A [`Dictionary`] of any types. Columns must have the widths of its keys and values.
 pub trait AnyDictionary: Any + Send + Sync {
     fn update(&mut self, inserts: (&Column, &Column), deletes: &Column) -> Result<(), Error>;
+    /// Gives keys these values, whatever the rule of the dictionary.
+    fn set(&mut self, keys: &Column, values: &Column) -> Result<(), Error>;
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error>;
     fn cleanup(&mut self) -> Result<(), Error>;
     fn clear(&mut self);
     /// Applies the batches that are still buffered.
     fn flush(&self) -> Result<(), Error>;
 
+    /// Returns what an insert does to a key that is already there.
+    fn combine(&self) -> Combine;
     fn len(&self) -> Result<usize, Error>;
     fn stats(&self) -> Result<Stats, Error>;
     fn lookup(&self, keys: &Column) -> Result<Vec<Option<u128>>, Error>;
@@ -43,40 +47,39 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn snapshot(&self) -> Box<dyn Any>;
 }
 
+/// How a dictionary is set up.
+#[derive(Clone, Copy)]
+pub struct Settings {
+    pub types: Types,
+    pub combine: Combine,
+    pub device: Device,
+    pub batch_size: usize,
+}
+
 /// Makes an empty dictionary.
-pub fn open(
-    types: Types,
-    device: Device,
-    batch_size: usize,
-) -> Result<Box<dyn AnyDictionary>, Error> {
+pub fn open(settings: Settings) -> Result<Box<dyn AnyDictionary>, Error> {
     fn with_key<K: OrderedKey + Element>(
-        value: ValueType,
-        device: Device,
-        batch_size: usize,
+        settings: Settings,
     ) -> Result<Box<dyn AnyDictionary>, Error> {
-        let settings = (device, batch_size);
-        match value {
+        match settings.types.value {
             ValueType::None => build::<K, ()>(settings),
             ValueType::U32 | ValueType::I32 | ValueType::F32 => build::<K, u32>(settings),
             ValueType::U64 | ValueType::I64 | ValueType::F64 => build::<K, u64>(settings),
             ValueType::U128 => build::<K, u128>(settings),
         }
     }
-    match types.key {
-        KeyType::U32 | KeyType::I32 | KeyType::F32 => {
-            with_key::<u32>(types.value, device, batch_size)
-        }
-        KeyType::U64 | KeyType::I64 | KeyType::F64 => {
-            with_key::<u64>(types.value, device, batch_size)
-        }
+    match settings.types.key {
+        KeyType::U32 | KeyType::I32 | KeyType::F32 => with_key::<u32>(settings),
+        KeyType::U64 | KeyType::I64 | KeyType::F64 => with_key::<u64>(settings),
     }
 }
 
 fn build<K: OrderedKey + Element, V: Element>(
-    (device, batch_size): (Device, usize),
+    settings: Settings,
 ) -> Result<Box<dyn AnyDictionary>, Error> {
-    let settings: Builder<K, V> = Dictionary::builder().device(device).batch_size(batch_size);
-    Ok(Box::new(settings.build()?))
+    let Settings { types, combine, device, batch_size } = settings;
+    let builder: Builder<K, V> = Dictionary::builder().device(device).batch_size(batch_size);
+    Ok(Box::new(builder.combine_as(combine, types.value.element()).build()?))
 }
 
 fn bits<K: Element, V: Element>((key, value): (K, V)) -> Pair {
@@ -97,6 +100,10 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
         self.update(batch.delete(K::slice(deletes)))
     }
 
+    fn set(&mut self, keys: &Column, values: &Column) -> Result<(), Error> {
+        self.set(K::slice(keys), V::slice(values))
+    }
+
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error> {
         self.delete_range_one((K::from_bits(lo), K::from_bits(hi)))
     }
@@ -111,6 +118,10 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
 
     fn flush(&self) -> Result<(), Error> {
         self.flush()
+    }
+
+    fn combine(&self) -> Combine {
+        self.combine()
     }
 
     fn len(&self) -> Result<usize, Error> {

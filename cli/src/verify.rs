@@ -11,7 +11,7 @@ use gpulsm_verify::{Check, KeyKind, List, check_of};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::batch_size;
-use crate::types::{KeyType, ValueType};
+use crate::types::{KeyType, Rule, ValueType};
 
 /// Operations in one list, each of which starts from an empty dictionary.
 const LIST: u64 = 100;
@@ -21,7 +21,8 @@ Examples:
   gpulsm verify                                    a quick check on the best device
   gpulsm verify --ops 1000000 --seed 7             a longer one, with another seed
   gpulsm verify --seconds 60 --scale 50            for a minute, with long batches
-  gpulsm verify --key f64 --value u128 --batch-size 8";
+  gpulsm verify --key f64 --value u128 --batch-size 8
+  gpulsm verify --value f64 --combine max          values of which the greatest stays";
 
 /// Checks random operation lists against the model.
 #[derive(Args)]
@@ -50,6 +51,11 @@ pub struct Verify {
     /// The type of values; none for a set
     #[arg(long, value_enum, default_value_t = ValueType::U32)]
     value: ValueType,
+
+    /// What an insert does to a key that is already there; drawn for each list if not given, and with it the
+    /// type of number that the bits of values are read as
+    #[arg(long, value_enum, value_name = "RULE")]
+    combine: Option<Rule>,
 
     /// The batch size b of every dictionary; drawn for each list if not given
     #[arg(long, value_name = "B", value_parser = batch_size())]
@@ -124,6 +130,7 @@ impl Verify {
             len,
             scale: self.scale as usize,
             batch_size: self.batch_size.map(|size| size as usize),
+            combine: self.combine.map(|rule| (rule.into(), self.value.element())),
             device: self.device,
         }
     }

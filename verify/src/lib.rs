@@ -9,15 +9,17 @@
 //! use gpulsm_verify::{KeyKind, List, check_of};
 //!
 //! let check = check_of(KeyKind::F32, 8).expect("values have 0, 4, 8 or 16 bytes");
-//! let list = List { seed: 1, len: 20, scale: 1, batch_size: None, device: Device::cpu() };
+//! let device = Device::cpu();
+//! let list = List { seed: 1, len: 20, scale: 1, batch_size: None, combine: None, device };
 //! assert!(check(&list)?.is_ok());
 //! # Ok::<(), gpulsm::Error>(())
 //! ```
 
+use gpulsm::private::Element;
 use gpulsm::testing::bits::Types;
 use gpulsm::testing::check::{Mismatch, check};
 use gpulsm::testing::script::{Draw, Operation};
-use gpulsm::{Device, Error, Key, Value};
+use gpulsm::{Combine, Device, Error, Key, Value};
 
 /// A list of random operations, and the dictionary that executes it.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +32,8 @@ pub struct List {
     pub scale: usize,
     /// The batch size of the dictionary; drawn if `None`.
     pub batch_size: Option<usize>,
+    /// How values, as numbers of a type, combine; drawn if `None`.
+    pub combine: Option<(Combine, Element)>,
     /// Where the dictionary lives.
     pub device: Device,
 }
@@ -76,6 +80,9 @@ fn check_list<K: Key, V: Value>(list: &List) -> Result<Result<(), Mismatch>, Err
     let mut settings = draw.settings::<K, V>().device(list.device);
     if let Some(size) = list.batch_size {
         settings = settings.batch_size(size);
+    }
+    if let Some((rule, element)) = list.combine {
+        settings = settings.combine_as(rule, element);
     }
     let types = Types::of::<K, V>();
     let operations: Vec<Operation> = (0..list.len).map(|_| draw.operation(&types)).collect();

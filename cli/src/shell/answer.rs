@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use gpulsm::private::Operation;
-use gpulsm::{Bytes, LevelStats, Stats};
+use gpulsm::{Bytes, Combine, LevelStats, Stats};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -48,6 +48,7 @@ pub enum Answer {
         stats: Stats,
         key: Type,
         value: Type,
+        combine: Combine,
     },
     /// Descriptions of commands.
     Help(Vec<&'static Usage>),
@@ -174,10 +175,11 @@ impl Serialize for Answer {
             }
             Answer::Levels(stats) => map.serialize_entry("levels", &levels(stats))?,
             Answer::Snapshots(all) => map.serialize_entry("snapshots", all)?,
-            Answer::Stats { stats, key, value } => {
+            Answer::Stats { stats, key, value, combine } => {
                 map.serialize_entry("device", &stats.device.to_string())?;
                 map.serialize_entry("key", key.name())?;
                 map.serialize_entry("value", value.name())?;
+                map.serialize_entry("combine", combine.name())?;
                 map.serialize_entry("batch_size", &stats.batch_size)?;
                 map.serialize_entry("len", &stats.live)?;
                 map.serialize_entry("entries", &stats.entries)?;

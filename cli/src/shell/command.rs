@@ -12,7 +12,12 @@ pub struct Usage {
 
 /// All commands.
 pub const COMMANDS: &[Usage] = &[
-    usage("insert", "K V [K V …]", "insert pairs, replacing what a key had (in a set: K [K …])"),
+    usage(
+        "insert",
+        "K V [K V …]",
+        "insert pairs, replacing what a key had or, with --combine, combining with it (in a set: K [K …])",
+    ),
+    usage("set", "K V [K V …]", "give keys these values, also where insert would combine them"),
     usage("delete", "K [K …]", "delete keys"),
     usage(
         "update",
@@ -135,7 +140,6 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("remove", "delete"),
     ("save", "export"),
     ("scan", "range"),
-    ("set", "insert"),
     ("size", "len"),
 ];
 
@@ -189,7 +193,7 @@ mod tests {
 
     #[test]
     fn names_of_other_programs_are_understood() {
-        for (name, command) in [("get", "lookup"), ("SET", "insert"), ("size", "len")] {
+        for (name, command) in [("get", "lookup"), ("PUT", "insert"), ("size", "len")] {
             assert_eq!(nearest(name), Some(command));
         }
         for (synonym, command) in SYNONYMS {

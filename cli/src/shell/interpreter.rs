@@ -17,7 +17,7 @@ use crate::types::{Column, Scalar, Type, Types, ValueType};
 
 /// Commands that change the dictionary.
 const UPDATES: &[&str] =
-    &["insert", "delete", "update", "delete_range", "import", "cleanup", "clear"];
+    &["insert", "set", "delete", "update", "delete_range", "import", "cleanup", "clear"];
 
 /// Executes commands on a dictionary.
 pub struct Interpreter {
@@ -69,6 +69,7 @@ impl Interpreter {
     fn execute(&mut self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
         match command.text {
             "insert" => self.insert(command, args),
+            "set" => self.set(command, args),
             "delete" => self.delete(command, args),
             "update" => self.update(command, args),
             "delete_range" => self.delete_range(command, args),
@@ -101,7 +102,8 @@ impl Interpreter {
             "levels" => unexpected.and_then(|()| Ok(Answer::Levels(dictionary.stats()?))),
             "stats" => unexpected.and_then(|()| {
                 let (key, value) = (self.types.key.into(), self.types.value.into());
-                Ok(Answer::Stats { stats: dictionary.stats()?, key, value })
+                let combine = dictionary.combine();
+                Ok(Answer::Stats { stats: dictionary.stats()?, key, value, combine })
             }),
             "cleanup" => unexpected.and_then(|()| done(dictionary.cleanup())),
             "clear" => unexpected.map(|()| {
@@ -114,6 +116,17 @@ impl Interpreter {
     }
 
     fn insert(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        let (keys, values) = self.pairs(command, args)?;
+        done(self.dictionary.update((&keys, &values), &self.types.key.column()))
+    }
+
+    fn set(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        let (keys, values) = self.pairs(command, args)?;
+        done(self.dictionary.set(&keys, &values))
+    }
+
+    /// Parses pairs, at least one; in a set, keys.
+    fn pairs(&self, command: Word<'_>, args: &[Word<'_>]) -> Result<(Column, Column), Failure> {
         expect_args(command, args)?;
         let (mut keys, mut values) = (self.types.key.column(), self.types.value.column());
         if self.types.value == ValueType::None {
@@ -129,7 +142,7 @@ impl Interpreter {
                 values.push(self.value(value)?);
             }
         }
-        done(self.dictionary.update((&keys, &values), &self.types.key.column()))
+        Ok((keys, values))
     }
 
     fn delete(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
@@ -200,16 +213,16 @@ impl Interpreter {
     }
 
     fn aggregate(&self, command: Word<'_>, args: &[Word<'_>], operation: Operation) -> Outcome {
-        let Some(element) = self.types.value.element() else {
+        if !self.types.value.is_number() {
             let what = match self.types.value {
                 ValueType::None => "a set has no values".into(),
                 value => format!("there is no {} of {}", command.text, Type::from(value).name()),
             };
             let allowed = "values can be u32, u64, i32, i64, f32 or f64";
             return Err(command.wrong(format!("{what}; {allowed}")));
-        };
+        }
         let (lo, hi) = self.ranges(command, args)?;
-        let fold = Fold { operation, element };
+        let fold = Fold { operation, element: self.types.value.element() };
         let bits = self.dictionary.aggregate(&self.column(&lo), &self.column(&hi), fold)?;
         let (of, empty) = match operation {
             Operation::Sum => (self.types.value.sum(), Some(0)),

@@ -21,8 +21,8 @@ use clap::Args;
 use gpulsm::Device;
 
 use crate::batch_size;
-use crate::dictionary;
-use crate::types::{KeyType, Types, ValueType};
+use crate::dictionary::{self, Settings};
+use crate::types::{KeyType, Rule, Types, ValueType};
 use answer::{Form, Source};
 use interpreter::Interpreter;
 use script::Script;
@@ -35,6 +35,7 @@ Examples:
   gpulsm shell                               type commands; `help` lists them, Tab completes them
   gpulsm shell --key i64 --value f64         signed keys, values that are floats
   gpulsm shell --value none                  a set
+  gpulsm shell --combine add                 counters: an insert adds to what the key has
   gpulsm shell --import prices.csv           begin with the pairs of a file
   gpulsm shell --import prices.csv -c len -c 'range 0 99'
                                              execute these commands, and end
@@ -90,6 +91,10 @@ pub struct Shell {
     #[arg(long, value_enum, default_value_t = ValueType::U32)]
     value: ValueType,
 
+    /// What an insert does to a key that is already there
+    #[arg(long, value_enum, value_name = "RULE", default_value_t = Rule::Replace)]
+    combine: Rule,
+
     /// The batch size b of the dictionary
     #[arg(long, value_name = "B", value_parser = batch_size(), default_value_t = 1 << 16)]
     batch_size: u64,
@@ -139,7 +144,12 @@ impl Shell {
 
     fn interpreter(&self, limit: Option<u64>) -> Result<Interpreter, gpulsm::Error> {
         let types = Types { key: self.key, value: self.value };
-        let dictionary = dictionary::open(types, self.device, self.batch_size as usize)?;
+        let dictionary = dictionary::open(Settings {
+            types,
+            combine: self.combine.into(),
+            device: self.device,
+            batch_size: self.batch_size as usize,
+        })?;
         Ok(Interpreter::new(dictionary, types, limit))
     }
 

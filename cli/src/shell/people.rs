@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use gpulsm::Stats;
+use gpulsm::{Combine, Stats};
 
 use super::answer::{Answer, Saved};
 use super::command::{Usage, counted, shown};
@@ -66,7 +66,9 @@ impl<W: Write> People<'_, W> {
             Answer::Imported(imported) => self.line(&format!("ok, {imported}")),
             Answer::Levels(stats) => self.line(&stats.to_string()),
             Answer::Snapshots(all) => self.snapshots(all),
-            Answer::Stats { stats, key, value } => self.stats(stats, *key, *value),
+            Answer::Stats { stats, key, value, combine } => {
+                self.stats(stats, *key, *value, *combine)
+            }
             Answer::Help(commands) => self.listing(commands, |command: &&Usage| {
                 let usage = format!("{} {}", command.name, command.words);
                 (usage.trim_end().into(), command.meaning.into())
@@ -104,12 +106,13 @@ impl<W: Write> People<'_, W> {
         })
     }
 
-    fn stats(&mut self, stats: &Stats, key: Type, value: Type) -> io::Result<()> {
+    fn stats(&mut self, stats: &Stats, key: Type, value: Type, combine: Combine) -> io::Result<()> {
         let bytes = &stats.bytes;
         let rows = [
             ("device", stats.device.to_string()),
             ("key", key.name().into()),
             ("value", value.name().into()),
+            ("combine", combine.name().into()),
             ("batch size", stats.batch_size.to_string()),
             ("keys", stats.live.to_string()),
             ("entries", format!("{} ({} stale)", stats.entries, stats.stale)),

@@ -4,8 +4,8 @@ mod column;
 mod numbers;
 
 use clap::ValueEnum;
-use gpulsm::Key;
 use gpulsm::private::{Element as Number, Encoding};
+use gpulsm::{Combine, Key};
 
 pub use column::{Column, Element};
 pub use gpulsm_tables::{Scalar, Type};
@@ -33,6 +33,39 @@ pub enum ValueType {
     F32,
     F64,
     U128,
+}
+
+/// What an insert does to a key that is already there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rule {
+    /// The new value replaces the old one
+    Replace,
+    /// Values are added; integers wrap around
+    Add,
+    /// The least value stays
+    Min,
+    /// The greatest value stays
+    Max,
+    /// The bits that either value has
+    Or,
+    /// The bits that both values have
+    And,
+    /// The bits in which the values differ
+    Xor,
+}
+
+impl From<Rule> for Combine {
+    fn from(rule: Rule) -> Self {
+        match rule {
+            Rule::Replace => Combine::Replace,
+            Rule::Add => Combine::Add,
+            Rule::Min => Combine::Min,
+            Rule::Max => Combine::Max,
+            Rule::Or => Combine::Or,
+            Rule::And => Combine::And,
+            Rule::Xor => Combine::Xor,
+        }
+    }
 }
 
 /// The types of a dictionary.
@@ -116,15 +149,21 @@ impl ValueType {
         }
     }
 
-    /// Returns the type of number that sums, minima and maxima are computed of; `None` if there is none.
-    pub fn element(self) -> Option<Number> {
+    /// Returns whether values of this type are added up and compared.
+    pub fn is_number(self) -> bool {
+        !matches!(self, ValueType::None | ValueType::U128)
+    }
+
+    /// Returns the type of number that values are.
+    pub fn element(self) -> Number {
         let encoding = match self {
-            ValueType::None | ValueType::U128 => return None,
-            ValueType::U32 | ValueType::U64 => Encoding::Unsigned,
+            ValueType::None | ValueType::U128 | ValueType::U32 | ValueType::U64 => {
+                Encoding::Unsigned
+            }
             ValueType::I32 | ValueType::I64 => Encoding::Signed,
             ValueType::F32 | ValueType::F64 => Encoding::Float,
         };
-        Some(Number { width: self.width(), encoding })
+        Number { width: self.width(), encoding }
     }
 
     /// Returns the type of sums of such values.

@@ -63,7 +63,7 @@ fn insert(
     options: &ReadOptions,
 ) -> Result<Imported, String> {
     let table = gpulsm_tables::read(path, options).map_err(|error| explain(&error))?;
-    let mut imported = Imported::new(&table);
+    let mut imported = Imported::new(&table, dictionary.combine());
     let (keys, values) = (types.key.ordered(table.keys), types.value.bits(table.values));
     let before = dictionary.len().map_err(|error| error.to_string())?;
     let inserts = (&keys, &values);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use gpulsm::Combine;
 use gpulsm_tables::{Notes, Table, Type};
 use serde::ser::SerializeMap;
 
@@ -12,20 +13,23 @@ use crate::shell::command::counted;
 pub struct Imported {
     /// How many rows the file has.
     rows: u64,
-    /// How many of them replaced a pair, of an earlier row or of the dictionary.
+    /// How many of them replaced a pair, of an earlier row or of the dictionary, or combined with it.
     replaced: u64,
+    combine: Combine,
     skipped: u64,
     keys: (Type, Notes),
     values: (Type, Notes),
 }
 
 impl Imported {
-    /// Describes the import of a table, all of whose rows replace others unless keys are added.
-    pub fn new(table: &Table) -> Self {
+    /// Describes the import of a table, all of whose rows replace others, or combine with them, unless keys
+    /// are added.
+    pub fn new(table: &Table, combine: Combine) -> Self {
         let inserted = table.keys.len() as u64;
         Imported {
             rows: inserted + table.skipped,
             replaced: inserted,
+            combine,
             skipped: table.skipped,
             keys: (table.keys.of(), table.key_notes.clone()),
             values: (table.values.of(), table.value_notes.clone()),
@@ -53,7 +57,8 @@ impl Imported {
     /// Adds the entries of an answer in JSON.
     pub fn serialize_entries<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("rows", &self.rows)?;
-        map.serialize_entry("replaced", &self.replaced)?;
+        let verb = if self.combine == Combine::Replace { "replaced" } else { "combined" };
+        map.serialize_entry(verb, &self.replaced)?;
         map.serialize_entry("skipped", &self.skipped)?;
         for (name, number) in [
             ("keys_rounded", self.keys.1.rounded),
@@ -77,8 +82,10 @@ impl Imported {
 impl fmt::Display for Imported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} read", counted(self.rows as usize, "row"))?;
-        if self.replaced > 0 {
-            write!(f, ", {} replaced others", self.replaced)?;
+        match (self.replaced, self.combine) {
+            (0, _) => {}
+            (rows, Combine::Replace) => write!(f, ", {rows} replaced others")?,
+            (rows, rule) => write!(f, ", {rows} combined with others by {rule}")?,
         }
         if self.skipped > 0 {
             write!(f, ", {} skipped for a missing key or value", self.skipped)?;
