@@ -15,7 +15,7 @@ from gpulsm._given import Given
 from gpulsm._native import Store
 from gpulsm._ranges import read_ranges
 from gpulsm._stats import Stats
-from gpulsm._types import Closed
+from gpulsm._types import Closed, Combine
 
 
 class Base:
@@ -50,6 +50,12 @@ class Base:
         """The size of call that it is laid out for."""
         size: int = self._settings["batch_size"]
         return size
+
+    @property
+    def combine(self) -> Combine:
+        """What an insert does to a key that is already there: 'replace', 'add', …"""
+        rule: Combine = self._settings["combine"][0]
+        return rule
 
     def stats(self) -> Stats:
         """Returns what the levels hold, and how many bytes that takes.
@@ -118,7 +124,9 @@ class Base:
             much = f"{what}s that are not counted yet"
         else:
             much = f"{length:,} {what}{'' if length == 1 else 's'}"
-        return f"<gpulsm.{name} of {much}, key={key!r}, value={value!r}, device={self.device!r}>"
+        rule = "" if self.combine == "replace" else f", combine={self.combine!r}"
+        types = f"key={key!r}, value={value!r}{rule}"
+        return f"<gpulsm.{name} of {much}, {types}, device={self.device!r}>"
 
     def _call(self, *given: Given) -> Call:
         return Call(self._place, *given)

@@ -13,12 +13,13 @@ from gpulsm._imports import Imports
 from gpulsm._inference import dtype_of, place_of
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
-from gpulsm._settings import checked, key_dtype, value_dtype
+from gpulsm._settings import checked, checked_rule, key_dtype, value_dtype
 from gpulsm._snapshot import Snapshot, pickled
 from gpulsm._types import (
     ArrayLike,
     Cleanup,
     ColumnChoice,
+    Combine,
     Duplicates,
     FilePath,
     Header,
@@ -52,6 +53,12 @@ class Dictionary(Imports):
         The type of values: any NumPy type of 4, 8 or 16 bytes, such as 'uint32', 'float64', 'complex128',
         'datetime64[ns]', a structure, or a few numbers together (`('float32', 4)`: value arrays then have
         the shape (n, 4)). None makes a set.
+    combine
+        What `insert` does to a key that is already there: 'replace' (the default) its value; or combine
+        both values, by 'add' (integers wrap around), 'min', 'max', 'or', 'and' or 'xor' (the last three:
+        integers). Values must be integers or floats of 32 or 64 bits, or several of them together, which
+        combine one by one. Of floats, sums may differ in their last digits, also from one query to the next;
+        for 'min' and 'max', -0 is 0, and NaN is greater than all others.
     batch_size
         The size of call that it is laid out for. Calls may be of any length; those of about this one
         cost least, and larger ones mean faster queries.
@@ -86,6 +93,11 @@ class Dictionary(Imports):
     1
     >>> d[20]
     2.0
+    >>> counters = gpulsm.Dictionary("uint64", "uint32", combine="add")
+    >>> counters.add([7, 8, 7])
+    >>> counters.add(7, 10)
+    >>> list(counters.items())
+    [(7, 12), (8, 1)]
     """
 
     def __init__(
@@ -93,6 +105,7 @@ class Dictionary(Imports):
         key: DTypeLike = "uint32",
         value: DTypeLike | None = "uint32",
         *,
+        combine: Combine = "replace",
         batch_size: int = 65536,
         device: str = "best",
         threads: int | None = None,
@@ -100,8 +113,11 @@ class Dictionary(Imports):
         max_merge_per_batch: int | None = None,
         cleanup: Cleanup = "automatic",
     ) -> None:
-        settings = checked(device, batch_size, threads, memory_limit, max_merge_per_batch, cleanup)
         keys, values = key_dtype(key), value_dtype(value)
+        rule = checked_rule(combine, values)
+        settings = checked(
+            device, batch_size, threads, memory_limit, max_merge_per_batch, cleanup, rule
+        )
         width = 0 if values is None else values.itemsize
         super().__init__(Store(stored(keys).name, width, settings), keys, values, settings)
 
@@ -114,6 +130,7 @@ class Dictionary(Imports):
         key: DTypeLike | None = None,
         value: DTypeLike | None = None,
         duplicates: Duplicates = "last",
+        combine: Combine = "replace",
         batch_size: int = 65536,
         device: str | None = None,
         threads: int | None = None,
@@ -135,8 +152,8 @@ class Dictionary(Imports):
             Which of equal keys counts, as for `insert`.
         device
             As of `Dictionary`. Default: the one where the keys are, if that is a GPU, else the best.
-        batch_size, threads, memory_limit, max_merge_per_batch, cleanup
-            As of `Dictionary`.
+        combine, batch_size, threads, memory_limit, max_merge_per_batch, cleanup
+            As of `Dictionary`. With a rule to combine, the values of equal keys are combined.
 
         Raises
         ------
@@ -160,6 +177,7 @@ class Dictionary(Imports):
         built = cls(
             key,
             value,
+            combine=combine,
             batch_size=batch_size,
             device=device,
             threads=threads,

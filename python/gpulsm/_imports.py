@@ -18,8 +18,8 @@ class Imported(NamedTuple):
     rows
         How many rows the file has.
     replaced
-        How many of them replaced a pair: that of another row with an equal key, or one that was in the
-        dictionary.
+        How many of them replaced a pair, or combined with it: that of another row with an equal key, or one
+        that was in the dictionary.
     skipped
         How many lacked a key or a value.
     keys_rounded, values_rounded

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from gpulsm._base import whole
 from gpulsm._families import DType, describe
+from gpulsm._types import Combine
 
 _KEYS = ("uint32", "uint64", "int32", "int64", "float32", "float64")
 _TIMES = "datetime64[unit] or timedelta64[unit]"
@@ -22,6 +23,7 @@ def checked(
     memory_limit: int | None,
     max_merge_per_batch: int | None,
     cleanup: str,
+    combine: tuple[str, str],
 ) -> dict[str, Any]:
     """The settings as the native half takes them."""
     if not isinstance(device, str):
@@ -37,7 +39,30 @@ def checked(
         if max_merge_per_batch is None
         else whole("max_merge_per_batch", max_merge_per_batch, 1),
         "cleans_itself": cleanup == "automatic",
+        "combine": combine,
     }
+
+
+def checked_rule(combine: Combine, value: DType | None) -> tuple[str, str]:
+    """The rule of combining, and the type of number that values consist of."""
+    rules = get_args(Combine)
+    if combine not in rules:
+        raise ValueError(f"combine: expected one of {', '.join(map(repr, rules))}, got {combine!r}")
+    if combine == "replace":
+        return combine, ""
+    if value is None:
+        raise TypeError(f"combine: expected 'replace' for a set, which has no values, got {combine!r}")
+    base = value.base
+    if base.kind not in "iuf" or base.itemsize not in (4, 8):
+        raise TypeError(
+            f"combine: {combine!r} takes values of type int32, int64, uint32, uint64, float32 or float64, or "
+            f"several of them together, got {describe(value)}"
+        )
+    if base.kind == "f" and combine in ("or", "and", "xor"):
+        raise TypeError(
+            f"combine: {combine!r} takes integers, got {describe(value)}; floats have 'add', 'min' and 'max'"
+        )
+    return combine, base.name
 
 
 def key_dtype(key: DTypeLike, name: str = "key") -> DType:

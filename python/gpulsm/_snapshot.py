@@ -53,5 +53,6 @@ def pickled(of: Queries) -> tuple[Any, ...]:
     """What unpickling makes a dictionary of."""
     keys, values = of.arrays()
     settings = {**of._settings, "device": of.device}
+    settings["combine"] = of.combine
     settings["cleanup"] = "automatic" if settings.pop("cleans_itself") else "manual"
     return of._key, of._value, settings, keys, values

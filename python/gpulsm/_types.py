@@ -47,6 +47,8 @@ ColumnChoice: TypeAlias = str | int
 Header: TypeAlias = Literal["auto", "yes", "no"]
 #: What to do with a row that lacks its key or value.
 Missing: TypeAlias = Literal["error", "skip"]
+#: What an insert does to a key that is already there.
+Combine: TypeAlias = Literal["replace", "add", "min", "max", "or", "and", "xor"]
 #: When stale entries are removed.
 Cleanup: TypeAlias = Literal["automatic", "manual"]
 #: The family that arrays come in, by its name or by an array of it.

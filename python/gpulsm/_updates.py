@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from gpulsm._arrays import read
 from gpulsm._call import Call
 from gpulsm._duplicates import resolved
-from gpulsm._families import DType, describe
+from gpulsm._families import DType, Span, describe
 from gpulsm._given import Given
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
@@ -45,7 +45,8 @@ class Updates(Queries):
         *,
         duplicates: Duplicates = "last",
     ) -> None:
-        """Inserts each key with its value, in place of the value that it has.
+        """Inserts each key with its value, in place of the value that it has; or combines both, and the values
+        of equal keys in this call, if the dictionary was made with another rule than `combine='replace'`.
 
         Parameters
         ----------
@@ -57,7 +58,8 @@ class Updates(Queries):
         duplicates
             Which of equal keys in this call counts: the 'last' (the default) or the 'first' one; with
             'error' there may be none. Both others cost a copy of the arrays, and 'error' a sort of the keys
-            (with arrays on a GPU it waits for the result).
+            (with arrays on a GPU it waits for the result). A dictionary that combines values combines all
+            of them, and takes neither.
 
         Raises
         ------
@@ -79,6 +81,68 @@ class Updates(Queries):
         (5, 1)
         """
         self._apply(self._keys("keys", keys), self._read_values(values), None, duplicates)
+
+    def set(self, keys: Scalar | ArrayLike, values: Value | ArrayLike | None = None) -> None:
+        """Gives each key its value, whatever value it has, also where `insert` would combine them. Of equal
+        keys the last counts. `d[key] = value` is short for one key.
+
+        Parameters
+        ----------
+        keys, values
+            As for `insert`.
+
+        Raises
+        ------
+        TypeError, ValueError, OutOfMemoryError
+            As for `insert`. The dictionary is as it was.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> best = gpulsm.Dictionary("uint32", "float32", combine="max")
+        >>> best.insert([1, 1, 2], [0.5, 0.25, 1.0])
+        >>> best.set([1], 0.125)
+        >>> best[2] = 0.5
+        >>> list(best.items())
+        [(1, 0.125), (2, 0.5)]
+        """
+        given, read_values = self._keys("keys", keys), self._read_values(values)
+        self._check_lengths(given, read_values)
+        call, inserted, with_values, _ = self._spans(given, read_values, None)
+        self._store.set((inserted, with_values), call.stream)
+
+    def add(self, keys: Scalar | ArrayLike, amounts: Value | ArrayLike = 1) -> None:
+        """Adds to the value of each key; a key that isn't there gets the amount as its value. A key that is
+        there several times is added to as often.
+
+        Parameters
+        ----------
+        keys
+            As for `insert`.
+        amounts
+            What to add: one for each key, or one for all. Default: 1, which counts.
+
+        Raises
+        ------
+        TypeError
+            If the dictionary was not made with `combine='add'`.
+        TypeError, ValueError, OutOfMemoryError
+            As for `insert`. The dictionary is as it was.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> words = gpulsm.Dictionary("uint64", "int64", combine="add")
+        >>> words.add([3, 5, 3, 3])
+        >>> words.add([5], [10])
+        >>> list(words.items())
+        [(3, 3), (5, 11)]
+        """
+        if self.combine != "add":
+            raise TypeError(
+                f"add: expected a dictionary made with combine='add', this one has combine={self.combine!r}"
+            )
+        self.insert(keys, amounts)
 
     def delete(self, keys: Scalar | ArrayLike) -> None:
         """Deletes each key; one that isn't there is no error.
@@ -205,7 +269,8 @@ class Updates(Queries):
         self._store.delete_range((first, last), call.stream)
 
     def merge_from(self, other: Queries) -> None:
-        """Inserts every pair of another dictionary or snapshot, as one batch: its values win.
+        """Inserts every pair of another dictionary or snapshot, as one batch: its values win, or combine with
+        those of this dictionary by this dictionary's rule.
 
         Parameters
         ----------
@@ -353,7 +418,7 @@ class Updates(Queries):
                 "a slice of keys can't be assigned to: `insert(keys, values)` inserts pairs, and "
                 "`delete_range(lo, hi)` or `del d[a:b]` deletes those that are there first"
             )
-        self.insert(self._one("key", key), value)
+        self.set(self._one("key", key), value)
 
     def __delitem__(self, key: Scalar | slice) -> None:
         if isinstance(key, slice):
@@ -384,20 +449,35 @@ class Updates(Queries):
         duplicates: Duplicates = "last",
     ) -> None:
         """Applies what there is of the three as one batch."""
+        if duplicates != "last" and self.combine != "replace":
+            raise ValueError(
+                f"duplicates: this dictionary combines all values of a key by {self.combine!r}; "
+                f"only one with combine='replace' takes {duplicates!r}"
+            )
         if keys is not None:
-            if values is not None and not values.is_scalar and keys.length != values.length:
-                name = keys.name.removesuffix("[0]")
-                raise ValueError(
-                    f"{name}: {_many(keys.length, 'key')} but {_many(values.length, 'value')}"
-                )
+            self._check_lengths(keys, values)
             keys, values = resolved(keys, values, duplicates)
+        call, inserted, with_values, deleted = self._spans(keys, values, deletes)
+        self._store.update((inserted, with_values), deleted, call.stream)
+
+    def _check_lengths(self, keys: Given, values: Given | None) -> None:
+        if values is not None and not values.is_scalar and keys.length != values.length:
+            name = keys.name.removesuffix("[0]")
+            raise ValueError(
+                f"{name}: {_many(keys.length, 'key')} but {_many(values.length, 'value')}"
+            )
+
+    def _spans(
+        self, keys: Given | None, values: Given | None, deletes: Given | None
+    ) -> tuple[Call, Span, Span, Span]:
+        """A call with what there is of the three, and where each is."""
         call = Call(self._place, *(one for one in (keys, values, deletes) if one is not None))
         inserted = call.span(keys) if keys is not None else (0, 0)
         with_values = (0, inserted[1])  # Those of a set have no bytes.
         if keys is not None and values is not None:
             with_values = call.span(values, keys.length)
         deleted = call.span(deletes) if deletes is not None else (0, 0)
-        self._store.update((inserted, with_values), deleted, call.stream)
+        return call, inserted, with_values, deleted
 
 
 def _many(count: int, what: str) -> str:

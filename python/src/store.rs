@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use gpulsm::private::{Element, Encoding, Fold, Operation};
-use gpulsm::{CleanupPolicy, Device, Dictionary, Error, Key, Stats, Value};
+use gpulsm::{CleanupPolicy, Combine, Device, Dictionary, Error, Key, Stats, Value};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -57,6 +57,11 @@ impl Store {
         stream: Option<usize>,
     ) -> PyResult<()> {
         self.call(py, stream, |dictionary, at| dictionary.update(at, inserts, deletes))
+    }
+
+    /// Gives keys these values, whatever the rule of the dictionary.
+    fn set(&self, py: Python<'_>, pairs: Pairs, stream: Option<usize>) -> PyResult<()> {
+        self.call(py, stream, |dictionary, at| dictionary.set(at, pairs))
     }
 
     fn delete_range(&self, py: Python<'_>, ranges: Ranges, stream: Option<usize>) -> PyResult<()> {
@@ -284,16 +289,34 @@ fn fold_of(operation: &str, element: &str) -> PyResult<Fold> {
         "max" => Operation::Max,
         _ => return Err(PyTypeError::new_err(format!("{operation} is no aggregate"))),
     };
-    let element = match element {
+    Ok(Fold { operation, element: element_of(element)? })
+}
+
+/// The type of number that values, named at run time, consist of.
+fn element_of(element: &str) -> PyResult<Element> {
+    Ok(match element {
         "uint32" => Element { width: 4, encoding: Encoding::Unsigned },
         "uint64" => Element { width: 8, encoding: Encoding::Unsigned },
         "int32" => Element { width: 4, encoding: Encoding::Signed },
         "int64" => Element { width: 8, encoding: Encoding::Signed },
         "float32" => Element { width: 4, encoding: Encoding::Float },
         "float64" => Element { width: 8, encoding: Encoding::Float },
-        _ => return Err(PyTypeError::new_err(format!("no aggregates are of type {element}"))),
-    };
-    Ok(Fold { operation, element })
+        _ => return Err(PyTypeError::new_err(format!("{element} is no number"))),
+    })
+}
+
+/// The rule of this name.
+fn rule_of(rule: &str) -> PyResult<Combine> {
+    Ok(match rule {
+        "replace" => Combine::Replace,
+        "add" => Combine::Add,
+        "min" => Combine::Min,
+        "max" => Combine::Max,
+        "or" => Combine::Or,
+        "and" => Combine::And,
+        "xor" => Combine::Xor,
+        _ => return Err(PyTypeError::new_err(format!("{rule} is no rule"))),
+    })
 }
 
 /// How a dictionary is to be, whatever its types.
@@ -306,6 +329,8 @@ struct Settings {
     memory_limit: Option<u64>,
     max_merge_per_batch: Option<usize>,
     cleans_itself: bool,
+    /// What an insert does to a key that is already there, and the type of number that values consist of.
+    combine: (String, String),
 }
 
 impl Settings {
@@ -333,18 +358,15 @@ impl Settings {
         device: Device,
     ) -> PyResult<Box<dyn AnyDictionary>> {
         match value_width {
-            0 => self.with_types::<K, ()>(device).map_err(raise),
-            4 => self.with_types::<K, [u8; 4]>(device).map_err(raise),
-            8 => self.with_types::<K, [u8; 8]>(device).map_err(raise),
-            16 => self.with_types::<K, [u8; 16]>(device).map_err(raise),
+            0 => self.with_types::<K, ()>(device),
+            4 => self.with_types::<K, [u8; 4]>(device),
+            8 => self.with_types::<K, [u8; 8]>(device),
+            16 => self.with_types::<K, [u8; 16]>(device),
             _ => Err(PyTypeError::new_err(format!("no values have {value_width} bytes"))),
         }
     }
 
-    fn with_types<K: Key, V: Value>(
-        &self,
-        device: Device,
-    ) -> Result<Box<dyn AnyDictionary>, Error> {
+    fn with_types<K: Key, V: Value>(&self, device: Device) -> PyResult<Box<dyn AnyDictionary>> {
         let policy =
             if self.cleans_itself { CleanupPolicy::Automatic } else { CleanupPolicy::Manual };
         let mut builder = Dictionary::<K, V>::builder()
@@ -360,7 +382,12 @@ impl Settings {
         if let Some(entries) = self.max_merge_per_batch {
             builder = builder.max_merge_per_batch(entries);
         }
-        Ok(Box::new(Typed::new(builder.build()?)))
+        let (rule, element) = &self.combine;
+        let rule = rule_of(rule)?;
+        if rule != Combine::Replace {
+            builder = builder.combine_as(rule, element_of(element)?);
+        }
+        Ok(Box::new(Typed::new(builder.build().map_err(raise)?)))
     }
 }
 

@@ -18,6 +18,8 @@ use crate::span::{Place, Span};
 pub trait AnyDictionary: Any + Send + Sync {
     /// Inserts and deletes, as one batch.
     fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error>;
+    /// Gives keys these values, whatever the rule of the dictionary.
+    fn set(&self, at: &Place, pairs: Pairs) -> Result<(), Error>;
     fn delete_range(&self, at: &Place, ranges: Ranges) -> Result<(), Error>;
     fn cleanup(&self) -> Result<(), Error>;
     fn clear(&self);
@@ -117,6 +119,15 @@ impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
             Place::Gpu(on) => {
                 dictionary.resident_mut()?.update(keys.gpu(on), values.gpu(on), deletes.gpu(on))
             }
+        }
+    }
+
+    fn set(&self, at: &Place, Pairs(keys, values): Pairs) -> Result<(), Error> {
+        let mut dictionary = self.write();
+        match at {
+            Place::Host => dictionary.set(keys.host(), values.host()),
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => dictionary.resident_mut()?.set(keys.gpu(on), values.gpu(on)),
         }
     }
 
