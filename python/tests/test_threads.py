@@ -342,9 +342,7 @@ def run_program(program: str, folder: Path, *options: str) -> subprocess.Complet
 
 
 @pytest.mark.parametrize("call", ["d.get(5)", "d.insert(k, k)", "d.lookup(k)", "d.pop(5, None)"])
-def test_a_program_ends_while_threads_are_in_a_call(
-    call: str, device: str, tmp_path: Path
-) -> None:
+def test_a_program_ends_while_threads_are_in_a_call(call: str, device: str, tmp_path: Path) -> None:
     """Python ends daemon threads on the spot, by an unwind that native code must not be in."""
     program = f"""
 import numpy as np, threading, time
