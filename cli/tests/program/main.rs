@@ -58,6 +58,8 @@ const NO_CUDA_99: &str =
 fn verify_says_how_many_passed() {
     let printed = printed(&["verify", "--ops", "250", "--seed", "9", "--key", "f32"], "");
     assert_eq!(printed.lines().last(), Some("250 passed, 0 failed"));
+    let arguments = ["verify", "--ops", "250", "--value", "f64", "--combine", "min"];
+    assert_eq!(crate::printed(&arguments, "").lines().last(), Some("250 passed, 0 failed"));
 }
 
 #[test]

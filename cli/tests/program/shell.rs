@@ -60,6 +60,44 @@ fn every_command_answers_in_json() {
 }
 
 #[test]
+fn inserts_combine_by_the_rule_and_set_replaces() {
+    let ok = r#"{"ok":true}"#;
+    check(
+        &["--combine", "add"],
+        &[
+            ("insert 1 10 3 30 1 5", ok),
+            ("update +1=1 +3=3 -3", ok),
+            ("range 0 9", r#"{"pairs":[[1,16]]}"#),
+            ("insert 3 4", ok),
+            ("set 1 100 2 7", ok),
+            ("insert 1 1", ok),
+            ("lookup 1 2 3", r#"{"values":[101,7,4]}"#),
+            ("sum 0 9", r#"{"sums":[112]}"#),
+        ],
+    );
+    let max = ["--value", "f64", "--combine", "max"];
+    let maxima = r#"{"values":[2.5]}"#;
+    check(&max, &[("insert 1 -3 1 2.5", ok), ("insert 1 2", ok), ("lookup 1", maxima)]);
+    check(&[], &[("set 1 10", ok), ("set 1 11", ok), ("lookup 1", r#"{"values":[11]}"#)]);
+    let answers =
+        printed(&["shell", "--combine", "xor"], "insert 1 6\ninsert 1 3\nlookup 1\nstats\n");
+    assert!(answers.contains("combine") && answers.contains("xor"), "{answers}");
+}
+
+#[test]
+fn values_that_cannot_combine_are_refused() {
+    for (value, rule, reason) in [
+        ("f32", "or", "floats have no bitwise operations; use `add`, `min` or `max`"),
+        ("none", "add", "not made of numbers of 4 or 8 bytes"),
+        ("u128", "min", "not made of numbers of 4 or 8 bytes"),
+    ] {
+        let output = gpulsm(&["shell", "--value", value, "--combine", rule], b"len\n");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains(reason), "{value} {rule}: {errors}");
+    }
+}
+
+#[test]
 fn help_tells_of_one_command_or_of_all() {
     let all = printed(&["shell"], "help\n");
     assert!(all.contains("insert") && all.contains("cleanup"), "{all}");
