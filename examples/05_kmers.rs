@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let first = 0b00_01_10_11 << (2 * (K - 4)); // ACGT…
     let last = first | (1 << (2 * (K - 4))) - 1;
     let (total, different) = counts.aggregate_one(first..=last, Sum)?.unwrap_or_default();
-    println!("\n{total} of {different} k-mers begin with ACGT.");
+    println!("\n{different} k-mers begin with ACGT, and occur {total} times.");
 
     let mut expected: Vec<(u64, u32)> = expected.into_iter().collect();
     expected.sort_unstable();

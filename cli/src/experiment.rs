@@ -25,6 +25,8 @@ pub enum Experiment {
     Range,
     /// Sums of the values of such ranges, beside listing their pairs; in one run and in eight
     Aggregate,
+    /// Inserts that add to values beside those that replace them, and lookups in both kinds of dictionary
+    Combine,
     /// Successors, ranks, selections
     Order,
     /// Section V-B: deletes, and mixed batches
@@ -60,6 +62,7 @@ impl Experiment {
             Experiment::Count => "count",
             Experiment::Range => "range",
             Experiment::Aggregate => "aggregate",
+            Experiment::Combine => "combine",
             Experiment::Order => "order",
             Experiment::Delete => "delete",
             Experiment::Dead => "dead",
@@ -86,6 +89,14 @@ const AGGREGATE: &[(&str, &str)] = &[
     ("runsN", "all pairs in one run, or in 8: the first 8 levels are full"),
     ("list", "the pairs of the same ranges are listed"),
 ];
+const COMBINE: &[(&str, &str)] = &[
+    ("op-stream", "2^n inserts in batches of 2^b"),
+    ("op-batch", "2^n inserts in one batch"),
+    ("keys-tenfold", "each key of a batch is in it ten times"),
+    ("keys-equal", "all inserts are of one key"),
+    ("runsN", "all pairs in one run, or in 8: the first 8 levels are full"),
+    ("replace", "the same in a dictionary that replaces values"),
+];
 const BASELINES: &[(&str, &str)] =
     &[("sa", "a sorted array"), ("hash", "a hash table"), ("sort", "a sort alone")];
 
@@ -95,6 +106,7 @@ impl Experiment {
         match self {
             Experiment::Dead => DEAD,
             Experiment::Aggregate => AGGREGATE,
+            Experiment::Combine => COMBINE,
             Experiment::Insert | Experiment::Effective => &BASELINES[..1],
             Experiment::Count | Experiment::Range => &BASELINES[..1],
             Experiment::Lookup => &BASELINES[..2],

@@ -13,6 +13,7 @@ pub fn full(speed: f64, less: u32) -> Results {
     made.growth(27 - less);
     made.queries(24 - less);
     made.aggregates(24 - less);
+    made.combining(24 - less);
     made.upkeep(24 - less);
     Results { run: run(), rows: made.rows }
 }
@@ -195,6 +196,17 @@ impl Made {
                     let point = self.point(f64::from(runs), 1 << n, seconds);
                     self.add(("aggregate", series), &params, "", vec![point]);
                 }
+            }
+        }
+    }
+
+    fn combining(&mut self, n: u32) {
+        for (op, keys) in [("stream", "random"), ("stream", "zipf"), ("batch", "equal")] {
+            let params = [("b", (n - 8).to_string()), ("keys", keys.into()), ("n", n.to_string())];
+            let params: Vec<_> = params.into_iter().chain([("op", op.to_string())]).collect();
+            for (series, rate) in [("gpulsm", 9e8), ("replace", 1e9)] {
+                let point = self.point(0.0, 1 << n, 2f64.powi(n as i32) / rate);
+                self.add(("combine", series), &params, "", vec![point]);
             }
         }
     }

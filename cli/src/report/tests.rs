@@ -43,6 +43,7 @@ fn a_full_run_has_every_section_and_the_papers_figures() {
         "count",
         "range",
         "aggregate",
+        "combine",
         "order",
     ]
     .iter()

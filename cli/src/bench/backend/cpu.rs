@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::time::Instant;
 
-use gpulsm::{Batch, Device, Sum};
+use gpulsm::{Batch, Combine, Device, Sum};
 
 use super::{
     Array, Backend, DeviceArray, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
@@ -57,8 +57,13 @@ fn zeros<T: Copy>(zero: T, len: usize) -> Vec<T> {
 }
 
 impl<K: Number, V: Number> Backend for Cpu<K, V> {
-    fn dictionary(&self, batch_size: usize, upkeep: Upkeep) -> Outcome<Box<dyn AnyDictionary>> {
-        let settings = settings::<K, V>(batch_size, upkeep);
+    fn combining(
+        &self,
+        batch_size: usize,
+        upkeep: Upkeep,
+        rule: Combine,
+    ) -> Outcome<Box<dyn AnyDictionary>> {
+        let settings = settings::<K, V>(batch_size, upkeep, rule);
         Ok(Box::new(settings.device(Device::cpu()).build()?))
     }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::ptr::null_mut;
 
 use gpulsm::cuda::{DeviceVec, Stream};
-use gpulsm::{Device, Sum};
+use gpulsm::{Combine, Device, Sum};
 
 use super::ffi::*;
 use super::{
@@ -155,8 +155,13 @@ impl<K: Number, V: Number> Cuda<K, V> {
 }
 
 impl<K: Number, V: Number> Backend for Cuda<K, V> {
-    fn dictionary(&self, batch_size: usize, upkeep: Upkeep) -> Outcome<Box<dyn AnyDictionary>> {
-        let settings = settings::<K, V>(batch_size, upkeep);
+    fn combining(
+        &self,
+        batch_size: usize,
+        upkeep: Upkeep,
+        rule: Combine,
+    ) -> Outcome<Box<dyn AnyDictionary>> {
+        let settings = settings::<K, V>(batch_size, upkeep, rule);
         Ok(Box::new(settings.stream(&self.stream).build()?))
     }
 

@@ -12,7 +12,7 @@ use std::any::Any;
 use std::error::Error;
 use std::ops::Range;
 
-use gpulsm::{Builder, CleanupPolicy, Dictionary};
+use gpulsm::{Builder, CleanupPolicy, Combine, Dictionary};
 
 use super::baselines::{HashTable, Sort, SortedArray};
 use super::numbers::Number;
@@ -79,8 +79,12 @@ pub enum Upkeep {
     PaperLevels,
 }
 
-fn settings<K: Number, V: Number>(batch_size: usize, upkeep: Upkeep) -> Builder<K, V> {
-    let settings = Dictionary::builder().batch_size(batch_size);
+fn settings<K: Number, V: Number>(
+    batch_size: usize,
+    upkeep: Upkeep,
+    rule: Combine,
+) -> Builder<K, V> {
+    let settings = Dictionary::builder().batch_size(batch_size).combine(rule);
     match upkeep {
         Upkeep::Automatic => settings,
         Upkeep::Manual => settings.cleanup_policy(CleanupPolicy::Manual),
@@ -93,7 +97,17 @@ fn settings<K: Number, V: Number>(batch_size: usize, upkeep: Upkeep) -> Builder<
 /// A device with its arrays and its clock.
 pub trait Backend {
     /// Makes an empty dictionary on the device.
-    fn dictionary(&self, batch_size: usize, upkeep: Upkeep) -> Outcome<Box<dyn AnyDictionary>>;
+    fn dictionary(&self, batch_size: usize, upkeep: Upkeep) -> Outcome<Box<dyn AnyDictionary>> {
+        self.combining(batch_size, upkeep, Combine::Replace)
+    }
+
+    /// Makes an empty dictionary on the device, whose values combine by a rule.
+    fn combining(
+        &self,
+        batch_size: usize,
+        upkeep: Upkeep,
+        rule: Combine,
+    ) -> Outcome<Box<dyn AnyDictionary>>;
 
     /// Makes an array of which element i is `number(i)`.
     fn array(

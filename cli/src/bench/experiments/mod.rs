@@ -3,6 +3,7 @@
 mod aggregate;
 mod build;
 mod cleanup;
+mod combine;
 mod count;
 mod dead;
 mod delete;
@@ -38,6 +39,7 @@ pub fn cases(experiment: Experiment, scale: &Scale, backend: &dyn Backend) -> Ve
         Experiment::Count => count::cases(scale),
         Experiment::Range => range::cases(scale, backend.max_listed_factor()),
         Experiment::Aggregate => aggregate::cases(scale, backend.max_listed_factor()),
+        Experiment::Combine => combine::cases(scale),
         Experiment::Order => order::cases(scale),
         Experiment::Delete => delete::cases(scale),
         Experiment::Dead => dead::cases(scale),

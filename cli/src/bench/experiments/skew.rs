@@ -38,7 +38,7 @@ pub fn cases(scale: &Scale) -> Vec<Case> {
 }
 
 /// Returns keys of one shape, in the order they are inserted; the seed varies the pseudo-random ones.
-fn shaped(key: Width, shape: &str, len: usize, seed: u64) -> Vec<u64> {
+pub fn shaped(key: Width, shape: &str, len: usize, seed: u64) -> Vec<u64> {
     let all = Numbers::counting(0..len as u64);
     let last = len as u64 - 1;
     let scattered = |number: u64| key.scatter(number.wrapping_add(seed));

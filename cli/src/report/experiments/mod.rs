@@ -3,6 +3,7 @@
 mod aggregate;
 mod build;
 mod cleanup;
+mod combine;
 mod count;
 mod dead;
 mod delete;
@@ -42,6 +43,7 @@ fn section(experiment: Experiment, runs: &[Labelled]) -> Section {
         Experiment::Count => count::section(runs),
         Experiment::Range => range::section(runs),
         Experiment::Aggregate => aggregate::section(runs),
+        Experiment::Combine => combine::section(runs),
         Experiment::Order => order::section(runs),
         Experiment::Delete => delete::section(runs),
         Experiment::Dead => dead::section(runs),
