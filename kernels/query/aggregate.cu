@@ -71,7 +71,8 @@ fold_run_pieces_kernel(const __grid_constant__ RunView<Key, Value> run,
 }
 
 /// Combines short ranges over several runs, by one thread each, and lists the others. With `COMBINES` the values of equal
-/// keys in different runs are combined first, by the dictionary's rule; so it is in the kernels below.
+/// keys in different runs are combined first, by the dictionary's rule, and all other ranges are listed as huge ones, some
+/// in one piece: that saves kernels.
 template <bool COMBINES, int RUNS, class Key, class Value>
 __global__ void __launch_bounds__(THREADS)
 fold_short_kernel(const __grid_constant__ View<Key, Value> view,
@@ -84,8 +85,9 @@ fold_short_kernel(const __grid_constant__ View<Key, Value> view,
     ThreadMerge<COMBINES, RUNS, Key, Value> merge;
     uint64_t entries = merge.find(view, ranges, range);
     bool is_mostly_dead = entries > 4 * pairs + FEW_STALE;
-    if (pairs > HUGE_PIECE || is_mostly_dead) return ranges.add_huge(range, pairs);
-    if (entries > FOLD_ENTRIES) return ranges.add_long(range);
+    bool is_long = entries > FOLD_ENTRIES;
+    if (pairs > HUGE_PIECE || is_mostly_dead || (COMBINES && is_long)) return ranges.add_huge(range, pairs);
+    if (is_long) return ranges.add_long(range);
     merge.begin(view);
     for (Key key; pairs > 0 && merge.next_key(key);) {
         Value value;
@@ -169,11 +171,11 @@ struct FoldBlock {
 };
 
 /// Combines the ranges listed as long, one block each.
-template <bool COMBINES, int PER_THREAD, class Key, class Value>
+template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)) - 1)
 fold_long_kernel(const __grid_constant__ View<Key, Value> view,
                  const __grid_constant__ AggregateOutput<Key, Value> ranges) {
-    __shared__ FoldBlock<COMBINES, PER_THREAD, Key, Value> block;
+    __shared__ FoldBlock<false, PER_THREAD, Key, Value> block;
     for (uint64_t at = blockIdx.x, longs = ranges.lists().longs; at < longs; at += gridDim.x) {
         uint64_t range = ranges.longs()[at];
         block.begin(view, ranges, range);
@@ -207,9 +209,11 @@ void fold_merged(const View<Key, Value>& view, const AggregateOutput<Key, Value>
     }
     short_kernel<<<blocks_for(ranges.len, THREADS), THREADS, 0, stream>>>(view, ranges);
     // As many blocks as can run at once: how many ranges are long, only the device knows.
-    unsigned blocks = blocks_at_once(~0u, range_blocks(WIDTH) - 1);
-    fold_long_kernel<COMBINES, PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
-    blocks = blocks_at_once(~0u, DEAD_BLOCKS);
+    if constexpr (!COMBINES) {
+        unsigned blocks = blocks_at_once(~0u, range_blocks(WIDTH) - 1);
+        fold_long_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
+    }
+    unsigned blocks = blocks_at_once(~0u, DEAD_BLOCKS);
     fold_pieces_kernel<COMBINES, PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
 }
 

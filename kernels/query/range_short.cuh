@@ -63,8 +63,8 @@ struct ThreadMerge {
                 live = is_live(view.runs[run].marks, position[run]);
                 if (live && wants_value) value = value_at(view.runs[run].values, position[run]);
                 combines = live;
-            } else if (COMBINES && combines) {
-                combines = is_live(view.runs[run].marks, position[run]);
+            } else if constexpr (COMBINES) {
+                combines = combines && is_live(view.runs[run].marks, position[run]);
                 if (combines) value = view.combiner.combine(value_at(view.runs[run].values, position[run]), value);
             }
             if (COMBINES) combines = combines && combines_with_older(view.runs[run].marks, position[run]);

@@ -4,6 +4,7 @@ mod aggregates;
 mod api;
 mod batches;
 mod buffer;
+mod combine;
 mod corpus;
 #[cfg(feature = "cuda")]
 mod cuda;
