@@ -24,17 +24,19 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 const OLDEST: u32 = 80;
 
 /// The source files of `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 16] = [
+const KERNELS: [&str; 18] = [
     "update/sort",
     "query/range",
     "query/aggregate",
     "merge/merge",
     "query/select",
+    "update/sort_tiles",
     "query/nearest",
     "query/lookup",
     "query/count",
+    "update/fold",
+    "query/combine",
     "update/dedup",
-    "update/sort_tiles",
     "update/shadows",
     "run/marks",
     "run/keys",

@@ -4,12 +4,14 @@
 
 #include <cuda_runtime.h>
 
+#include <gpulsm/combine.cuh>
 #include <gpulsm/keys.cuh>
 #include <gpulsm/marks.cuh>
 #include <gpulsm/view.cuh>
 
 #include "merge/sources.cuh"
 #include "query/aggregate_output.cuh"
+#include "query/combine_queries.cuh"
 #include "query/pairs_output.cuh"
 #include "query/range_output.cuh"
 #include "run/emit.cuh"
@@ -22,6 +24,7 @@ namespace {
 // Structures hold pointers, never keys or values themselves: their layout is the same for all types.
 using RunView = gpulsm::RunView<char, char>;
 using View = gpulsm::View<char, char>;
+using gpulsm::Combiner;
 using gpulsm::Filters;
 using gpulsm::Head;
 using gpulsm::PinnedHead;
@@ -32,6 +35,7 @@ using Sources = gpulsm::Sources<char, char>;
 using ShadowQueries = gpulsm::ShadowQueries<char>;
 using RangeOutput = gpulsm::RangeOutput<char, char>;
 using PairsOutput = gpulsm::PairsOutput<char, char>;
+using CombineQueries = gpulsm::CombineQueries<char, char>;
 using gpulsm::Fold;
 using AggregateOutput = gpulsm::AggregateOutput<char, uint32_t>;
 
@@ -48,6 +52,12 @@ constexpr gpulsm::AbiEntry ENTRIES[] = {
     GPULSM_ABI_STRUCT(View),
     GPULSM_ABI_FIELD(View, runs),
     GPULSM_ABI_FIELD(View, count),
+    GPULSM_ABI_FIELD(View, combiner),
+
+    GPULSM_ABI_STRUCT(Combiner),
+    GPULSM_ABI_FIELD(Combiner, rule),
+    GPULSM_ABI_FIELD(Combiner, encoding),
+    GPULSM_ABI_FIELD(Combiner, width),
 
     GPULSM_ABI_STRUCT(Filters),
     GPULSM_ABI_FIELD(Filters, words),
@@ -120,6 +130,14 @@ constexpr gpulsm::AbiEntry ENTRIES[] = {
     GPULSM_ABI_FIELD(PairsOutput, values),
     GPULSM_ABI_FIELD(PairsOutput, found),
 
+    GPULSM_ABI_STRUCT(CombineQueries),
+    GPULSM_ABI_FIELD(CombineQueries, keys),
+    GPULSM_ABI_FIELD(CombineQueries, len),
+    GPULSM_ABI_FIELD(CombineQueries, count),
+    GPULSM_ABI_FIELD(CombineQueries, values),
+    GPULSM_ABI_FIELD(CombineQueries, found),
+    GPULSM_ABI_FIELD(CombineQueries, are_answers),
+
     GPULSM_ABI_STRUCT(Fold),
     GPULSM_ABI_FIELD(Fold, operation),
     GPULSM_ABI_FIELD(Fold, encoding),
@@ -134,6 +152,7 @@ constexpr gpulsm::AbiEntry ENTRIES[] = {
     GPULSM_ABI_FIELD(AggregateOutput, scratch),
 
     GPULSM_ABI_CONST(MAX_RUNS),
+    GPULSM_ABI_CONST(MAX_PARTS),
     GPULSM_ABI_CONST(MAX_SOURCES),
     GPULSM_ABI_CONST(NODE),
     GPULSM_ABI_CONST(SECTOR),
@@ -145,6 +164,14 @@ constexpr gpulsm::AbiEntry ENTRIES[] = {
     GPULSM_ABI_MEMBER(SourceKind, Inserts),
     GPULSM_ABI_MEMBER(SourceKind, Deletes),
     GPULSM_ABI_MEMBER(SourceKind, Mixed),
+    GPULSM_ABI_MEMBER(SourceKind, Assigned),
+    GPULSM_ABI_MEMBER(Combine, Replace),
+    GPULSM_ABI_MEMBER(Combine, Add),
+    GPULSM_ABI_MEMBER(Combine, Min),
+    GPULSM_ABI_MEMBER(Combine, Max),
+    GPULSM_ABI_MEMBER(Combine, Or),
+    GPULSM_ABI_MEMBER(Combine, And),
+    GPULSM_ABI_MEMBER(Combine, Xor),
     GPULSM_ABI_MEMBER(Encoding, Unsigned),
     GPULSM_ABI_MEMBER(Encoding, Signed),
     GPULSM_ABI_MEMBER(Encoding, Float),

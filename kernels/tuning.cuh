@@ -108,6 +108,8 @@ constexpr int merge_items(int key_width, int value_width) {
 }
 
 /// Blocks per multiprocessor of a merge, such that no register spills.
-constexpr int merge_blocks(bool marks, int width) { return width <= 8 ? (marks ? 4 : 5) : width <= 16 ? 3 : 2; }
+constexpr int merge_blocks(bool combines, bool marks, int width) {
+    return width <= 8 && !combines ? (marks ? 4 : 5) : width <= 16 ? 3 : 2;
+}
 
 }  // namespace gpulsm

@@ -121,15 +121,12 @@ fn open_cuda<B: OrderedKey>(
     settings: &Settings,
     width: usize,
 ) -> Result<Box<dyn AnyStore<B>>, Error> {
-    if let Some(combiner) = settings.combiner {
-        let reason = "a dictionary on a GPU replaces values";
-        return Err(Error::CannotCombine { rule: combiner.rule().name(), reason });
-    }
     let stream = match &location.stream {
         Some(stream) => stream.clone(),
         None => Stream::new(location.device)?,
     };
-    let cuda = Cuda::new(stream, settings.memory_limit, size_of::<B>(), width);
+    let cuda = Cuda::new(stream, settings.memory_limit, size_of::<B>(), width)
+        .combining(settings.combiner);
     Ok(Box::new(Store::new(CudaEngine::new(cuda), settings)))
 }
 

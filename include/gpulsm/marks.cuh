@@ -10,12 +10,29 @@ namespace gpulsm {
 
 /// The codes of marks. For each key, (live - shadow) over all of its entries is 1 if the dictionary holds the key and 0
 /// if it does not.
+///
+/// A run stores two bits: new (live), replacement (live and shadow), and tombstone (shadow). In a dictionary that
+/// combines values, a replacement combines with what is older, and an entry with neither bit is a restart: live, but
+/// what is older no longer counts. While entries are merged, restarts and other values that were set have all of the
+/// bits that apply, and a third one.
 struct Mark {
-    static constexpr unsigned BITS = 2;
-    static constexpr unsigned LIVE_BIT = 0, SHADOW_BIT = 1;
+    static constexpr unsigned BITS = 3;
+    static constexpr unsigned LIVE_BIT = 0, SHADOW_BIT = 1, SET_BIT = 2;
 
     static constexpr unsigned LIVE = 1u << LIVE_BIT;      // A tombstone lacks it.
     static constexpr unsigned SHADOW = 1u << SHADOW_BIT;  // The key was live in the older runs when the entry arrived.
+    static constexpr unsigned SET = 1u << SET_BIT;        // The value counts alone. Only while entries are merged.
+    static constexpr unsigned RESTART = LIVE | SHADOW | SET;
+
+    /// Returns whether an entry that is being merged combines with an older one.
+    __device__ static bool combines(unsigned mark) { return (mark & (LIVE | SET)) == LIVE; }
+
+    /// Returns the mark of two entries with one key, in a dictionary that combines values: the newer one's, with the
+    /// shadow of the older one. If the newer one combines with one that was set, or deleted, the result is set.
+    __device__ static unsigned over(unsigned newer, unsigned older) {
+        bool is_set = combines(newer) && ((older & SET) != 0 || (older & LIVE) == 0);
+        return (newer & (LIVE | SET)) | (older & SHADOW) | (is_set ? SET : 0);
+    }
 };
 
 /// Entries per sector of marks.
@@ -44,14 +61,40 @@ __device__ __forceinline__ bool mark_bit(const uint32_t (&plane)[SECTOR_WORDS], 
     return __ldg(plane + mark_word(position) % SECTOR_WORDS) >> (position % 32) & 1;
 }
 
-/// Returns whether the entry is live rather than a tombstone. Without marks every entry is.
+/// Returns whether the entry is live rather than a tombstone, the only one with a shadow bit and no live bit. Without
+/// marks every entry is live.
 __device__ __forceinline__ bool is_live(const Sector* marks, uint64_t position) {
-    return marks == nullptr || mark_bit(marks[sector_of(position)].live, position);
+    if (marks == nullptr) return true;
+    const Sector& sector = marks[sector_of(position)];
+    return mark_bit(sector.live, position) || !mark_bit(sector.shadow, position);
 }
 
-/// Returns whether the entry's key was live in the older runs when the entry arrived.
+/// Returns the shadow bit of the entry: whether it is a replacement or a tombstone.
 __device__ __forceinline__ bool is_shadow(const Sector* marks, uint64_t position) {
     return marks != nullptr && mark_bit(marks[sector_of(position)].shadow, position);
+}
+
+/// Returns what the entry adds to the sums: (live - shadow).
+__device__ __forceinline__ int sum_at(const Sector* marks, uint64_t position) {
+    if (marks == nullptr) return 1;
+    const Sector& sector = marks[sector_of(position)];
+    return mark_bit(sector.live, position) - mark_bit(sector.shadow, position);
+}
+
+/// Returns whether a live entry of a dictionary that combines values combines with what older runs hold, if they hold
+/// its key. Without marks this is not known, and assumed: it is so where they are found later, and nothing is older than
+/// a run that needs none.
+__device__ __forceinline__ bool combines_with_older(const Sector* marks, uint64_t position) {
+    return marks == nullptr || is_shadow(marks, position);
+}
+
+/// Returns the mark of a run's entry as it is while entries are merged.
+__device__ __forceinline__ unsigned merged_mark(const Sector* marks, uint64_t position) {
+    if (marks == nullptr) return Mark::LIVE;
+    const Sector& sector = marks[sector_of(position)];
+    unsigned stored = mark_bit(sector.live, position) << Mark::LIVE_BIT |
+                      mark_bit(sector.shadow, position) << Mark::SHADOW_BIT;
+    return stored == 0 ? Mark::RESTART : stored;
 }
 
 /// Returns the sum of (live - shadow) over the entries before `position`.

@@ -25,16 +25,33 @@ __device__ __forceinline__ Value value_at(const Value* values, uint64_t position
 
 __device__ __forceinline__ Nothing value_at(const Nothing*, uint64_t) { return {}; }
 
-/// Finds the newest entry of a key; returns its run, or -1, and its position.
+/// Finds the newest entry of a key among the runs from `first` on; returns its run, or -1, and its position.
 template <class Key, class Value>
-__device__ __forceinline__ int find(const View<Key, Value>& view, NotDeduced<Key> key, uint64_t& position) {
-    for (int run = 0; run < view.count; run++) {
+__device__ __forceinline__ int find(const View<Key, Value>& view, NotDeduced<Key> key, uint64_t& position,
+                                    int first = 0) {
+    for (int run = first; run < view.count; run++) {
         position = lower_bound(view.runs[run], key);
         if (position < length(view.runs[run]) && __ldg(view.runs[run].keys + position) == key) {
             return run;
         }
     }
     return -1;
+}
+
+/// Returns the value of a live key whose newest entry is at `position` of a run. If values combine, those of older runs
+/// are combined with it, up to one that combines with nothing older.
+template <class Key, class Value>
+__device__ __forceinline__ Value value_of(const View<Key, Value>& view, NotDeduced<Key> key, int run,
+                                          uint64_t position) {
+    Value value = value_at(view.runs[run].values, position);
+    if constexpr (sizeof(Value) > 1) {
+        while (view.combiner.combines() && combines_with_older(view.runs[run].marks, position)) {
+            run = find(view, key, position, run + 1);
+            if (run < 0 || !is_live(view.runs[run].marks, position)) break;
+            value = view.combiner.combine(value_at(view.runs[run].values, position), value);
+        }
+    }
+    return value;
 }
 
 /// Returns whether the dictionary holds the key.
@@ -51,7 +68,7 @@ __device__ __forceinline__ bool lookup(const View<Key, Value>& view, NotDeduced<
     uint64_t position;
     int run = find(view, key, position);
     bool found = run >= 0 && is_live(view.runs[run].marks, position);
-    value = found ? value_at(view.runs[run].values, position) : zero<Value>();
+    value = found ? value_of(view, key, run, position) : zero<Value>();
     return found;
 }
 
@@ -97,20 +114,19 @@ __device__ __forceinline__ uint64_t count(const View<Key, Value>& view, NotDeduc
     return sum;
 }
 
-/// Finds the pair that exactly `index` keys are less than; returns whether there is one.
+/// Finds the newest entry of the key that exactly `index` keys are less than; returns its run, or -1, and its position.
 ///
 /// Its key is the largest of all entries, live or not, that at most `index` keys are less than. The search narrows
 /// the windows of candidates in all runs together.
 template <class Key, class Value>
-__device__ bool select(const View<Key, Value>& view, uint64_t index, Key& key, Value& value) {
+__device__ int find_index(const View<Key, Value>& view, uint64_t index, Key& key, uint64_t& position) {
     key = 0;
-    value = zero<Value>();
     uint64_t above = len(view), below = 0;  // keys less than the ends and the starts of the windows
-    if (index >= above) return false;
+    if (index >= above) return -1;
     if (view.count == 1) {
         key = __ldg(view.runs[0].keys + index);
-        value = value_at(view.runs[0].values, index);
-        return true;
+        position = index;
+        return 0;
     }
     uint64_t start[MAX_RUNS], end[MAX_RUNS], place[MAX_RUNS];
     for (int run = 0; run < view.count; run++) {
@@ -159,18 +175,16 @@ __device__ bool select(const View<Key, Value>& view, uint64_t index, Key& key, V
             key = last;
         }
     }
-    value = value_at(view.runs[newest].values, start[newest] - 1);
-    return true;
+    position = start[newest] - 1;
+    return newest;
 }
 
-/// Finds the pair with the least key that is not less than `from`; returns whether there is one.
+/// Finds the newest entry of the least live key that is not less than `from`; returns its run, or -1, and its position.
 template <class Key, class Value>
-__device__ bool successor(const View<Key, Value>& view, NotDeduced<Key> from, Key& key, Value& value) {
+__device__ int find_successor(const View<Key, Value>& view, NotDeduced<Key> from, Key& key, uint64_t& at) {
     key = 0;
-    value = zero<Value>();
     for (int step = 0; step < MAX_WALK; step++) {
         int nearest = -1;
-        uint64_t at = 0;
         Key least = 0;
         for (int run = 0; run < view.count; run++) {
             uint64_t position = lower_bound(view.runs[run], from);
@@ -182,26 +196,24 @@ __device__ bool successor(const View<Key, Value>& view, NotDeduced<Key> from, Ke
                 least = next;
             }
         }
-        if (nearest < 0) return false;
+        if (nearest < 0) return -1;
         if (is_live(view.runs[nearest].marks, at)) {
             key = least;
-            value = value_at(view.runs[nearest].values, at);
-            return true;
+            return nearest;
         }
-        if (least == HIGHEST<Key>) return false;
+        if (least == HIGHEST<Key>) return -1;
         from = least + 1;
     }
-    return select(view, rank(view, from), key, value);
+    return find_index(view, rank(view, from), key, at);
 }
 
-/// Finds the pair with the greatest key that is not greater than `from`; returns whether there is one.
+/// Finds the newest entry of the greatest live key that is not greater than `from`; returns its run, or -1, and its
+/// position.
 template <class Key, class Value>
-__device__ bool predecessor(const View<Key, Value>& view, NotDeduced<Key> from, Key& key, Value& value) {
+__device__ int find_predecessor(const View<Key, Value>& view, NotDeduced<Key> from, Key& key, uint64_t& at) {
     key = 0;
-    value = zero<Value>();
     for (int step = 0; step < MAX_WALK; step++) {
         int nearest = -1;
-        uint64_t at = 0;
         Key greatest = 0;
         for (int run = 0; run < view.count; run++) {
             uint64_t position = upper_bound(view.runs[run], from);
@@ -213,17 +225,43 @@ __device__ bool predecessor(const View<Key, Value>& view, NotDeduced<Key> from, 
                 greatest = last;
             }
         }
-        if (nearest < 0) return false;
+        if (nearest < 0) return -1;
         if (is_live(view.runs[nearest].marks, at)) {
             key = greatest;
-            value = value_at(view.runs[nearest].values, at);
-            return true;
+            return nearest;
         }
-        if (greatest == 0) return false;
+        if (greatest == 0) return -1;
         from = greatest - 1;
     }
     uint64_t up_to = rank_up_to(view, from);
-    return up_to > 0 && select(view, up_to - 1, key, value);
+    return up_to > 0 ? find_index(view, up_to - 1, key, at) : -1;
+}
+
+/// Finds the pair that exactly `index` keys are less than; returns whether there is one.
+template <class Key, class Value>
+__device__ bool select(const View<Key, Value>& view, uint64_t index, Key& key, Value& value) {
+    uint64_t position;
+    int run = find_index(view, index, key, position);
+    value = run >= 0 ? value_of(view, key, run, position) : zero<Value>();
+    return run >= 0;
+}
+
+/// Finds the pair with the least key that is not less than `from`; returns whether there is one.
+template <class Key, class Value>
+__device__ bool successor(const View<Key, Value>& view, NotDeduced<Key> from, Key& key, Value& value) {
+    uint64_t position;
+    int run = find_successor(view, from, key, position);
+    value = run >= 0 ? value_of(view, key, run, position) : zero<Value>();
+    return run >= 0;
+}
+
+/// Finds the pair with the greatest key that is not greater than `from`; returns whether there is one.
+template <class Key, class Value>
+__device__ bool predecessor(const View<Key, Value>& view, NotDeduced<Key> from, Key& key, Value& value) {
+    uint64_t position;
+    int run = find_predecessor(view, from, key, position);
+    value = run >= 0 ? value_of(view, key, run, position) : zero<Value>();
+    return run >= 0;
 }
 
 }  // namespace gpulsm

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "combine.cuh"
 #include "marks.cuh"
 
 namespace gpulsm {
@@ -32,7 +33,7 @@ template <class Key, class Value>
 struct RunView {
     const Key* keys;      // sorted, padded to whole nodes with the largest key
     const Value* values;  // in the order of the keys
-    const Sector* marks;  // null where every entry is new: live, shadowing nothing
+    const Sector* marks;  // null where every entry is new, or marks are computed later: see `combines_with_older`
     const Key* inner;     // the last key of every node of keys, padded to whole nodes
     const Key* outer;     // the last key of every node of inner fences
     const Head* head;
@@ -47,11 +48,13 @@ struct TypeIdentity {
 template <class T>
 using NotDeduced = typename TypeIdentity<T>::Type;
 
-/// All runs, newest first: the first run that contains a key decides.
+/// All runs, newest first: the first run that contains a key decides whether it is live and, unless values combine, its
+/// value.
 template <class Key, class Value>
 struct View {
     RunView<Key, Value> runs[MAX_RUNS];
     uint64_t count;
+    Combiner combiner;
 };
 
 }  // namespace gpulsm

@@ -1,5 +1,5 @@
 // Merges sorted sources into one run in one pass. Of the entries of one key the newest is kept, with the shadow bit
-// of the oldest.
+// of the oldest; in a dictionary that combines values, with all values that count.
 #include "dispatch.cuh"
 #include "merge/prepare.cuh"
 #include "merge/rounds.cuh"
@@ -8,6 +8,7 @@ namespace gpulsm {
 
 /// Writes the marks of the first `kept` entries of a tile, which go to position `base` and the ones after it. A
 /// warp writes one word of each plane at a time; only the first and the last word are shared with other tiles.
+template <bool COMBINES>
 __device__ __forceinline__ void write_marks(const TileEntry* entries, uint32_t kept, uint64_t base, Sector* marks) {
     unsigned lane = threadIdx.x % 32;
     for (uint64_t word = base / 32 + threadIdx.x / 32; word * 32 < base + kept; word += WARPS) {
@@ -15,6 +16,8 @@ __device__ __forceinline__ void write_marks(const TileEntry* entries, uint32_t k
         bool is_here = from >= 0 && from < kept;
         TileEntry entry = is_here ? entries[from] : TileEntry{0};
         unsigned present = __ballot_sync(~0u, is_here);
+        // A restart is stored as neither live nor a shadow.
+        if (COMBINES && entry.mark() == Mark::RESTART) entry = TileEntry{0};
         unsigned lives = __ballot_sync(~0u, entry.is_live()), shadows = __ballot_sync(~0u, entry.is_shadow());
         if (lane > 1) continue;
         Sector& sector = marks[static_cast<uint32_t>(word) / SECTOR_WORDS];
@@ -61,10 +64,12 @@ __device__ __forceinline__ void write_entries(const Key (&keys)[PER_THREAD], con
 }
 
 /// Merges a tile. Without marks (the oldest run, or one whose marks are computed later) only live entries are kept.
-template <bool MARKS, int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(THREADS, merge_blocks(MARKS, sizeof(Key) + sizeof(Value)))
+/// If values combine, whether there are marks is known only at run time: that saves kernels.
+template <bool COMBINES, bool MARKS, int PER_THREAD, class Key, class Value>
+__global__ void __launch_bounds__(THREADS, merge_blocks(COMBINES, MARKS, sizeof(Key) + sizeof(Value)))
 merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain chain,
-             RunOutput<Key, Value> out) {
+             RunOutput<Key, Value> out, Combiner combiner) {
+    static_assert(MARKS || !COMBINES);
     __shared__ MergeTile<MARKS, THREADS, PER_THREAD, Key, Value> tile;
     uint64_t index = chain.tile();
     int count = sources.count;
@@ -79,8 +84,14 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
     __syncthreads();
 
     // Merge them, and compact the entries that are kept.
-    load(tile, count);
-    ThreadEntries<PER_THREAD, Key> mine = merge(tile, count);
+    load<COMBINES>(tile, count);
+    auto merged = [&] {
+        if constexpr (COMBINES) return merge_combining(tile, count, combiner);
+        else return merge(tile, count);
+    };
+    ThreadEntries<PER_THREAD, Key> mine = merged();
+    bool has_marks = MARKS && (!COMBINES || out.marks != nullptr);
+    if (!has_marks) mine.shadows = 0;
     Counts<MARKS> before, all;
     pack(tile, mine, before, all);
 
@@ -107,7 +118,8 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
     // Write everything.
     write_entries<MARKS>(keys, values, kept, tile.before.kept, out);
     if constexpr (MARKS) {
-        write_marks(tile.entries, kept, tile.before.kept, out.marks);
+        if (!has_marks) return;
+        write_marks<COMBINES>(tile.entries, kept, tile.before.kept, out.marks);
         write_sum(mine, tile.before + unpack_counts(before), out.marks);
     }
 }
@@ -141,7 +153,7 @@ extern "C" uint64_t gpulsm_merge_tiles(int key_width, int value_width, int sourc
 }
 
 /// Merges sources of at least one and at most `bound` entries in total, and drops entries that are neither live nor
-/// shadows. First looks up which keys of the batch, in up to two parts that are sources as well, are live in the
+/// shadows. First looks up which keys of the batch, in up to `MAX_PARTS` parts that are sources as well, are live in the
 /// older runs; filters save searches. With marks it can also build the filter of the new run.
 ///
 /// Merges `tiles` tiles from tile `first`, or as many as there are; earlier calls with the same arguments merged
@@ -149,7 +161,7 @@ extern "C" uint64_t gpulsm_merge_tiles(int key_width, int value_width, int sourc
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
                            uint64_t first, uint64_t tiles, const ShadowQueries<char>* queries,
                            const View<char, char>* older, const Filters* filters, char* scratch,
-                           const RunOutput<char, char>* out, cudaStream_t stream) {
+                           const RunOutput<char, char>* out, const Combiner* combiner, cudaStream_t stream) {
     MergeTiling tiling(key_width, value_width, sources->count, bound);
     tiles = tiles < tiling.tiles - first ? tiles : tiling.tiles - first;
     bool begins = first == 0;
@@ -167,12 +179,19 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
                             typed<Key, Nothing>(*older), *filters, stream);
         if (error != cudaSuccess) return error;
         constexpr int MANY = merge_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
-        auto marked = tiling.few ? merge_kernel<true, FEW_ITEMS, Key, Value> : merge_kernel<true, MANY, Key, Value>;
-        auto unmarked = tiling.few ? merge_kernel<false, FEW_ITEMS, Key, Value> : merge_kernel<false, MANY, Key, Value>;
-        auto merge = out->marks != nullptr ? marked : unmarked;
+        auto choose = [&](auto combines, auto marks) {
+            return tiling.few ? merge_kernel<combines, marks, FEW_ITEMS, Key, Value>
+                              : merge_kernel<combines, marks, MANY, Key, Value>;
+        };
+        std::true_type yes;
+        std::false_type no;
+        auto merge = out->marks != nullptr ? choose(no, yes) : choose(no, no);
+        if constexpr (sizeof(Value) > 1) {
+            if (combiner->combines()) merge = choose(yes, yes);
+        }
         merge<<<static_cast<unsigned>(tiles), THREADS, 0, stream>>>(
             reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain(scratch, tiling.tiles, first),
-            reinterpret_cast<const RunOutput<Key, Value>&>(*out));
+            reinterpret_cast<const RunOutput<Key, Value>&>(*out), *combiner);
         return cudaGetLastError();
     });
 }

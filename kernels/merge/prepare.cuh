@@ -30,11 +30,11 @@ struct TileCuts {
     unsigned blocks() const { return blocks_for(count + 1, THREADS / group()); }
 };
 
-/// The parts of a batch, inserts and deletes, or the whole batch as the first part.
+/// The parts of a batch, or the whole batch as the first part.
 template <class Key>
 struct BatchParts {
-    ShadowQueries<Key> at[2];
-    unsigned blocks[2];
+    ShadowQueries<Key> at[MAX_PARTS];
+    unsigned blocks[MAX_PARTS];
 };
 
 /// Cuts tiles with the first `cut_blocks` blocks, and finds shadows with the others.
@@ -44,8 +44,9 @@ prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, TileCuts t
                const __grid_constant__ BatchParts<Key> parts, const __grid_constant__ View<Key, Nothing> older,
                const __grid_constant__ Filters filters) {
     if (blockIdx.x >= cut_blocks) {
-        unsigned block = blockIdx.x - cut_blocks, part = block >= parts.blocks[0];
-        find_shadows<LANES>(parts.at[part], older, filters, part == 0 ? block : block - parts.blocks[0]);
+        unsigned block = blockIdx.x - cut_blocks, part = 0;
+        for (; block >= parts.blocks[part]; part++) block -= parts.blocks[part];
+        find_shadows<LANES>(parts.at[part], older, filters, block);
         return;
     }
     // Zero what the merge needs zeroed, then cut.
@@ -61,12 +62,18 @@ prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, TileCuts t
 
 /// Prepares a merge. `queries` with a bound of 0 are skipped.
 template <class Key>
-int prepare(const Sources<Key, Nothing>& sources, const TileCuts& tiles, const ShadowQueries<Key> queries[2],
+int prepare(const Sources<Key, Nothing>& sources, const TileCuts& tiles, const ShadowQueries<Key> queries[MAX_PARTS],
             const View<Key, Nothing>& older, const Filters& filters, cudaStream_t stream) {
-    return with_lanes(queries[0].bound + queries[1].bound, older.count, [&](auto lanes) -> int {
-        BatchParts<Key> parts = {{queries[0], queries[1]}, {}};
-        for (int part = 0; part < 2; part++) parts.blocks[part] = blocks_for(queries[part].bound * lanes, THREADS);
-        unsigned blocks = tiles.blocks() + parts.blocks[0] + parts.blocks[1];
+    uint64_t keys = 0;
+    for (int part = 0; part < MAX_PARTS; part++) keys += queries[part].bound;
+    return with_lanes(keys, older.count, [&](auto lanes) -> int {
+        BatchParts<Key> parts;
+        unsigned blocks = tiles.blocks();
+        for (int part = 0; part < MAX_PARTS; part++) {
+            parts.at[part] = queries[part];
+            parts.blocks[part] = blocks_for(queries[part].bound * lanes, THREADS);
+            blocks += parts.blocks[part];
+        }
         auto kernel = tiles.group() == 32 ? prepare_kernel<lanes, 32, Key> : prepare_kernel<lanes, THREADS, Key>;
         kernel<<<blocks, THREADS, 0, stream>>>(sources, tiles, tiles.blocks(), parts, older, filters);
         return cudaGetLastError();

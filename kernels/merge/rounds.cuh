@@ -101,6 +101,22 @@ struct ThreadEntries {
 
     __device__ unsigned keep() const { return lives | shadows; }
 
+    /// Takes this thread's part of a merged tile, in which the newest entry of every key has the mark of all.
+    template <bool MARKS, int BLOCK, class Value>
+    __device__ ThreadEntries(const MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, uint32_t tile_len) {
+        uint32_t first = threadIdx.x * PER_THREAD;
+#pragma unroll
+        for (int i = 0; i < PER_THREAD; i++) {
+            uint32_t at = first + i;
+            if (at >= tile_len) continue;
+            keys[i] = tile.keys[at];
+            entries[i] = tile.entries[at];
+            if (at > 0 && tile.keys[at - 1] == keys[i]) continue;
+            lives |= static_cast<unsigned>(entries[i].is_live()) << i;
+            if (MARKS) shadows |= static_cast<unsigned>(entries[i].is_shadow()) << i;
+        }
+    }
+
     /// Merges this thread's part of the last two sequences of a tile, of which the second begins at `middle`. The
     /// newest entry of a key decides whether it is live, the oldest whether it is a shadow; one entry is kept if
     /// either holds.
@@ -153,6 +169,40 @@ __device__ ThreadEntries<PER_THREAD, Key> merge(MergeTile<MARKS, BLOCK, PER_THRE
     int width = 1;
     for (; 2 * width < count; width *= 2) merge_pairs(tile, count, width);
     return ThreadEntries<PER_THREAD, Key>(tile, tile.offset[min(width, count)], tile.offset[count]);
+}
+
+/// Combines the values of equal keys in a merged tile, and their marks, to the newest entry of each. Only the thread
+/// that has that entry in its part changes it, and reads the older ones, which nobody changes.
+template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
+__device__ void combine_equal(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, uint32_t tile_len,
+                              const Combiner& combiner) {
+    uint32_t first = threadIdx.x * PER_THREAD, end = min(first + PER_THREAD, tile_len);
+#pragma unroll 1
+    for (uint32_t at = first; at < end; at++) {
+        Key key = tile.keys[at];
+        bool is_newest = at == 0 || tile.keys[at - 1] != key;
+        if (!is_newest || at + 1 == tile_len || tile.keys[at + 1] != key) continue;
+        unsigned number = tile.entries[at].number(), mark = tile.entries[at].mark();
+        Value value = tile.values[number];
+#pragma unroll 1
+        for (uint32_t next = at + 1; next < tile_len && tile.keys[next] == key; next++) {
+            TileEntry older = tile.entries[next];
+            if (Mark::combines(mark) && older.is_live()) value = combiner.combine(tile.values[older.number()], value);
+            mark = Mark::over(mark, older.mark());
+        }
+        tile.entries[at] = TileEntry::of(number, mark);
+        tile.values[number] = value;
+    }
+}
+
+/// Like `merge`, in a dictionary that combines values: every round is one in shared memory, and then the values of equal
+/// keys are combined.
+template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
+__device__ ThreadEntries<PER_THREAD, Key> merge_combining(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile,
+                                                          int count, const Combiner& combiner) {
+    for (int width = 1; width < count; width *= 2) merge_pairs(tile, count, width);
+    combine_equal(tile, tile.offset[count], combiner);
+    return ThreadEntries<PER_THREAD, Key>(tile, tile.offset[count]);
 }
 
 /// Compacts the keys and entries of a tile that are kept. Returns the counts before this thread's entries and of

@@ -1,4 +1,4 @@
-// The sources of a merge: runs, and a batch, whole or in two parts.
+// The sources of a merge: runs, and a batch, whole or in parts.
 #pragma once
 
 #include <gpulsm/queries.cuh>
@@ -8,11 +8,13 @@
 
 namespace gpulsm {
 
-/// The maximum number of sources: all runs and the two parts of a batch, or fewer runs and the tiles of a short
-/// batch.
-constexpr int MAX_SOURCES = MAX_RUNS + 2;
+/// The most parts of a batch: deletes, inserts that assign their values where others combine, and other inserts.
+constexpr int MAX_PARTS = 3;
 
-enum class SourceKind : int { Run, Inserts, Deletes, Mixed };
+/// The maximum number of sources: all runs and the parts of a batch, or fewer runs and the tiles of a short batch.
+constexpr int MAX_SOURCES = MAX_RUNS + MAX_PARTS;
+
+enum class SourceKind : int { Run, Inserts, Deletes, Mixed, Assigned };
 
 /// Entries with unique keys, in key order.
 template <class Key, class Value>
@@ -46,6 +48,15 @@ struct Source {
     __device__ bool shadow(uint64_t position) const {
         if (kind == SourceKind::Run) return is_shadow(marks, position);
         return shadows != nullptr && shadows[position] != 0;
+    }
+
+    /// Returns the mark of an entry where values combine. No source is mixed then.
+    __device__ unsigned mark(uint64_t position) const {
+        if (kind == SourceKind::Run) return merged_mark(marks, position);
+        unsigned bits = kind == SourceKind::Deletes    ? 0
+                        : kind == SourceKind::Assigned ? Mark::LIVE | Mark::SET
+                                                       : Mark::LIVE;
+        return bits | (shadow(position) ? Mark::SHADOW : 0);
     }
 };
 

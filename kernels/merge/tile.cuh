@@ -15,11 +15,15 @@ struct TileEntry {
 
     uint16_t bits;
 
+    __device__ static TileEntry of(unsigned number, unsigned mark) {
+        return {static_cast<uint16_t>(number | mark << NUMBER_BITS)};
+    }
     __device__ static TileEntry of(unsigned number, bool live, bool shadow) {
         return {static_cast<uint16_t>(number | live << LIVE_BIT | shadow << SHADOW_BIT)};
     }
 
     __device__ unsigned number() const { return bits & ((1u << NUMBER_BITS) - 1); }
+    __device__ unsigned mark() const { return bits >> NUMBER_BITS; }
     __device__ bool is_live() const { return bits >> LIVE_BIT & 1; }
     __device__ bool is_shadow() const { return bits >> SHADOW_BIT & 1; }
 };
@@ -92,8 +96,9 @@ __device__ __forceinline__ void sum_offsets(uint32_t* offset, int count) {
 }
 
 /// Loads a tile of `count` parts. Before, `offset[i + 1]` is the length of part i, and each part has its source and, as
-/// `ahead`, its first position there; the block is synchronized. Afterwards the offsets are running sums.
-template <bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
+/// `ahead`, its first position there; the block is synchronized. Afterwards the offsets are running sums. If values
+/// combine (`COMBINES`), entries have all bits of their marks, also in a tile without marks.
+template <bool COMBINES, bool MARKS, int BLOCK, int PER_THREAD, class Key, class Value>
 __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int count) {
     static_assert(MAX_SOURCES <= BLOCK - 32, "every part has a thread outside the first warp");
     // The first warp adds up the lengths, the others find out which parts need no marks.
@@ -101,7 +106,7 @@ __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int 
         sum_offsets(tile.offset, count);
     } else if (threadIdx.x - 32 < count) {
         Part<Key, Value>& part = tile.parts[threadIdx.x - 32];
-        part.is_plain = part.source.template is_plain<MARKS>();
+        part.is_plain = part.source.template is_plain<MARKS || COMBINES>();
     }
     __syncthreads();
     if (threadIdx.x < count) {
@@ -115,7 +120,7 @@ __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int 
     uint32_t tile_len = tile.offset[count];
     Key keys[PER_THREAD];
     Value values[PER_THREAD];
-    unsigned lives = ~0u, shadows = 0;
+    unsigned lives = ~0u, shadows = 0, sets = 0;
     int source = 0;
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
@@ -129,6 +134,14 @@ __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int 
             continue;
         }
         uint64_t position = part.ahead + number;
+        if constexpr (COMBINES) {
+            unsigned mark = part.source.mark(position);
+            values[i] = mark & Mark::LIVE ? part.source.value(position) : zero<Value>();
+            if (!(mark & Mark::LIVE)) lives &= ~(1u << i);
+            if (mark & Mark::SHADOW) shadows |= 1u << i;
+            if (mark & Mark::SET) sets |= 1u << i;
+            continue;
+        }
         bool live = part.source.live(position);
         values[i] = live ? part.source.value(position) : zero<Value>();
         if (!live) lives &= ~(1u << i);
@@ -140,7 +153,9 @@ __device__ void load(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, int 
         if (number >= tile_len) continue;
         tile.keys[number] = keys[i];
         tile.values[number] = values[i];
-        tile.entries[number] = TileEntry::of(number, lives >> i & 1, shadows >> i & 1);
+        unsigned mark = (lives >> i & 1) << Mark::LIVE_BIT | (shadows >> i & 1) << Mark::SHADOW_BIT |
+                        (sets >> i & 1) << Mark::SET_BIT;
+        tile.entries[number] = TileEntry::of(number, mark);
     }
     __syncthreads();
 }

@@ -70,8 +70,10 @@ fold_run_pieces_kernel(const __grid_constant__ RunView<Key, Value> run,
     }
 }
 
-/// Combines short ranges over several runs, by one thread each, and lists the others.
-template <int RUNS, class Key, class Value>
+/// Combines short ranges over several runs, by one thread each, and lists the others. With `COMBINES` the values of equal
+/// keys in different runs are combined first, by the dictionary's rule, and all other ranges are listed as huge ones, some
+/// in one piece: that saves kernels.
+template <bool COMBINES, int RUNS, class Key, class Value>
 __global__ void __launch_bounds__(THREADS)
 fold_short_kernel(const __grid_constant__ View<Key, Value> view,
                   const __grid_constant__ AggregateOutput<Key, Value> ranges) {
@@ -80,11 +82,12 @@ fold_short_kernel(const __grid_constant__ View<Key, Value> view,
     uint64_t pairs = __ldg(ranges.counts + range);
     Folded<Value> folded(ranges.fold);
     if (pairs == 0) return folded.write(ranges.fold, ranges.answers, range, true);
-    ThreadMerge<RUNS, Key, Value> merge;
+    ThreadMerge<COMBINES, RUNS, Key, Value> merge;
     uint64_t entries = merge.find(view, ranges, range);
     bool is_mostly_dead = entries > 4 * pairs + FEW_STALE;
-    if (pairs > HUGE_PIECE || is_mostly_dead) return ranges.add_huge(range, pairs);
-    if (entries > FOLD_ENTRIES) return ranges.add_long(range);
+    bool is_long = entries > FOLD_ENTRIES;
+    if (pairs > HUGE_PIECE || is_mostly_dead || (COMBINES && is_long)) return ranges.add_huge(range, pairs);
+    if (is_long) return ranges.add_long(range);
     merge.begin(view);
     for (Key key; pairs > 0 && merge.next_key(key);) {
         Value value;
@@ -102,8 +105,8 @@ struct ValueFolder {
     Folded<Value> folded;
 
     /// Takes the live values of a tile that this thread has merged. For the whole block.
-    template <int BLOCK, int PER_THREAD>
-    __device__ __forceinline__ uint32_t take(RangeMerge<BLOCK, PER_THREAD, Key, Value>& merge,
+    template <bool COMBINES, int BLOCK, int PER_THREAD>
+    __device__ __forceinline__ uint32_t take(RangeMerge<COMBINES, BLOCK, PER_THREAD, Key, Value>& merge,
                                              const ThreadEntries<PER_THREAD, Key>& mine) {
         // Entries go through shared memory, so that the loop over those that are live need not be unrolled.
         TileEntry* own = merge.tile.entries + threadIdx.x * PER_THREAD;
@@ -121,9 +124,9 @@ struct ValueFolder {
 };
 
 /// A block that combines ranges over several runs, in shared memory.
-template <int PER_THREAD, class Key, class Value>
+template <bool COMBINES, int PER_THREAD, class Key, class Value>
 struct FoldBlock {
-    RangeMerge<RANGE_THREADS, PER_THREAD, Key, Value> merge;
+    RangeMerge<COMBINES, RANGE_THREADS, PER_THREAD, Key, Value> merge;
     uint64_t of_warps[RANGE_THREADS / 32][MAX_ELEMENTS<Value>];
 
     /// Begins a whole range.
@@ -172,7 +175,7 @@ template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)) - 1)
 fold_long_kernel(const __grid_constant__ View<Key, Value> view,
                  const __grid_constant__ AggregateOutput<Key, Value> ranges) {
-    __shared__ FoldBlock<PER_THREAD, Key, Value> block;
+    __shared__ FoldBlock<false, PER_THREAD, Key, Value> block;
     for (uint64_t at = blockIdx.x, longs = ranges.lists().longs; at < longs; at += gridDim.x) {
         uint64_t range = ranges.longs()[at];
         block.begin(view, ranges, range);
@@ -182,11 +185,11 @@ fold_long_kernel(const __grid_constant__ View<Key, Value> view,
 }
 
 /// Combines pieces of huge ranges over several runs, and ranges that are mostly dead.
-template <int PER_THREAD, class Key, class Value>
+template <bool COMBINES, int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(RANGE_THREADS, DEAD_BLOCKS)
 fold_pieces_kernel(const __grid_constant__ View<Key, Value> view,
                    const __grid_constant__ AggregateOutput<Key, Value> ranges) {
-    __shared__ FoldBlock<PER_THREAD, Key, Value> block;
+    __shared__ FoldBlock<COMBINES, PER_THREAD, Key, Value> block;
     __shared__ RangeCuts<Key, Value> cuts[2];
     for (uint64_t item = blockIdx.x, items = ranges.items(); item < items; item += gridDim.x) {
         HugeRange& huge = ranges.range_of(item);
@@ -197,16 +200,21 @@ fold_pieces_kernel(const __grid_constant__ View<Key, Value> view,
 }
 
 /// Combines ranges over several runs.
-template <class Key, class Value>
+template <bool COMBINES, class Key, class Value>
 void fold_merged(const View<Key, Value>& view, const AggregateOutput<Key, Value>& ranges, cudaStream_t stream) {
     constexpr int WIDTH = sizeof(Key) + sizeof(Value), PER_THREAD = range_items(WIDTH);
-    auto short_kernel = view.count <= 8 ? fold_short_kernel<8, Key, Value> : fold_short_kernel<MAX_RUNS, Key, Value>;
+    auto short_kernel = fold_short_kernel<COMBINES, MAX_RUNS, Key, Value>;
+    if constexpr (!COMBINES) {
+        if (view.count <= 8) short_kernel = fold_short_kernel<false, 8, Key, Value>;
+    }
     short_kernel<<<blocks_for(ranges.len, THREADS), THREADS, 0, stream>>>(view, ranges);
     // As many blocks as can run at once: how many ranges are long, only the device knows.
-    unsigned blocks = blocks_at_once(~0u, range_blocks(WIDTH) - 1);
-    fold_long_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
-    blocks = blocks_at_once(~0u, DEAD_BLOCKS);
-    fold_pieces_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
+    if constexpr (!COMBINES) {
+        unsigned blocks = blocks_at_once(~0u, range_blocks(WIDTH) - 1);
+        fold_long_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
+    }
+    unsigned blocks = blocks_at_once(~0u, DEAD_BLOCKS);
+    fold_pieces_kernel<COMBINES, PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
 }
 
 }  // namespace gpulsm
@@ -232,7 +240,8 @@ GPULSM_EXPORT gpulsm_aggregate(int key_width, int value_width, const View<char, 
             auto runs = typed<Key, Value>(*view);
             const auto& ranges = reinterpret_cast<const AggregateOutput<Key, Value>&>(*output);
             if (runs.count > 1) {
-                fold_merged(runs, ranges, stream);
+                runs.combiner.combines() ? fold_merged<true>(runs, ranges, stream)
+                                         : fold_merged<false>(runs, ranges, stream);
             } else {
                 unsigned blocks = blocks_for(ranges.len * FOLD_LANES, THREADS);
                 fold_run_kernel<<<blocks, THREADS, 0, stream>>>(runs.runs[0], ranges);

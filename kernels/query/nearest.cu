@@ -1,4 +1,5 @@
-// Finds successors and predecessors, by whole warps.
+// Finds successors and predecessors, by whole warps. Their values are those of the newest runs that hold them; where
+// values combine, `combine.cu` replaces them.
 #include "dispatch.cuh"
 #include "query/pairs_output.cuh"
 #include "run/index.cuh"
@@ -30,17 +31,16 @@ nearest_kernel(const __grid_constant__ View<Key, Value> view, bool is_successor,
             if (nearest < 0 || (is_successor ? next < key : next > key)) nearest = run, position = own, key = next;
         }
         if (at >= len) return;
-        Value value = zero<Value>();
-        bool found = nearest >= 0;
-        if (found && is_live(index.runs[nearest].marks, position)) {
-            value = value_at(index.runs[nearest].values, position);
-        } else if (found) {
+        if (nearest >= 0 && !is_live(index.runs[nearest].marks, position)) {
             // The nearest key is dead, and the ones beyond it may be dead too.
             bool is_edge = key == (is_successor ? HIGHEST<Key> : 0);
             Key beyond = is_successor ? key + 1 : key - 1;
-            found = !is_edge && (is_successor ? successor(view, beyond, key, value)
-                                              : predecessor(view, beyond, key, value));
+            nearest = is_edge ? -1
+                      : is_successor ? find_successor(view, beyond, key, position)
+                                     : find_predecessor(view, beyond, key, position);
         }
+        bool found = nearest >= 0;
+        Value value = found ? value_at(index.runs[nearest].values, position) : zero<Value>();
         out.write(at, found, found ? key : 0, value);
     });
 }

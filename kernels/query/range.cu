@@ -1,4 +1,5 @@
-// Writes the pairs of ranges, each straight to its final place: sizes and windows are known from `count.cu`.
+// Writes the pairs of ranges, each straight to its final place: sizes and windows are known from `count.cu`. Values are
+// those of the newest runs that hold the keys; where values combine, `combine.cu` replaces them.
 #include "query/range_long.cuh"
 #include "query/range_short.cuh"
 

@@ -13,7 +13,7 @@ struct PairWriter {
 
     /// Writes the live pairs of a tile, and returns how many there are. For the whole block.
     template <int BLOCK, int PER_THREAD>
-    __device__ __forceinline__ uint32_t take(RangeMerge<BLOCK, PER_THREAD, Key, Value>& merge,
+    __device__ __forceinline__ uint32_t take(RangeMerge<false, BLOCK, PER_THREAD, Key, Value>& merge,
                                              const ThreadEntries<PER_THREAD, Key>& mine) const {
         uint32_t before, kept;
         auto& tile = merge.tile;
@@ -33,7 +33,7 @@ template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)))
 merge_long_kernel(const __grid_constant__ View<Key, Value> view,
                   const __grid_constant__ RangeOutput<Key, Value> ranges, AnswerPieces pieces) {
-    __shared__ RangeMerge<RANGE_THREADS, PER_THREAD, Key, Value> merge;
+    __shared__ RangeMerge<false, RANGE_THREADS, PER_THREAD, Key, Value> merge;
     PairWriter<Key, Value> writer{ranges};
     if (!ranges.has_room()) return;
     uint64_t pairs = __ldg(ranges.offsets + blockIdx.x + 1) - __ldg(ranges.offsets + blockIdx.x);
@@ -49,7 +49,7 @@ template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, piece_blocks(sizeof(Key) + sizeof(Value)))
 merge_pieces_kernel(const __grid_constant__ View<Key, Value> view,
                     const __grid_constant__ RangeOutput<Key, Value> ranges, AnswerPieces pieces) {
-    __shared__ RangeMerge<THREADS, PER_THREAD, Key, Value> merge;
+    __shared__ RangeMerge<false, THREADS, PER_THREAD, Key, Value> merge;
     PairWriter<Key, Value> writer{ranges};
     if (!pieces.is_single && ranges.flags[HAS_PIECES] == 0) return;
     if (!merge.begin(view, ranges, blockIdx.x, pieces.count)) return;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + size
 merge_oversized_kernel(const __grid_constant__ View<Key, Value> view,
                        const __grid_constant__ RangeOutput<Key, Value> ranges, AnswerPieces pieces, uint32_t flag,
                        uint32_t capacity) {
-    __shared__ RangeMerge<RANGE_THREADS, PER_THREAD, Key, Value> merge;
+    __shared__ RangeMerge<false, RANGE_THREADS, PER_THREAD, Key, Value> merge;
     PairWriter<Key, Value> writer{ranges};
     if (ranges.flags[flag] == 0) return;
     for (uint32_t number = blockIdx.x; number < pieces.count; number += gridDim.x) {
@@ -82,7 +82,7 @@ template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(RANGE_THREADS, DEAD_BLOCKS)
 merge_dead_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ RangeOutput<Key, Value> ranges,
                   AnswerPieces pieces) {
-    __shared__ RangeMerge<RANGE_THREADS, PER_THREAD, Key, Value> merge;
+    __shared__ RangeMerge<false, RANGE_THREADS, PER_THREAD, Key, Value> merge;
     PairWriter<Key, Value> writer{ranges};
     if (ranges.flags[HAS_DEAD] == 0) return;
     int count = static_cast<int>(view.count);
@@ -113,7 +113,7 @@ void merge_long(const View<Key, Value>& view, const RangeOutput<Key, Value>& ran
     bool many = pieces.is_single || ranges.room / ranges.all >= pieces.size;
     if (many) merge_pieces_kernel<PER_THREAD><<<pieces.count, THREADS, 0, stream>>>(view, ranges, pieces);
     uint32_t flag = many ? HAS_OVERSIZED : HAS_PIECES;
-    uint32_t capacity = many ? RangeMerge<THREADS, PER_THREAD, Key, Value>::capacity(static_cast<int>(view.count)) : 0;
+    uint32_t capacity = many ? RangeMerge<false, THREADS, PER_THREAD, Key, Value>::capacity(static_cast<int>(view.count)) : 0;
     unsigned blocks = blocks_at_once(static_cast<uint64_t>(pieces.count) * THREADS, range_blocks(WIDTH));
     merge_oversized_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges, pieces, flag, capacity);
     blocks = blocks_at_once((ranges.len + pieces.count) * THREADS, DEAD_BLOCKS);

@@ -24,8 +24,9 @@ __device__ __forceinline__ void lower_to(uint64_t& bound, uint64_t key) {
     atomicMin(reinterpret_cast<unsigned long long*>(&bound), static_cast<unsigned long long>(key));
 }
 
-/// The merge of a range, or of a piece of one, by a block: a window of every run, tile by tile.
-template <int BLOCK, int PER_THREAD, class Key, class Value>
+/// The merge of a range, or of a piece of one, by a block: a window of every run, tile by tile. With `COMBINES` the values
+/// of live keys are combined; otherwise they are those of the newest runs that hold the keys.
+template <bool COMBINES, int BLOCK, int PER_THREAD, class Key, class Value>
 struct RangeMerge {
     MergeTile<false, BLOCK, PER_THREAD, Key, Value> tile;
     uint64_t start[MAX_RUNS], end[MAX_RUNS];
@@ -146,7 +147,7 @@ struct RangeMerge {
             tile.offset[own + 1] = share_len;
         }
         __syncthreads();
-        load(tile, count);
+        load<COMBINES>(tile, count);
         if (!FITS) {
             if (own < count) {
                 uint32_t from = tile.offset[own], len = tile.offset[own + 1] - from;
@@ -154,7 +155,11 @@ struct RangeMerge {
             }
             __syncthreads();  // before keys are moved
         }
-        ThreadEntries<PER_THREAD, Key> mine = merge(tile, count);
+        auto merged = [&] {
+            if constexpr (COMBINES) return merge_combining(tile, count, view.combiner);
+            else return merge(tile, count);
+        };
+        ThreadEntries<PER_THREAD, Key> mine = merged();
         if (!FITS) {
             Key last = bound;
 #pragma unroll

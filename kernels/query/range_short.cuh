@@ -6,8 +6,9 @@
 
 namespace gpulsm {
 
-/// A position in each of up to `RUNS` runs, from which one thread merges a range.
-template <int RUNS, class Key, class Value>
+/// A position in each of up to `RUNS` runs, from which one thread merges a range. With `COMBINES` the values of live keys
+/// are combined; otherwise they are those of the newest runs that hold the keys.
+template <bool COMBINES, int RUNS, class Key, class Value>
 struct ThreadMerge {
     static constexpr int UNROLL = RUNS <= 8 ? RUNS : 1;
     // The next entry of every run, and where the range ends there.
@@ -53,7 +54,7 @@ struct ThreadMerge {
     /// Moves past a key, the least of the next ones; returns whether it is live, and its value if that is wanted.
     __device__ __forceinline__ bool take(const View<Key, Value>& view, Key key, bool wants_value, Value& value) {
         // Of equal keys the entry of the newest run comes first and decides.
-        bool live = false, is_newest = true;
+        bool live = false, is_newest = true, combines = false;
         value = zero<Value>();
 #pragma unroll UNROLL
         for (int run = 0; run < RUNS; run++) {
@@ -61,7 +62,12 @@ struct ThreadMerge {
             if (is_newest) {
                 live = is_live(view.runs[run].marks, position[run]);
                 if (live && wants_value) value = value_at(view.runs[run].values, position[run]);
+                combines = live;
+            } else if constexpr (COMBINES) {
+                combines = combines && is_live(view.runs[run].marks, position[run]);
+                if (combines) value = view.combiner.combine(value_at(view.runs[run].values, position[run]), value);
             }
+            if (COMBINES) combines = combines && combines_with_older(view.runs[run].marks, position[run]);
             is_newest = false;
             move(view, run, position[run] + 1);
         }
@@ -72,8 +78,8 @@ struct ThreadMerge {
 /// A short range over up to `RUNS` runs, merged by one thread: with `DEAD` only ranges whose entries are mostly
 /// dead, else only the others. The rest are left empty.
 template <bool DEAD, int RUNS, class Key, class Value>
-struct ShortRange : ThreadMerge<RUNS, Key, Value> {
-    using Merge = ThreadMerge<RUNS, Key, Value>;
+struct ShortRange : ThreadMerge<false, RUNS, Key, Value> {
+    using Merge = ThreadMerge<false, RUNS, Key, Value>;
     using Merge::move, Merge::next_key, Merge::position, Merge::stop, Merge::UNROLL;
     uint64_t place, end;  // output position of the next pair, and the end of the answer
     int dead;             // keys in a row

@@ -1,4 +1,5 @@
-// Selects the i-th pair in key order, by a thread per run or, over one run or more than 32, by one thread.
+// Selects the i-th pair in key order, by a thread per run or, over one run or more than 32, by one thread. Its value is
+// that of the newest run that holds it; where values combine, `combine.cu` replaces it.
 #include "dispatch.cuh"
 #include "query/pairs_output.cuh"
 
@@ -85,9 +86,9 @@ select_kernel(const __grid_constant__ View<Key, Value> view, const uint64_t* ind
     uint64_t at = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
     if (at >= len) return;
     Key key;
-    Value value;
-    bool found = select(view, indices[at], key, value);
-    out.write(at, found, key, value);
+    uint64_t position;
+    int run = find_index(view, indices[at], key, position);
+    out.write(at, run >= 0, key, run >= 0 ? value_at(view.runs[run].values, position) : zero<Value>());
 }
 
 }  // namespace gpulsm

@@ -1,69 +1,7 @@
 // Removes duplicates from a sorted batch: of equal keys the last one is kept.
-#include "dispatch.cuh"
-#include "run/emit.cuh"
+#include "update/duplicates.cuh"
 
 namespace gpulsm {
-
-/// Writes the fences of a sorted batch as if it had no duplicates, and sets a flag if it has any. Each warp reads a
-/// contiguous part of the batch, 16 bytes per lane at a time; the allocation extends that far past the last key.
-template <class Key>
-__global__ void __launch_bounds__(THREADS)
-fence_kernel(const Key* keys, uint64_t len, Key* inner, Key* outer, unsigned* has_duplicates) {
-    using Quad = std::conditional_t<sizeof(Key) == 4, uint4, ulonglong2>;
-    constexpr unsigned WIDTH = sizeof(Quad) / sizeof(Key), CHUNK = 32 * WIDTH;
-    union Chunk {
-        Quad quad;
-        Key keys[WIDTH];
-    };
-    unsigned lane = threadIdx.x % 32;
-    uint64_t warp = blockIdx.x * static_cast<uint64_t>(WARPS) + threadIdx.x / 32;
-    uint64_t first = warp * CHUNK * FENCE_ITEMS + lane * WIDTH;
-    Chunk mine[FENCE_ITEMS];
-#pragma unroll
-    for (int i = 0; i < FENCE_ITEMS; i++) {
-        uint64_t position = first + i * CHUNK;
-        if (position < len) mine[i].quad = *reinterpret_cast<const Quad*>(keys + position);
-    }
-    uint64_t end = first + FENCE_ITEMS * CHUNK;  // of the last lane's keys, where those of the next warp begin
-    Key next_warps = lane == 31 && end - lane * WIDTH < len ? keys[end - lane * WIDTH] : 0;
-    bool is_duplicated = false;
-#pragma unroll
-    for (int i = 0; i < FENCE_ITEMS; i++) {
-        uint64_t position = first + i * CHUNK;
-        Key next = __shfl_down_sync(~0u, mine[i].keys[0], 1);
-        constexpr int LAST = FENCE_ITEMS - 1;
-        Key next_chunks = i < LAST ? __shfl_sync(~0u, mine[i < LAST ? i + 1 : i].keys[0], 0) : next_warps;
-        if (lane == 31) next = next_chunks;
-#pragma unroll
-        for (unsigned k = 0; k < WIDTH; k++) {
-            Key after = k + 1 < WIDTH ? mine[i].keys[k + 1 < WIDTH ? k + 1 : k] : next;
-            if (position + k + 1 < len && mine[i].keys[k] == after) is_duplicated = true;
-        }
-        uint64_t last = position + WIDTH - 1;
-        if (last >= len || last % NODE != NODE - 1 || inner == nullptr) continue;
-        inner[last / NODE] = mine[i].keys[WIDTH - 1];
-        if (last % (NODE * NODE) == NODE * NODE - 1) outer[last / (NODE * NODE)] = mine[i].keys[WIDTH - 1];
-    }
-    if (is_duplicated) *has_duplicates = 1;
-}
-
-/// Loads the keys of a tile into shared memory, and the one after it if `seen` says that there is one. Issues all loads
-/// before the first store.
-template <int PER_THREAD, class Key>
-__device__ __forceinline__ void load_keys(const Key* keys, unsigned tile_len, unsigned seen, Key* tile) {
-    Key mine[PER_THREAD];
-#pragma unroll
-    for (int i = 0; i < PER_THREAD; i++) {
-        unsigned place = i * THREADS + threadIdx.x;
-        if (place < tile_len) mine[i] = keys[place];
-    }
-    if (threadIdx.x == 0 && seen > tile_len) tile[tile_len] = keys[tile_len];
-#pragma unroll
-    for (int i = 0; i < PER_THREAD; i++) {
-        unsigned place = i * THREADS + threadIdx.x;
-        if (place < tile_len) tile[place] = mine[i];
-    }
-}
 
 /// Keeps the last of equal keys of a sorted batch. If `fence_kernel` found no duplicates, only the end of the run
 /// remains to be written.
@@ -164,14 +102,8 @@ GPULSM_EXPORT gpulsm_dedup(int key_width, int value_width, const void* keys, con
         constexpr int MANY = dedup_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
         unsigned tiles = static_cast<unsigned>(dedup_tiles(key_width, value_width, len));
         auto* typed_keys = static_cast<const Key*>(keys);
-        // A long batch in its final place needs no moves unless it has duplicates.
-        unsigned* has_duplicates = nullptr;
-        if (keys == out->keys && len > FEW_ENTRIES) {
-            has_duplicates = reinterpret_cast<unsigned*>(static_cast<char*>(zeros) + Chain::bytes_for(tiles));
-            fence_kernel<<<blocks_for(len, THREADS * FENCE_ITEMS * (16 / sizeof(Key))), THREADS, 0, stream>>>(
-                typed_keys, len, reinterpret_cast<Key*>(out->inner), reinterpret_cast<Key*>(out->outer),
-                has_duplicates);
-        }
+        unsigned* has_duplicates = find_duplicates(typed_keys, len, static_cast<char*>(zeros) + Chain::bytes_for(tiles),
+                                                   *out, stream);
         auto kernel = len <= FEW_ENTRIES ? dedup_kernel<FEW_ITEMS, Key, Value> : dedup_kernel<MANY, Key, Value>;
         kernel<<<tiles, THREADS, 0, stream>>>(typed_keys, static_cast<const Value*>(values), len, has_duplicates,
                                              Chain(zeros, tiles),

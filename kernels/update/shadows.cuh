@@ -58,7 +58,7 @@ __device__ void find_shadows(const ShadowQueries<Key>& batch, const View<Key, No
             position = lower_bound_wide(run, key);
         }
         if (position < entries && __ldg(run.keys + position) == key) {
-            sum += is_live(run.marks, position) - is_shadow(run.marks, position);
+            sum += sum_at(run.marks, position);
         }
     }
     sum = sum_lanes(sum, LANES);

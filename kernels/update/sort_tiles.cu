@@ -8,6 +8,7 @@
 
 #include "dispatch.cuh"
 #include "tuning.cuh"
+#include "update/fold.cuh"
 
 namespace gpulsm {
 
@@ -51,10 +52,12 @@ struct TileSort {
     }
 };
 
-/// Sorts a tile of a batch; of equal keys the last one is kept. The rest of the tile is padded with its last key.
-template <class Key, class Value>
-__global__ void __launch_bounds__(SORT_THREADS)
-sort_tile_kernel(const Key* keys, const Value* values, uint64_t len, Key* out_keys, Value* out_values, uint64_t* lens) {
+/// Sorts a tile of a batch; of equal keys the last one is kept, if values combine (`COMBINES`) with those of all. The rest
+/// of the tile is padded with its last key.
+template <bool COMBINES, class Key, class Value>
+__global__ void __launch_bounds__(SORT_THREADS, COMBINES ? 2 : 0)
+sort_tile_kernel(const Key* keys, const Value* values, uint64_t len, Combiner combiner, Key* out_keys, Value* out_values,
+                 uint64_t* lens) {
     using Scan = cub::BlockScan<unsigned, SORT_THREADS>;
     __shared__ typename TileSort<Key>::Shared shared;
     __shared__ typename Scan::TempStorage scan;
@@ -87,7 +90,28 @@ sort_tile_kernel(const Key* keys, const Value* values, uint64_t len, Key* out_ke
         if (index < tile_len && (index + 1 == tile_len || mine[i] != shared.sorted.keys[index + 1])) keep |= 1u << i;
     }
     unsigned before, all;
-    Scan(scan).ExclusiveSum(__popc(keep), before, all);
+    if constexpr (COMBINES) {
+        __shared__ Segment<Value> of_warps[SORT_THREADS / 32];
+        Segment<Value> combined = {}, whole;
+        // Combine the values twice: first to learn what the threads before have of this thread's first key.
+#pragma unroll 1
+        for (bool writes = false;; writes = true) {
+#pragma unroll 1
+            for (unsigned i = 0; i < SORT_ITEMS && threadIdx.x * SORT_ITEMS + i < tile_len; i++) {
+                unsigned from = shared.sorted.places[threadIdx.x * SORT_ITEMS + i], to = combined.ends;
+                bool ends = keep >> i & 1;
+                Value value = combined.add(STAGED ? staged[from] : values[first + from], ends, combiner);
+                if (ends && writes) out_values[first + to] = value;
+            }
+            if (writes) break;
+            combined = scan_segments<SORT_THREADS>(combined, combiner, of_warps, whole);
+            before = combined.ends;
+        }
+        all = whole.ends;
+        __syncthreads();  // before places are moved
+    } else {
+        Scan(scan).ExclusiveSum(__popc(keep), before, all);
+    }
     // Compact them, and write them with neighbouring threads writing neighbouring positions.
 #pragma unroll
     for (int i = 0; i < SORT_ITEMS; i++) {
@@ -99,7 +123,7 @@ sort_tile_kernel(const Key* keys, const Value* values, uint64_t len, Key* out_ke
     __syncthreads();
     for (unsigned to = threadIdx.x; to < tile_len; to += SORT_THREADS) {
         out_keys[first + to] = to < all ? shared.sorted.keys[to] : last;
-        if (sizeof(Value) == 1 || to >= all) continue;
+        if (sizeof(Value) == 1 || COMBINES || to >= all) continue;
         unsigned from = shared.sorted.places[to];
         out_values[first + to] = STAGED ? staged[from] : values[first + from];
     }
@@ -113,15 +137,21 @@ using namespace gpulsm;
 /// Returns the number of updates per tile.
 extern "C" uint64_t gpulsm_sorted_tile() { return SORTED_TILE; }
 
-/// Sorts a batch in tiles, each at its position in the batch, and writes the length of each without duplicates.
+/// Sorts a batch in tiles, each at its position in the batch, and writes the length of each without duplicates, whose
+/// values are combined, or replaced by the last.
 GPULSM_EXPORT gpulsm_sort_tiles(int key_width, int value_width, const void* keys, const void* values, uint64_t len,
-                                void* out_keys, void* out_values, uint64_t* lens, cudaStream_t stream) {
+                                const Combiner* combiner, void* out_keys, void* out_values, uint64_t* lens,
+                                cudaStream_t stream) {
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        sort_tile_kernel<<<blocks_for(len, SORTED_TILE), SORT_THREADS, 0, stream>>>(
-            static_cast<const Key*>(keys), static_cast<const Value*>(values), len, static_cast<Key*>(out_keys),
-            static_cast<Value*>(out_values), lens);
+        auto kernel = sort_tile_kernel<false, Key, Value>;
+        if constexpr (sizeof(Value) > 1) {
+            if (combiner->combines()) kernel = sort_tile_kernel<true, Key, Value>;
+        }
+        kernel<<<blocks_for(len, SORTED_TILE), SORT_THREADS, 0, stream>>>(
+            static_cast<const Key*>(keys), static_cast<const Value*>(values), len, *combiner,
+            static_cast<Key*>(out_keys), static_cast<Value*>(out_values), lens);
         return cudaGetLastError();
     });
 }

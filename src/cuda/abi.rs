@@ -10,10 +10,11 @@ use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
 
 use crate::aggregate::Operation;
+use crate::combine::Combine;
 use crate::cuda::ffi::{
-    AggregateOutput, DELETE_FLAG, Filters, Fold, Head, MAX_RUNS, MAX_SOURCES, NODE, PairsOutput,
-    PinnedHead, RangeOutput, RunOutput, RunView, SECTOR, Sector, ShadowQueries, Source, SourceKind,
-    Sources, View,
+    AggregateOutput, CombineQueries, Combiner, DELETE_FLAG, Filters, Fold, Head, MAX_PARTS,
+    MAX_RUNS, MAX_SOURCES, NODE, PairsOutput, PinnedHead, RangeOutput, RunOutput, RunView, SECTOR,
+    Sector, ShadowQueries, Source, SourceKind, Sources, View,
 };
 use crate::key::Encoding;
 use crate::mark::Mark;
@@ -104,7 +105,8 @@ fn size_of_field<S, F>(_field: fn(&S) -> &F) -> u64 {
 fn rust_entries() -> Entries {
     let mut entries = Entries::new();
     structure!(entries, RunView { keys, values, marks, inner, outer, head });
-    structure!(entries, View { runs, count });
+    structure!(entries, View { runs, count, combiner });
+    structure!(entries, Combiner { rule, encoding, width });
     structure!(entries, Filters { words, len, joint, joint_len, joint_runs });
     structure!(entries, Head { len, sum, tombstones });
     structure!(entries, PinnedHead { head, ready });
@@ -132,11 +134,13 @@ fn rust_entries() -> Entries {
         RangeOutput { len, offsets, windows, room, total, all, keys, values, flags, for_long }
     );
     structure!(entries, PairsOutput { keys, values, found });
+    structure!(entries, CombineQueries { keys, len, count, values, found, are_answers });
     structure!(entries, Fold { operation, encoding, width });
     structure!(entries, AggregateOutput { len, windows, counts, answers, fold, scratch });
-    constants!(entries, MAX_RUNS, MAX_SOURCES, NODE, SECTOR, DELETE_FLAG);
+    constants!(entries, MAX_RUNS, MAX_PARTS, MAX_SOURCES, NODE, SECTOR, DELETE_FLAG);
     constants!(entries, Mark::{ LIVE, SHADOW });
-    constants!(entries, SourceKind::{ Run, Inserts, Deletes, Mixed });
+    constants!(entries, SourceKind::{ Run, Inserts, Deletes, Mixed, Assigned });
+    constants!(entries, Combine::{ Replace, Add, Min, Max, Or, And, Xor });
     constants!(entries, Encoding::{ Unsigned, Signed, Float });
     constants!(entries, Operation::{ Sum, Min, Max });
     entries
@@ -156,7 +160,7 @@ mod tests {
     #[test]
     fn every_structure_is_in_the_table() {
         let entries = rust_entries();
-        assert_eq!(entries.keys().filter(|name| name.ends_with(".align")).count(), 14);
+        assert_eq!(entries.keys().filter(|name| name.ends_with(".align")).count(), 16);
         assert_eq!(entries["RunView.size"], 48);
         assert_eq!(entries["View.count.offset"], 48 * 64);
     }

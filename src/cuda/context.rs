@@ -8,13 +8,15 @@ use bytemuck::Pod;
 use cudarc::driver::sys::CUstream;
 
 use crate::budget::{Account, Budget};
+use crate::combine::Combiner;
 use crate::cuda::driver::gpu::{Entered, Gpu};
 use crate::cuda::driver::memory::{self, Buffer};
 use crate::cuda::driver::stream::Stream;
-use crate::cuda::ffi::Address;
+use crate::cuda::ffi::{self, Address};
 use crate::error::Error;
 
-/// The stream that every step runs on, the account that its memory is counted in, and widths in bytes.
+/// The stream that every step runs on, the account that its memory is counted in, widths in bytes, and how values
+/// combine.
 #[derive(Clone)]
 pub(crate) struct Cuda {
     pub(super) stream: Stream,
@@ -22,6 +24,8 @@ pub(crate) struct Cuda {
     pub(super) account: Account,
     pub(super) key_width: i32,
     pub(super) value_width: i32,
+    /// How the values of equal keys combine; `None` if the newer one wins.
+    pub(super) combiner: Option<Combiner>,
 }
 
 /// What a dictionary, its clones and its snapshots have in common.
@@ -54,7 +58,17 @@ impl Cuda {
         });
         let account = Account::new(limit);
         let (key_width, value_width) = (key_width as i32, value_width as i32);
-        Cuda { stream, shared, account, key_width, value_width }
+        Cuda { stream, shared, account, key_width, value_width, combiner: None }
+    }
+
+    /// Returns the same context, in which values combine, if there is a combiner.
+    pub fn combining(self, combiner: Option<Combiner>) -> Self {
+        Cuda { combiner, ..self }
+    }
+
+    /// Returns how the values of equal keys combine, as kernels take it.
+    pub fn raw_combiner(&self) -> ffi::Combiner {
+        self.combiner.into()
     }
 
     /// Makes the GPU's context current on the calling thread until the guard is dropped.

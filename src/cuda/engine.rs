@@ -87,7 +87,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     }
 
     fn combiner(&self) -> Option<Combiner> {
-        None
+        self.cuda.combiner
     }
 
     fn budget(&self) -> &Arc<Budget> {
@@ -111,7 +111,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
             resolve::resolve(cuda, runs)?;
         }
         let reading = Reading::begin(cuda, runs.iter())?;
-        let view = View::new(runs.iter().map(Run::view));
+        let view = View::new(runs.iter().map(Run::view), cuda.raw_combiner());
         match query {
             Query::Lookup { keys, values, found } => {
                 lookup::answer(cuda, runs, keys, values, found)
@@ -177,8 +177,8 @@ impl<B: OrderedKey> engine::WriteBuffer<CudaEngine<B>> for WriteBuffer {
         self.len() as usize
     }
 
-    fn accepts(&self, _batch: &Batch) -> bool {
-        true // Updates are numbered in the order they came.
+    fn accepts(&self, batch: &Batch) -> bool {
+        self.accepts(batch)
     }
 
     fn append(&mut self, engine: &CudaEngine<B>, batch: &Batch) -> Result<(), Error> {

@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use cudarc::driver::sys::CUstream;
 
 use crate::aggregate::Operation;
+use crate::combine::{self, Combine};
 use crate::error::Error;
 use crate::key::Encoding;
 
@@ -17,8 +18,11 @@ pub(crate) type Address = u64;
 /// The maximum number of runs in a view.
 pub(crate) const MAX_RUNS: usize = 64;
 
-/// The maximum number of sources of a merge: runs, inserts and deletes.
-pub(crate) const MAX_SOURCES: usize = MAX_RUNS + 2;
+/// The most parts of a batch; see `kernels/merge/sources.cuh`.
+pub(crate) const MAX_PARTS: usize = 3;
+
+/// The maximum number of sources of a merge: runs, and the parts of a batch.
+pub(crate) const MAX_SOURCES: usize = MAX_RUNS + MAX_PARTS;
 
 /// Keys per node.
 pub(crate) const NODE: u64 = 16;
@@ -47,16 +51,42 @@ pub(crate) struct RunView {
 pub(crate) struct View {
     pub runs: [RunView; MAX_RUNS],
     pub count: u64,
+    pub combiner: Combiner,
 }
 
 impl View {
-    pub fn new(runs: impl Iterator<Item = RunView>) -> Self {
-        let mut view = View { runs: [RunView::default(); MAX_RUNS], count: 0 };
+    pub fn new(runs: impl Iterator<Item = RunView>, combiner: Combiner) -> Self {
+        let mut view = View { runs: [RunView::default(); MAX_RUNS], count: 0, combiner };
         for run in runs {
             view.runs[view.count as usize] = run;
             view.count += 1;
         }
         view
+    }
+}
+
+/// How values combine; see `include/gpulsm/combine.cuh`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Combiner {
+    pub rule: Combine,
+    pub encoding: Encoding,
+    pub width: u64,
+}
+
+impl Combiner {
+    /// Values replace each other.
+    pub const NONE: Combiner =
+        Combiner { rule: Combine::Replace, encoding: Encoding::Unsigned, width: 4 };
+}
+
+impl From<Option<combine::Combiner>> for Combiner {
+    fn from(combiner: Option<combine::Combiner>) -> Self {
+        combiner.map_or(Combiner::NONE, |combiner| Combiner {
+            rule: combiner.rule(),
+            encoding: combiner.element().encoding,
+            width: combiner.element().width as u64,
+        })
     }
 }
 
@@ -130,6 +160,8 @@ pub(crate) enum SourceKind {
     Inserts,
     Deletes,
     Mixed,
+    /// Inserts that assign their values, in a dictionary that combines others.
+    Assigned,
 }
 
 /// Sorted entries to be merged; see `kernels/merge/sources.cuh`.
@@ -210,6 +242,26 @@ pub(crate) struct PairsOutput {
     pub found: Address,
 }
 
+impl PairsOutput {
+    /// Returns the answers to `len` queries as keys whose combined values are looked up.
+    pub fn combined(&self, len: u64) -> CombineQueries {
+        let &PairsOutput { keys, values, found } = self;
+        CombineQueries { keys, len, count: 0, values, found, are_answers: true }
+    }
+}
+
+/// Keys whose combined values are looked up; see `kernels/query/combine_queries.cuh`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CombineQueries {
+    pub keys: Address,
+    pub len: u64,
+    pub count: Address,
+    pub values: Address,
+    pub found: Address,
+    pub are_answers: bool,
+}
+
 /// How values are combined; see `kernels/query/fold.cuh`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -262,6 +314,19 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
+    pub(crate) fn gpulsm_fold_scratch(len: u64) -> u64;
+    pub(crate) fn gpulsm_fold(
+        key_width: c_int,
+        value_width: c_int,
+        keys: Address,
+        values: Address,
+        len: u64,
+        zeros: Address,
+        combiner: *const Combiner,
+        out: *const RunOutput,
+        stream: CUstream,
+    ) -> c_int;
+
     pub(crate) fn gpulsm_sorted_tile() -> u64;
     pub(crate) fn gpulsm_sort_tiles(
         key_width: c_int,
@@ -269,6 +334,7 @@ unsafe extern "C" {
         keys: Address,
         values: Address,
         len: u64,
+        combiner: *const Combiner,
         out_keys: Address,
         out_values: Address,
         lens: Address,
@@ -328,11 +394,12 @@ unsafe extern "C" {
         bound: u64,
         first: u64,
         tiles: u64,
-        queries: *const [ShadowQueries; 2],
+        queries: *const [ShadowQueries; MAX_PARTS],
         older: *const View,
         filters: *const Filters,
         scratch: Address,
         out: *const RunOutput,
+        combiner: *const Combiner,
         stream: CUstream,
     ) -> c_int;
 
@@ -345,6 +412,15 @@ unsafe extern "C" {
         len: u64,
         values: Address,
         found: Address,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_combine(
+        key_width: c_int,
+        value_width: c_int,
+        view: *const View,
+        filters: *const Filters,
+        queries: *const CombineQueries,
         stream: CUstream,
     ) -> c_int;
 

@@ -5,6 +5,7 @@ mod api;
 mod batches;
 mod buffer;
 mod combine;
+mod combine_large;
 mod corpus;
 #[cfg(feature = "cuda")]
 mod cuda;

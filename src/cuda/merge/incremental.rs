@@ -3,7 +3,7 @@
 
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::memory::Buffer;
-use crate::cuda::ffi::{RunOutput, ShadowQueries, Sources};
+use crate::cuda::ffi::{MAX_PARTS, RunOutput, ShadowQueries, Sources};
 use crate::cuda::merge::{MergeInput, MergeSize, OlderRuns, launch, output_marks};
 use crate::cuda::run::reading::Reading;
 use crate::cuda::run::resolve::compute_missing;
@@ -31,7 +31,7 @@ impl Merge {
     /// Starts one, with nothing merged yet.
     pub fn new(cuda: &EnteredCuda<'_>, runs: &[Run], older: &[Run]) -> Result<Self, Error> {
         cuda.refuse_capture()?;
-        let marks = output_marks(0, false, runs, older);
+        let marks = output_marks(false, false, runs, older);
         if marks == MarkStorage::Inline {
             let all: Vec<Run> = runs.iter().chain(older).cloned().collect();
             compute_missing(cuda, &all)?;
@@ -67,8 +67,9 @@ impl Merge {
         let input = MergeInput {
             size: *size,
             sources,
-            shadows: &[ShadowQueries::default(); 2],
+            shadows: &[ShadowQueries::default(); MAX_PARTS],
             older: &OlderRuns::none(),
+            combiner: cuda.raw_combiner(),
         };
         let write = |out: &RunOutput| launch(cuda, &input, tiles.clone(), scratch.address(), out);
         // The last tile writes the head of the run.

@@ -6,27 +6,29 @@ use std::ops::Range;
 
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::ffi::{
-    self, Address, Filters, MAX_SOURCES, RunOutput, ShadowQueries, Sources, View, check,
+    self, Address, Combiner, Filters, MAX_PARTS, MAX_SOURCES, RunOutput, ShadowQueries, Sources,
+    View, check,
 };
 use crate::cuda::run::{MarkStorage, Run};
 use crate::error::Error;
 
-/// Returns how the marks are stored of the run that these carried runs, and a batch with this many deletes,
-/// are merged into.
+/// Returns how the marks are stored of the run that these carried runs, and a batch, are merged into.
 ///
-/// As long as inserts meet only inserts, it is left open which of them are shadows. With deletes, shadows are
-/// found by the merge; and also if marks are `wanted` now: by a caller who queries after every batch, if
-/// the batch is so short that two more kernels would matter.
+/// As long as inserts meet only inserts, it is left open which of them are shadows. If the batch `needs_marks`,
+/// because it deletes or assigns, shadows are found by the merge; and also if marks are `wanted` now: by a
+/// caller who queries after every batch, if the batch is so short that two more kernels would matter.
 pub(super) fn output_marks(
-    deletes: u64,
+    needs_marks: bool,
     wanted: bool,
     carried: &[Run],
     older: &[Run],
 ) -> MarkStorage {
-    match (older, deletes) {
-        ([], _) => MarkStorage::None,
-        (_, 0) if !wanted && carried.iter().all(Run::lacks_marks) => MarkStorage::Lazy,
-        _ => MarkStorage::Inline,
+    if older.is_empty() {
+        MarkStorage::None
+    } else if !needs_marks && !wanted && carried.iter().all(Run::lacks_marks) {
+        MarkStorage::Lazy
+    } else {
+        MarkStorage::Inline
     }
 }
 
@@ -39,7 +41,8 @@ pub(super) struct OlderRuns {
 impl OlderRuns {
     /// Returns no runs: for merges that look for no shadows.
     pub fn none() -> Self {
-        OlderRuns { view: View::new([].into_iter()), filters: Filters::default() }
+        let view = View::new([].into_iter(), Combiner::NONE);
+        OlderRuns { view, filters: Filters::default() }
     }
 }
 
@@ -78,9 +81,11 @@ pub(super) struct MergeInput<'a> {
     pub size: MergeSize,
     pub sources: &'a Sources,
     /// Keys among the sources whose shadows are looked for…
-    pub shadows: &'a [ShadowQueries; 2],
+    pub shadows: &'a [ShadowQueries; MAX_PARTS],
     /// …in these runs.
     pub older: &'a OlderRuns,
+    /// How the values of equal keys combine.
+    pub combiner: Combiner,
 }
 
 /// Every tile of a merge.
@@ -96,7 +101,7 @@ pub(super) fn launch(
     scratch: Address,
     out: &RunOutput,
 ) -> Result<(), Error> {
-    let MergeInput { size, sources, shadows, older } = input;
+    let MergeInput { size, sources, shadows, older, combiner } = input;
     debug_assert_eq!(size.sources, sources.count, "scratch is sized for the sources");
     // SAFETY: the sources have at most `bound` entries, and the keys whose shadows are looked for are among
     // them; they and the older runs are alive, and written before what this stream does now; the output has
@@ -115,6 +120,7 @@ pub(super) fn launch(
             &older.filters,
             scratch,
             out,
+            combiner,
             cuda.raw_stream(),
         )
     })

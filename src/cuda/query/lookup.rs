@@ -1,7 +1,9 @@
-//! Lookups: each run, newest first, unless a filter says that it doesn't have the key.
+//! Lookups: each run, newest first, unless a filter says that it doesn't have the key; until one has it or, if the
+//! dictionary combines values, until one has an entry that combines with nothing older.
 
 use crate::cuda::context::EnteredCuda;
-use crate::cuda::ffi::{self, Address, View, check};
+use crate::cuda::ffi::{self, Address, CombineQueries, View, check};
+use crate::cuda::query::combine;
 use crate::cuda::run::Run;
 use crate::cuda::run::filter_policy::lookup_filters;
 use crate::error::Error;
@@ -20,7 +22,11 @@ pub(crate) fn lookup(
         return Ok(());
     }
     let filters = lookup_filters(cuda, runs, len)?;
-    let view = View::new(runs.iter().map(Run::view));
+    let view = View::new(runs.iter().map(Run::view), cuda.raw_combiner());
+    if cuda.combiner.is_some() && values != 0 {
+        let queries = CombineQueries { keys, len, count: 0, values, found, are_answers: false };
+        return combine::lookup(cuda, &view, &filters, &queries);
+    }
     // SAFETY: there are `len` keys, and room for as many answers; the runs and their filters are alive and
     // written before what this stream does now.
     check("looking keys up", unsafe {

@@ -2,6 +2,7 @@
 
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{self, Address, PairsOutput, View, check};
+use crate::cuda::query::combine::combine_values;
 use crate::cuda::query::pairs::PairsBuffers;
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -32,7 +33,8 @@ pub(crate) fn nearest(
             out,
             cuda.raw_stream(),
         )
-    })
+    })?;
+    combine_values(cuda, view, &out.combined(len))
 }
 
 /// Finds the live pair nearest to each of the host's keys.

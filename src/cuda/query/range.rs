@@ -5,7 +5,8 @@ use cudarc::driver::result;
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver;
 use crate::cuda::driver::memory::Buffer;
-use crate::cuda::ffi::{self, Address, RangeOutput, View, check};
+use crate::cuda::ffi::{self, Address, CombineQueries, RangeOutput, View, check};
+use crate::cuda::query::combine::combine_values;
 use crate::cuda::query::count::count;
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -69,7 +70,8 @@ pub(crate) fn range(
     let windows = find_windows(cuda, view, queries, counts_at(offsets))?;
     prefix_sum(cuda, offsets, queries.len)?;
     let all = Chunk { len: queries.len, offsets, rest: queries.len, all: queries.len };
-    write_pairs(cuda, view, &all, &windows, room)
+    write_pairs(cuda, view, &all, &windows, room)?;
+    combine_values(cuda, view, &combined(queries, offsets, room))
 }
 
 /// Writes every pair at its place, if there is room for all; the offsets are known.
@@ -93,7 +95,14 @@ pub(crate) fn fill(
         let chunk = Chunk { len, offsets, rest: queries.len - first, all: queries.len };
         write_pairs(cuda, view, &chunk, &windows, room)?;
     }
-    Ok(())
+    combine_values(cuda, view, &combined(queries, offsets, room))
+}
+
+/// Returns the pairs that were written, as keys whose combined values are looked up.
+fn combined(queries: &RangeQueries, offsets: Address, room: &PairsRoom) -> CombineQueries {
+    let &PairsRoom { keys, values, len } = room;
+    let count = offsets + queries.len * OFFSET;
+    CombineQueries { keys, len, count, values, found: 0, are_answers: false }
 }
 
 /// Returns the number of ranges whose windows are kept at a time.

@@ -2,6 +2,7 @@
 
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{self, Address, PairsOutput, View, check};
+use crate::cuda::query::combine::combine_values;
 use crate::cuda::query::pairs::PairsBuffers;
 use crate::error::Error;
 use crate::key::OrderedKey;
@@ -23,7 +24,8 @@ pub(crate) fn select(
     check("selecting", unsafe {
         let (key_width, value_width) = (cuda.key_width, cuda.value_width);
         ffi::gpulsm_select(key_width, value_width, view, indices, len, out, cuda.raw_stream())
-    })
+    })?;
+    combine_values(cuda, view, &out.combined(len))
 }
 
 /// Finds the live pair at each of the host's indices in key order.

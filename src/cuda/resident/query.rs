@@ -347,7 +347,8 @@ impl<'a, K: Key, V: Value> Resident<'a, K, V> {
         }
         let runs = levels.runs();
         let reading = Reading::begin(cuda, runs.iter())?;
-        query(cuda, runs, &ffi::View::new(runs.iter().map(Run::view)))?;
+        let view = ffi::View::new(runs.iter().map(Run::view), cuda.raw_combiner());
+        query(cuda, runs, &view)?;
         reading.end()?;
         if cuda.is_capturing()? {
             self.store.pin(levels);

@@ -27,7 +27,9 @@ impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
         Ok(ResidentMut { store: on_cuda_mut(store)?, types: PhantomData })
     }
 
-    /// Inserts each key with its value, replacing the value it had. Of equal keys the last wins.
+    /// Inserts each key with its value, replacing the value it had. Of equal keys the last wins. In a dictionary
+    /// that combines values ([`Builder::combine`](crate::Builder::combine)), the values of equal keys, and the one
+    /// that the key had, are combined.
     pub fn insert<'d>(
         &mut self,
         keys: impl Into<DeviceSlice<'d, K>>,
@@ -37,6 +39,19 @@ impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
         let values: DeviceSlice<'_, V> = values.into();
         let none = keys.slice(..0);
         self.update(keys, values, none)
+    }
+
+    /// Sets the value of each key, whatever value it had, also in a dictionary that combines values. Of equal
+    /// keys the last wins.
+    pub fn set<'d>(
+        &mut self,
+        keys: impl Into<DeviceSlice<'d, K>>,
+        values: impl Into<DeviceSlice<'d, V>>,
+    ) -> Result<(), Error> {
+        let keys: DeviceSlice<'_, K> = keys.into();
+        let values: DeviceSlice<'_, V> = values.into();
+        let none = keys.slice(..0);
+        self.apply(keys, values, none, true)
     }
 
     /// Deletes each key; absent keys are ignored.
@@ -55,17 +70,31 @@ impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
         let keys: DeviceSlice<'_, K> = keys.into();
         let values: DeviceSlice<'_, V> = values.into();
         let deletes: DeviceSlice<'_, K> = deletes.into();
+        self.apply(keys, values, deletes, false)
+    }
+
+    /// Applies one batch, whose inserts may assign their values where others combine.
+    fn apply(
+        &mut self,
+        keys: DeviceSlice<'_, K>,
+        values: DeviceSlice<'_, V>,
+        deletes: DeviceSlice<'_, K>,
+        assigns: bool,
+    ) -> Result<(), Error> {
         check_lengths(("keys", keys.len()), ("values", values.len()))?;
         let cuda = self.store.cuda().clone();
         let lent = Lent::new(&cuda)?;
         let (inserts, delete_count) = (keys.len() as u64, deletes.len() as u64);
         let (keys, deletes) = (lent.keys(keys)?, lent.keys(deletes)?);
+        let combines = cuda.combiner.is_some();
         self.store.apply_staged(&Batch {
             keys: keys.address,
             values: lent.input(values)?,
             inserts,
             delete_keys: deletes.address,
             deletes: delete_count,
+            combines,
+            assigned: if assigns && combines { inserts } else { 0 },
             numbers: 0,
             order: Order::Any,
             ..Batch::default()

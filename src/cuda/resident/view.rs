@@ -38,7 +38,8 @@ impl<'a, K: Key, V: Value> View<'a, K, V> {
         let levels = store.flushed()?;
         resolve(&cuda, levels.runs())?;
         let reading = Reading::begin(&cuda, levels.runs().iter())?;
-        let raw = Box::new(ffi::View::new(levels.runs().iter().map(Run::view)));
+        let runs = levels.runs().iter().map(Run::view);
+        let raw = Box::new(ffi::View::new(runs, cuda.raw_combiner()));
         Ok(View { raw, _reading: reading, _levels: levels, types: PhantomData })
     }
 

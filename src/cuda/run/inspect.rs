@@ -26,7 +26,7 @@ fn mark(sectors: &[Sector], position: u64) -> Mark {
     };
     let offset = (position % SECTOR) as usize;
     let bit = |plane: &[u32; 3]| plane[offset / 32] >> (offset % 32) & 1 == 1;
-    Mark::new(bit(&sector.live), bit(&sector.shadow))
+    Mark::from_planes(bit(&sector.live), bit(&sector.shadow))
 }
 
 /// Downloads the sectors of a run with `len` entries, and the one after; none where every entry is new.

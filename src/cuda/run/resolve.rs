@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::pinned::take_pinned_head;
 use crate::cuda::driver::stream::{Event, Stream};
-use crate::cuda::ffi::{self, RunOutput, View, check};
+use crate::cuda::ffi::{self, Combiner, RunOutput, View, check};
 use crate::cuda::run::layout::{mark_bytes, sectors_for};
 use crate::cuda::run::reading::Reading;
 use crate::cuda::run::{LazyMarks, Run};
@@ -73,7 +73,7 @@ fn compute(cuda: &EnteredCuda<'_>, run: &Run, older: &[Run]) -> Result<LazyMarks
     scratch.zero(0, sizes.zeros, cuda.entered())?;
     let mut head = take_pinned_head(cuda.entered())?;
     let (zeros, shadows) = (scratch.address(), scratch.address() + sizes.zeros);
-    let older = View::new(older.iter().map(Run::view));
+    let older = View::new(older.iter().map(Run::view), Combiner::NONE);
     // SAFETY: the run has at most `bound` keys, and there is a byte for each; the older runs are alive,
     // lack no marks, and are written before what this stream does now.
     check("finding shadows", unsafe {

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::cuda::context::EnteredCuda;
-use crate::cuda::ffi::{Filters, RunOutput, ShadowQueries, Sources, View};
+use crate::cuda::ffi::{Combiner, Filters, MAX_PARTS, RunOutput, ShadowQueries, Sources, View};
 use crate::cuda::merge::{self, ALL_TILES, MergeInput, OlderRuns, output_marks};
 use crate::cuda::run::filter_policy::run_filters;
 use crate::cuda::run::reading::Reading;
@@ -46,7 +46,7 @@ pub(crate) fn absorb(
     }
     let is_wanted = cuda.shared.wants_marks.swap(false, Ordering::Relaxed);
     let is_short = batch.len() <= MAX_SHORT;
-    let marks = output_marks(batch.deletes, is_wanted && is_short, carried, older);
+    let marks = output_marks(!batch.only_adds(), is_wanted && is_short, carried, older);
     let finds_shadows = marks == MarkStorage::Inline;
     if finds_shadows {
         let runs: Vec<Run> = carried.iter().chain(older).cloned().collect();
@@ -99,7 +99,7 @@ fn searched_runs(cuda: &EnteredCuda<'_>, batch: &Batch, runs: &[Run]) -> Result<
         len @ ..=MAX_SHORT => run_filters(cuda, runs, len, ENTRIES_PER_SEARCH)?,
         _ => Filters::default(), // Many sorted keys are found as fast without.
     };
-    Ok(OlderRuns { view: View::new(runs.iter().map(Run::view)), filters })
+    Ok(OlderRuns { view: View::new(runs.iter().map(Run::view), Combiner::NONE), filters })
 }
 
 /// Writes the new run: a batch by itself, or one merge of all parts and the carried runs. Shadows are looked
@@ -117,7 +117,7 @@ fn write(
         return plan.parts[0].launch_into(cuda, scratch, output);
     };
     let mut sources = Sources::new();
-    let mut shadows = [ShadowQueries::default(); 2];
+    let mut shadows = [ShadowQueries::default(); MAX_PARTS];
     for (part, queries) in plan.parts.iter().zip(&mut shadows) {
         let source = part.launch(cuda, scratch)?;
         let len = if part.is_tiled() {
@@ -133,6 +133,12 @@ fn write(
         }
     }
     carried.iter().for_each(|run| sources.push(run.source()));
-    let input = MergeInput { size: merge.size, sources: &sources, shadows: &shadows, older };
+    let input = MergeInput {
+        size: merge.size,
+        sources: &sources,
+        shadows: &shadows,
+        older,
+        combiner: cuda.raw_combiner(),
+    };
     merge::launch(cuda, &input, ALL_TILES, scratch.address(merge.scratch), output)
 }

@@ -3,7 +3,7 @@
 use crate::batch::{Order, Updates};
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::memory::Buffer;
-use crate::cuda::ffi::{Address, DELETE_FLAG, Source, SourceKind};
+use crate::cuda::ffi::{Address, Combiner, DELETE_FLAG, Source, SourceKind};
 use crate::error::Error;
 use crate::key::OrderedKey;
 
@@ -21,6 +21,10 @@ pub(crate) struct Batch {
     /// Keys to delete; they win over inserts of the same key.
     pub delete_keys: Address,
     pub deletes: u64,
+    /// Whether the dictionary combines values…
+    pub combines: bool,
+    /// …and how many inserts, at the end, assign theirs nevertheless.
+    pub assigned: u64,
     /// Of buffered batches with both inserts and deletes: `keys` are those of all updates in the order they
     /// came, values in step with them, and here are their numbers; later updates win. Otherwise 0.
     pub numbers: Address,
@@ -33,6 +37,11 @@ impl Batch {
     /// Returns the number of updates.
     pub fn len(&self) -> u64 {
         self.inserts + self.deletes
+    }
+
+    /// Returns whether it only inserts, and, where values combine, assigns none.
+    pub fn only_adds(&self) -> bool {
+        self.deletes == 0 && self.assigned == 0
     }
 
     /// Copies the host's batch to the GPU.
@@ -50,20 +59,24 @@ impl Batch {
             inserts: updates.keys.len() as u64,
             delete_keys: deletes.address(),
             deletes: updates.deletes.len() as u64,
+            combines: cuda.combiner.is_some(),
+            assigned: updates.assigned as u64,
             numbers: 0,
             order: updates.order,
             _copy: Some([keys, values, deletes]),
         })
     }
 
-    /// Returns whether it has inserts and deletes that are not numbered yet, but can be.
+    /// Returns whether it has inserts and deletes that are not numbered yet, but can be. (Where values combine,
+    /// more than the last update of a key counts.)
     pub(super) fn can_be_numbered(&self) -> bool {
-        self.inserts > 0 && self.deletes > 0 && self.numbers == 0 && self.len() < MAX_NUMBERED
+        let is_mixed = self.inserts > 0 && self.deletes > 0;
+        is_mixed && !self.combines && self.numbers == 0 && self.len() < MAX_NUMBERED
     }
 }
 
-/// A part of a batch that is sorted by itself: all inserts, all deletes, or, if updates are numbered, all of
-/// the batch.
+/// A part of a batch that is sorted by itself: all inserts of one kind, all deletes, or, if updates are
+/// numbered, all of the batch.
 pub(super) struct BatchPart {
     pub kind: SourceKind,
     pub keys: Address,
@@ -74,6 +87,8 @@ pub(super) struct BatchPart {
     pub value_width: i32,
     /// The values of a numbered batch, which stay where they are.
     pub values_by_number: Address,
+    /// How the values of equal keys combine; the last one wins if they don't.
+    pub combiner: Combiner,
 }
 
 impl BatchPart {
@@ -87,6 +102,7 @@ impl BatchPart {
             key_width: cuda.key_width,
             value_width: 0,
             values_by_number: 0,
+            combiner: Combiner::NONE,
         };
         if batch.numbers != 0 {
             let (values, values_by_number) = (batch.numbers, batch.values);
@@ -97,9 +113,21 @@ impl BatchPart {
         // A delete wins over an insert of the same batch: deletes count as newer.
         let deletes = part(SourceKind::Deletes, batch.delete_keys, batch.deletes);
         let (values, value_width) = (batch.values, cuda.value_width);
-        let inserts = part(SourceKind::Inserts, batch.keys, batch.inserts);
-        let inserts = BatchPart { values, value_width, ..inserts };
-        [deletes, inserts].into_iter().filter(|part| part.len > 0).collect()
+        let combined = batch.inserts - batch.assigned;
+        let inserts = part(SourceKind::Inserts, batch.keys, combined);
+        let combiner = cuda.raw_combiner();
+        let inserts = BatchPart { values, value_width, combiner, ..inserts };
+        // No key is inserted by both kinds.
+        let keys = batch.keys + combined * cuda.key_width as u64;
+        let values = batch.values + combined * value_width as u64;
+        let assigned = part(SourceKind::Assigned, keys, batch.assigned);
+        let assigned = BatchPart { values, value_width, ..assigned };
+        [deletes, assigned, inserts].into_iter().filter(|part| part.len > 0).collect()
+    }
+
+    /// Returns whether the values of equal keys combine.
+    pub fn combines(&self) -> bool {
+        self.combiner != Combiner::NONE
     }
 
     pub fn key_bytes(&self) -> u64 {

@@ -11,7 +11,7 @@ use crate::error::Error;
 const NUMBER_WIDTH: u64 = size_of::<u32>() as u64;
 
 /// All buffered updates, one after the other: of each batch first the inserts, then the deletes, so that for
-/// one key the last always wins.
+/// one key the last always wins. Where values combine, all updates are of one kind.
 #[derive(Default)]
 pub(crate) struct WriteBuffer {
     keys: GrowBuffer,
@@ -21,12 +21,25 @@ pub(crate) struct WriteBuffer {
     numbers: GrowBuffer,
     inserts: u64,
     deletes: u64,
+    /// How many of the inserts assign: all or none.
+    assigned: u64,
+    /// Whether the dictionary combines values.
+    combines: bool,
 }
 
 impl WriteBuffer {
     /// Returns the number of buffered updates.
     pub fn len(&self) -> u64 {
         self.inserts + self.deletes
+    }
+
+    /// Returns whether a batch may be appended. Updates are numbered in the order they came, and the last of a
+    /// key wins; where values combine, more than the last counts, and only updates of one kind are buffered.
+    pub fn accepts(&self, batch: &Batch) -> bool {
+        let (inserts, deletes) = (self.inserts + batch.inserts, self.deletes + batch.deletes);
+        let assigned = self.assigned + batch.assigned;
+        let kinds = [inserts - assigned, assigned, deletes];
+        !batch.combines || kinds.into_iter().filter(|&updates| updates > 0).count() <= 1
     }
 
     fn is_mixed(&self) -> bool {
@@ -55,6 +68,8 @@ impl WriteBuffer {
         }
         self.put(cuda, len, batch, is_mixed)?;
         (self.inserts, self.deletes) = (inserts, deletes);
+        self.assigned += batch.assigned;
+        self.combines = batch.combines;
         Ok(())
     }
 
@@ -99,6 +114,8 @@ impl WriteBuffer {
             inserts: self.inserts,
             delete_keys: self.keys.address(),
             deletes: self.deletes,
+            combines: self.combines,
+            assigned: self.assigned,
             numbers: if self.is_mixed() { self.numbers.address() } else { 0 },
             order: Order::Any,
             ..Batch::default()

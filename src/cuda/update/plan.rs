@@ -69,7 +69,8 @@ impl Plan {
         let is_sorted = batch.order == Order::Sorted;
         let method = SortMethod::choose(is_sorted, &parts, carried, entries);
         let is_whole = method == SortMethod::Whole;
-        let is_merged = carried > 0 || batch.deletes > 0 || finds_shadows || !is_whole;
+        let is_merged =
+            carried > 0 || batch.deletes > 0 || parts.len() > 1 || finds_shadows || !is_whole;
         let mut plan_part = |part: BatchPart| {
             let sort = match method {
                 SortMethod::Whole => {

@@ -1,4 +1,4 @@
-//! Sorting a part of a batch, and removing all but the last of equal keys.
+//! Sorting a part of a batch, and removing all but the last of equal keys; or combining their values.
 //!
 //! Each way to sort is a step: `plan` reserves its scratch, and `launch` uses it.
 
@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::ffi::{
-    self, Address, Head, MAX_SOURCES, RunOutput, ShadowQueries, Source, Sources, check,
+    self, Address, Head, MAX_PARTS, MAX_SOURCES, RunOutput, ShadowQueries, Source, Sources, check,
 };
 use crate::cuda::merge::{self, ALL_TILES, MergeInput, MergeSize, OlderRuns};
 use crate::cuda::update::batch::BatchPart;
@@ -84,6 +84,7 @@ impl TileSort {
                 part.keys,
                 part.values,
                 part.len,
+                &part.combiner,
                 keys,
                 values,
                 lens,
@@ -128,8 +129,9 @@ impl MergedTileSort {
         let input = MergeInput {
             size: self.size,
             sources: &sources,
-            shadows: &[ShadowQueries::default(); 2],
+            shadows: &[ShadowQueries::default(); MAX_PARTS],
             older: &OlderRuns::none(),
+            combiner: part.combiner,
         };
         let out = RunOutput { head, keys, values, ..RunOutput::default() };
         merge::launch(cuda, &input, ALL_TILES, scratch.address(self.merge), &out)?;
@@ -155,8 +157,12 @@ impl WholeSort {
         layout: &mut ScratchLayout,
     ) -> Self {
         // SAFETY: no pointers.
-        let zeros =
-            unsafe { ffi::gpulsm_dedup_scratch(part.key_width, part.value_width, part.len) };
+        let zeros = unsafe {
+            match part.combines() {
+                true => ffi::gpulsm_fold_scratch(part.len),
+                false => ffi::gpulsm_dedup_scratch(part.key_width, part.value_width, part.len),
+            }
+        };
         let output = is_merged.then(|| {
             let pairs = PairSlots::plan(part, layout);
             (pairs, layout.reserve(size_of::<Head>() as u64))
@@ -208,20 +214,36 @@ impl WholeSort {
         part: &BatchPart,
         out: &RunOutput,
     ) -> Result<(), Error> {
+        let BatchPart { key_width, value_width, keys, values, len, combiner, .. } = part;
+        let (zeros, stream) = (scratch.address(self.zeros), cuda.raw_stream());
         // SAFETY: keys and values have `len` elements of their widths and are sorted, the output has room
         // for as many, there are as many zeros as the kernel needs, and all are used on this stream.
-        check("removing duplicates from a batch", unsafe {
-            ffi::gpulsm_dedup(
-                part.key_width,
-                part.value_width,
-                part.keys,
-                part.values,
-                part.len,
-                scratch.address(self.zeros),
-                out,
-                cuda.raw_stream(),
-            )
-        })
+        let launched = unsafe {
+            match part.combines() {
+                true => ffi::gpulsm_fold(
+                    *key_width,
+                    *value_width,
+                    *keys,
+                    *values,
+                    *len,
+                    zeros,
+                    combiner,
+                    out,
+                    stream,
+                ),
+                false => ffi::gpulsm_dedup(
+                    *key_width,
+                    *value_width,
+                    *keys,
+                    *values,
+                    *len,
+                    zeros,
+                    out,
+                    stream,
+                ),
+            }
+        };
+        check("removing duplicates from a batch", launched)
     }
 }
 
