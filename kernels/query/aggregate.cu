@@ -70,9 +70,13 @@ fold_run_pieces_kernel(const __grid_constant__ RunView<Key, Value> run,
     }
 }
 
-/// Combines short ranges over several runs, by one thread each, and lists the others. With `COMBINES` the values of equal
-/// keys in different runs are combined first, by the dictionary's rule, and all other ranges are listed as huge ones, some
-/// in one piece: that saves kernels.
+/// The merge of a range by a block.
+template <bool COMBINES, class Key, class Value>
+using FoldMerge = RangeMerge<COMBINES, RANGE_THREADS, range_items(sizeof(Key) + sizeof(Value)), Key, Value>;
+
+/// Combines short ranges over several runs, by one thread each, and lists the others: as long ones if their entries fit in
+/// a tile, otherwise as huge ones, some in one piece. With `COMBINES` the values of equal keys in different runs are
+/// combined first, by the dictionary's rule, and no range is listed as a long one: that saves kernels.
 template <bool COMBINES, int RUNS, class Key, class Value>
 __global__ void __launch_bounds__(THREADS)
 fold_short_kernel(const __grid_constant__ View<Key, Value> view,
@@ -85,9 +89,10 @@ fold_short_kernel(const __grid_constant__ View<Key, Value> view,
     ThreadMerge<COMBINES, RUNS, Key, Value> merge;
     uint64_t entries = merge.find(view, ranges, range);
     bool is_mostly_dead = entries > 4 * pairs + FEW_STALE;
-    bool is_long = entries > FOLD_ENTRIES;
-    if (pairs > HUGE_PIECE || is_mostly_dead || (COMBINES && is_long)) return ranges.add_huge(range, pairs);
-    if (is_long) return ranges.add_long(range);
+    if (entries > FOLD_ENTRIES) {
+        bool fits = entries <= FoldMerge<COMBINES, Key, Value>::capacity(static_cast<int>(view.count));
+        return COMBINES || is_mostly_dead || !fits ? ranges.add_huge(range, pairs) : ranges.add_long(range);
+    }
     merge.begin(view);
     for (Key key; pairs > 0 && merge.next_key(key);) {
         Value value;
@@ -124,9 +129,9 @@ struct ValueFolder {
 };
 
 /// A block that combines ranges over several runs, in shared memory.
-template <bool COMBINES, int PER_THREAD, class Key, class Value>
+template <bool COMBINES, class Key, class Value>
 struct FoldBlock {
-    RangeMerge<COMBINES, RANGE_THREADS, PER_THREAD, Key, Value> merge;
+    FoldMerge<COMBINES, Key, Value> merge;
     uint64_t of_warps[RANGE_THREADS / 32][MAX_ELEMENTS<Value>];
 
     /// Begins a whole range.
@@ -158,11 +163,12 @@ struct FoldBlock {
         __syncthreads();
     }
 
-    /// Combines what was begun, in the first thread; with `DEAD` long dead stretches are skipped.
-    template <bool DEAD>
+    /// Combines what was begun, in the first thread. With `FITS` all entries fit in a tile; otherwise long dead stretches
+    /// are skipped.
+    template <bool FITS>
     __device__ Folded<Value> fold(const View<Key, Value>& view, const AggregateOutput<Key, Value>& ranges) {
         ValueFolder<Key, Value> folder{ranges.fold, Folded<Value>(ranges.fold)};
-        if (!DEAD) merge.merge_all(view, folder);
+        if (FITS) merge.template step<true>(view, folder);
         else if (merge.place < merge.last) merge.merge_between_dead(view, folder, ranges.lists().dead);
         __syncthreads();
         folder.folded.template add_block<RANGE_THREADS>(ranges.fold, of_warps);
@@ -171,30 +177,30 @@ struct FoldBlock {
 };
 
 /// Combines the ranges listed as long, one block each.
-template <int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)) - 1)
+template <class Key, class Value>
+__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)))
 fold_long_kernel(const __grid_constant__ View<Key, Value> view,
                  const __grid_constant__ AggregateOutput<Key, Value> ranges) {
-    __shared__ FoldBlock<false, PER_THREAD, Key, Value> block;
+    __shared__ FoldBlock<false, Key, Value> block;
     for (uint64_t at = blockIdx.x, longs = ranges.lists().longs; at < longs; at += gridDim.x) {
         uint64_t range = ranges.longs()[at];
         block.begin(view, ranges, range);
-        Folded<Value> folded = block.template fold<false>(view, ranges);
+        Folded<Value> folded = block.template fold<true>(view, ranges);
         if (threadIdx.x == 0) folded.write(ranges.fold, ranges.answers, range, false);
     }
 }
 
 /// Combines pieces of huge ranges over several runs, and ranges that are mostly dead.
-template <bool COMBINES, int PER_THREAD, class Key, class Value>
+template <bool COMBINES, class Key, class Value>
 __global__ void __launch_bounds__(RANGE_THREADS, DEAD_BLOCKS)
 fold_pieces_kernel(const __grid_constant__ View<Key, Value> view,
                    const __grid_constant__ AggregateOutput<Key, Value> ranges) {
-    __shared__ FoldBlock<COMBINES, PER_THREAD, Key, Value> block;
+    __shared__ FoldBlock<COMBINES, Key, Value> block;
     __shared__ RangeCuts<Key, Value> cuts[2];
     for (uint64_t item = blockIdx.x, items = ranges.items(); item < items; item += gridDim.x) {
         HugeRange& huge = ranges.range_of(item);
         block.begin(view, ranges, huge, item - huge.first_item, cuts);
-        Folded<Value> folded = block.template fold<true>(view, ranges);
+        Folded<Value> folded = block.template fold<false>(view, ranges);
         if (threadIdx.x == 0) ranges.finish_piece(huge, folded);
     }
 }
@@ -202,7 +208,6 @@ fold_pieces_kernel(const __grid_constant__ View<Key, Value> view,
 /// Combines ranges over several runs.
 template <bool COMBINES, class Key, class Value>
 void fold_merged(const View<Key, Value>& view, const AggregateOutput<Key, Value>& ranges, cudaStream_t stream) {
-    constexpr int WIDTH = sizeof(Key) + sizeof(Value), PER_THREAD = range_items(WIDTH);
     auto short_kernel = fold_short_kernel<COMBINES, MAX_RUNS, Key, Value>;
     if constexpr (!COMBINES) {
         if (view.count <= 8) short_kernel = fold_short_kernel<false, 8, Key, Value>;
@@ -210,11 +215,11 @@ void fold_merged(const View<Key, Value>& view, const AggregateOutput<Key, Value>
     short_kernel<<<blocks_for(ranges.len, THREADS), THREADS, 0, stream>>>(view, ranges);
     // As many blocks as can run at once: how many ranges are long, only the device knows.
     if constexpr (!COMBINES) {
-        unsigned blocks = blocks_at_once(~0u, range_blocks(WIDTH) - 1);
-        fold_long_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
+        unsigned blocks = blocks_at_once(~0u, range_blocks(sizeof(Key) + sizeof(Value)));
+        fold_long_kernel<<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
     }
     unsigned blocks = blocks_at_once(~0u, DEAD_BLOCKS);
-    fold_pieces_kernel<COMBINES, PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
+    fold_pieces_kernel<COMBINES><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
 }
 
 }  // namespace gpulsm
