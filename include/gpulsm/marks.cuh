@@ -66,7 +66,8 @@ __device__ __forceinline__ bool mark_bit(const uint32_t (&plane)[SECTOR_WORDS], 
 __device__ __forceinline__ bool is_live(const Sector* marks, uint64_t position) {
     if (marks == nullptr) return true;
     const Sector& sector = marks[sector_of(position)];
-    return mark_bit(sector.live, position) || !mark_bit(sector.shadow, position);
+    uint32_t word = mark_word(position) % SECTOR_WORDS;
+    return (__ldg(sector.live + word) | ~__ldg(sector.shadow + word)) >> (position % 32) & 1;
 }
 
 /// Returns the shadow bit of the entry: whether it is a replacement or a tombstone.
