@@ -9,7 +9,7 @@ use cudarc::driver::{result, sys};
 use gpulsm::cuda::{DeviceSlice, DeviceSliceMut, DeviceVec, Stream};
 use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
-use gpulsm::{Batch, CleanupPolicy, Device, Dictionary, Error, Key, Min, Sum, Value};
+use gpulsm::{Batch, CleanupPolicy, Combine, Device, Dictionary, Error, Key, Min, Sum, Value};
 
 fn device() -> Device {
     Device::cuda(0).unwrap()
@@ -192,6 +192,34 @@ fn data_on_the_gpu_is_taken_and_answered_there() {
         resident::<f32, u64>(&stream, own_stream, |n| n as f32 / 8.0 - 200.0, |n| n);
         resident::<f64, f64>(&stream, own_stream, |n| 300.0 - n as f64, |n| n as f64);
     }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn values_combine_on_the_gpu() {
+    let stream = Stream::new(device()).unwrap();
+    let of = |data: &[u32]| DeviceVec::from_slice(&stream, data).unwrap();
+    let builder = || Dictionary::<u32, u32>::builder().batch_size(2).combine(Combine::Add);
+    let mut d = builder().stream(&stream).build().unwrap();
+    let mut all = d.resident_mut().unwrap();
+    all.insert(&of(&[1, 2, 3, 2]), &of(&[10, 20, 30, 1])).unwrap();
+    all.insert(&of(&[2, 4]), &of(&[5, 40])).unwrap();
+    all.set(&of(&[3, 4, 3]), &of(&[9, 8, 7])).unwrap();
+    all.update(&of(&[3, 1]), &of(&[100, 100]), &of(&[1])).unwrap();
+    d.flush().unwrap();
+    d.resident_mut().unwrap().insert(&of(&[1]), &of(&[6])).unwrap();
+    let keys = of(&[1, 2, 3, 4, 5]);
+    let (mut values, mut found) = (of(&[0; 5]), DeviceVec::<u8>::zeroed(&stream, 5).unwrap());
+    d.resident().unwrap().lookup(&keys, &mut values, &mut found).unwrap();
+    assert_eq!(values.to_vec().unwrap(), [6, 26, 107, 8, 0]);
+    assert_eq!(found.to_vec().unwrap(), [1, 1, 1, 1, 0]);
+    let indices = DeviceVec::from_slice(&stream, &[3u64, 0, 9, 1, 2]).unwrap();
+    let mut selected = of(&[0; 5]);
+    d.resident().unwrap().select(&indices, &mut selected, &mut values, &mut found).unwrap();
+    assert_eq!(selected.to_vec().unwrap(), [4, 1, 0, 2, 3]);
+    assert_eq!(values.to_vec().unwrap(), [8, 6, 0, 26, 107]);
+    assert_eq!(d.to_vecs().unwrap(), (vec![1, 2, 3, 4], vec![6, 26, 107, 8]));
+    d.validate().unwrap();
 }
 
 #[test]
