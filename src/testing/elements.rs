@@ -1,6 +1,7 @@
-//! Types of numbers that bits can be read as.
+//! Types of numbers that bits can be read as, and the rules by which they combine.
 
 use crate::aggregate::Element;
+use crate::combine::{Combine, Combiner};
 use crate::key::Encoding;
 use crate::testing::bits::KeyType;
 
@@ -23,4 +24,19 @@ pub(super) fn number_type(element: Element) -> KeyType {
         (Encoding::Signed, _) => KeyType::of::<i64>(),
         (Encoding::Float, _) => KeyType::of::<f64>(),
     }
+}
+
+/// Returns every rule for values of this many bytes, read as every type of number that fits: first those that
+/// replace values, a seventh of all.
+pub(super) fn rules(value_width: usize) -> Vec<(Combine, Element)> {
+    let combining =
+        [Combine::Add, Combine::Min, Combine::Max, Combine::Or, Combine::And, Combine::Xor];
+    let mut rules: Vec<_> = combining
+        .into_iter()
+        .flat_map(|rule| elements(value_width).map(move |element| (rule, element)))
+        .filter(|&(rule, element)| Combiner::new(rule, element, value_width).is_ok())
+        .collect();
+    let replacing = elements(value_width).map(|element| (Combine::Replace, element));
+    rules.splice(..0, replacing.take(rules.len().div_ceil(6)));
+    rules
 }

@@ -4,23 +4,8 @@ use crate::aggregate::Element;
 use crate::combine::{Combine, Combiner};
 use crate::key::Encoding;
 use crate::testing::bits::ValueBits;
-use crate::testing::elements::{elements, number_type};
+use crate::testing::elements::number_type;
 use crate::testing::script::{Change, Operation};
-
-/// Returns every rule for values of this many bytes, read as every type of number that fits: first those that
-/// replace values, a seventh of all.
-pub(super) fn rules(value_width: usize) -> Vec<(Combine, Element)> {
-    let combining =
-        [Combine::Add, Combine::Min, Combine::Max, Combine::Or, Combine::And, Combine::Xor];
-    let mut rules: Vec<_> = combining
-        .into_iter()
-        .flat_map(|rule| elements(value_width).map(move |element| (rule, element)))
-        .filter(|&(rule, element)| Combiner::new(rule, element, value_width).is_ok())
-        .collect();
-    let replacing = elements(value_width).map(|element| (Combine::Replace, element));
-    rules.splice(..0, replacing.take(rules.len().div_ceil(6)));
-    rules
-}
 
 /// Combines the bits of an older value with those of a newer one.
 pub(super) fn combined(combiner: Combiner, older: ValueBits, newer: ValueBits) -> ValueBits {

@@ -6,7 +6,7 @@ use crate::builder::Builder;
 use crate::dictionary::Dictionary;
 use crate::key::Key;
 use crate::testing::bits::{KeyBits, KeyType, Types, ValueBits};
-use crate::testing::rules::rules;
+use crate::testing::elements::rules;
 use crate::value::Value;
 
 /// One call, or a few that belong together. Keys and values are bits; for messages, `K` is the
