@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     // Keys sort as their letters do, so those that begin alike are a range.
     let first = 0b00_01_10_11 << (2 * (K - 4)); // ACGT…
-    let last = first | (1 << (2 * (K - 4))) - 1;
+    let last = first | ((1 << (2 * (K - 4))) - 1);
     let (total, different) = counts.aggregate_one(first..=last, Sum)?.unwrap_or_default();
     println!("\n{different} k-mers begin with ACGT, and occur {total} times.");
 
@@ -62,12 +62,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn read(genome: &[u8], random: &mut Random) -> Vec<u8> {
     let start = random.next() as usize % (genome.len() - READ);
     let mut letters = genome[start..start + READ].to_vec();
-    if random.next() % 2 == 0 {
+    if random.next().is_multiple_of(2) {
         letters.reverse();
         letters.iter_mut().for_each(|letter| *letter ^= 3);
     }
     for letter in &mut letters {
-        if random.next() % 200 == 0 {
+        if random.next().is_multiple_of(200) {
             *letter = (*letter + 1 + (random.next() % 3) as u8) % 4;
         }
     }

@@ -115,8 +115,7 @@ impl Combiner {
     where
         [u8; N]: Value,
     {
-        let [older, previous]: [[u8; N]; 2] =
-            [older, newer].map(|bytes| bytemuck::pod_read_unaligned(bytes));
+        let [older, previous]: [[u8; N]; 2] = [older, newer].map(bytemuck::pod_read_unaligned);
         newer.copy_from_slice(&self.function()(older, previous));
     }
 

@@ -102,7 +102,7 @@ impl Mark {
     pub fn combined_over(self, older: Mark) -> Mark {
         let is_set = self.is_live() && (self.0 | older.0) & Self::SET != 0
             || self.combines() && !older.is_live();
-        Mark(self.over(older).0 | u8::from(is_set) * Self::SET)
+        Mark(self.over(older).0 | (u8::from(is_set) * Self::SET))
     }
 }
 
@@ -220,7 +220,9 @@ mod tests {
                 mark => mark.is_live().then_some(merged.1),
             };
             assert_eq!(found, expected, "{a:?} {b:?} {c:?} over {shadow}");
-            assert_eq!(stored.is_shadow(), shadow && is_stored || !is_stored, "{merged:?}");
+            if is_stored {
+                assert_eq!(stored.is_shadow(), shadow, "{merged:?}");
+            }
         }
     }
 
