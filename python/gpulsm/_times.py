@@ -125,11 +125,27 @@ def _converted(times: NDArray[Any], dtype: DType) -> tuple[NDArray[Any], tuple[i
         is_exact = converted.astype(times.dtype) == times
     except TypeError:  # Between months and days, which have no common length.
         return times, (0, times.flat[0])
+    except OverflowError:  # Since NumPy 2.5; others wrap around.
+        return times, _first_wrong(times.reshape(-1), dtype)
     is_exact |= np.isnat(times)
     if is_exact.all():
         return converted, None
     index = int(np.flatnonzero(~is_exact)[0])
     return converted, (index, times.reshape(-1)[index])
+
+
+def _first_wrong(times: NDArray[Any], dtype: DType) -> tuple[int, Any]:
+    """The first of some times that a unit can't express, with its index; one of them overflows."""
+    overflows, fits = len(times), 0  # Those before `fits` don't overflow, those before `overflows` do.
+    while overflows - fits > 1:
+        middle = (fits + overflows) // 2
+        try:
+            times[fits:middle].astype(dtype).astype(times.dtype)
+            fits = middle
+        except OverflowError:
+            overflows = middle
+    before = _converted(times[:fits], dtype)[1] if fits else None
+    return before or (fits, times[fits])
 
 
 def _inexact(name: str, time: Any, dtype: DType, *, is_one_of_many: bool = False) -> ValueError:
