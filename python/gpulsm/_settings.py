@@ -51,7 +51,9 @@ def checked_rule(combine: Combine, value: DType | None) -> tuple[str, str]:
     if combine == "replace":
         return combine, ""
     if value is None:
-        raise TypeError(f"combine: expected 'replace' for a set, which has no values, got {combine!r}")
+        raise TypeError(
+            f"combine: expected 'replace' for a set, which has no values, got {combine!r}"
+        )
     base = value.base
     if base.kind not in "iuf" or base.itemsize not in (4, 8):
         raise TypeError(

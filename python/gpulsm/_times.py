@@ -136,7 +136,10 @@ def _converted(times: NDArray[Any], dtype: DType) -> tuple[NDArray[Any], tuple[i
 
 def _first_wrong(times: NDArray[Any], dtype: DType) -> tuple[int, Any]:
     """The first of some times that a unit can't express, with its index; one of them overflows."""
-    overflows, fits = len(times), 0  # Those before `fits` don't overflow, those before `overflows` do.
+    overflows, fits = (
+        len(times),
+        0,
+    )  # Those before `fits` don't overflow, those before `overflows` do.
     while overflows - fits > 1:
         middle = (fits + overflows) // 2
         try:
