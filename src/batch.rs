@@ -15,7 +15,8 @@ use crate::value::Value;
 ///
 /// A key that is both inserted and deleted is deleted, whatever the order of the calls here; a
 /// [`WriteBatch`](crate::WriteBatch) keeps the order of operations instead. Of a key that is inserted
-/// several times the last value wins, unless [`duplicates`](Batch::duplicates) says otherwise.
+/// several times the last value wins, unless [`duplicates`](Batch::duplicates) says otherwise or the dictionary
+/// combines values.
 ///
 /// ```
 /// # fn main() -> Result<(), gpulsm::Error> {
@@ -36,7 +37,8 @@ pub struct Batch<'a, K, V> {
     duplicates: Duplicates,
 }
 
-/// Which insert wins if one batch inserts a key several times.
+/// Which insert wins if one batch inserts a key several times. A dictionary that combines values
+/// ([`Builder::combine`](crate::Builder::combine)) combines all of them, and takes [`Last`](Duplicates::Last) only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Duplicates {
     /// The last.
@@ -90,6 +92,11 @@ impl<'a, K: Key, V: Value> Batch<'a, K, V> {
     pub fn duplicates(mut self, duplicates: Duplicates) -> Self {
         self.duplicates = duplicates;
         self
+    }
+
+    /// Returns whether the batch inserts anything.
+    pub(crate) fn has_inserts(&self) -> bool {
+        self.inserts.iter().any(|(keys, _)| !keys.is_empty())
     }
 
     /// Returns which insert of a key wins.

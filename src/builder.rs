@@ -218,7 +218,9 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// # Errors
     ///
     /// Those of [`build`](Builder::build); [`LengthMismatch`](Error::LengthMismatch);
-    /// [`DuplicateKey`](Error::DuplicateKey) if none are allowed; [`OutOfMemory`](Error::OutOfMemory).
+    /// [`DuplicateKey`](Error::DuplicateKey) if none are allowed;
+    /// [`DuplicatesCombine`](Error::DuplicatesCombine) if both `duplicates` and `combine` are set;
+    /// [`OutOfMemory`](Error::OutOfMemory).
     ///
     /// ```
     /// # fn main() -> Result<(), gpulsm::Error> {

@@ -23,9 +23,11 @@ pub enum Combine {
     Replace,
     /// Adds values. Integers wrap around.
     Add,
-    /// Keeps the least value. As among keys, −0 is +0, and NaN comes after +∞.
+    /// Keeps the least value. As among keys, −0 is +0, and NaN comes after +∞. (A value that nothing was combined
+    /// with stays as it is.)
     Min,
-    /// Keeps the greatest value. As among keys, −0 is +0, and NaN comes after +∞.
+    /// Keeps the greatest value. As among keys, −0 is +0, and NaN comes after +∞. (A value that nothing was combined
+    /// with stays as it is.)
     Max,
     /// The bits that either value has. Integers only.
     Or,

@@ -158,7 +158,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         self.store.any_mut().apply(&Columns::new(keys, values, &[])?.updates()?)
     }
 
-    /// Inserts one key, replacing the value it had. A call of one pair costs as much as one of thousands:
+    /// Inserts one key, replacing the value it had or combining with it. A call of one pair costs as much as one of thousands:
     /// collect pairs in a [`WriteBatch`] where you can.
     ///
     /// # Errors
@@ -330,7 +330,8 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// ```
     pub fn update(&mut self, batch: Batch<'_, K, V>) -> Result<(), Error> {
         let rule = self.combine();
-        if batch.policy() != Duplicates::Last && rule != Combine::Replace {
+        let decides = batch.policy() != Duplicates::Last && batch.has_inserts();
+        if decides && rule != Combine::Replace {
             return Err(Error::DuplicatesCombine { rule: rule.name() });
         }
         let columns = batch.columns()?;
@@ -390,7 +391,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         self.store.any_mut().apply(&Updates::sorted(key::encode(&keys)?, &values))
     }
 
-    /// Inserts the iterator's pairs as one batch. Of equal keys the last wins.
+    /// Inserts the iterator's pairs as one batch, as [`insert`](Self::insert) does.
     ///
     /// # Errors
     ///

@@ -113,7 +113,9 @@ impl fmt::Debug for Mark {
             Mark::REPLACEMENT => "replacement",
             Mark::TOMBSTONE => "tombstone",
             Mark::RESTART => "restart",
-            _ => "void",
+            Mark::NEW_AND_SET => "new, set",
+            Mark::VOID => "void",
+            _ => "invalid",
         })
     }
 }

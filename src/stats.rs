@@ -16,7 +16,7 @@ pub struct Stats {
     pub entries: u64,
     /// Keys that are present: the dictionary's length.
     pub live: u64,
-    /// Entries that are not needed for any answer: what a cleanup would remove.
+    /// Entries beyond one for each key: what a cleanup would remove or, where values combine, merge into others.
     pub stale: u64,
     /// Bytes that the levels take.
     pub bytes: Bytes,

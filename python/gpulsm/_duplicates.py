@@ -13,12 +13,16 @@ from gpulsm._given import Given
 from gpulsm._types import Duplicates
 
 
+def check_duplicates(duplicates: Duplicates) -> None:
+    """An error unless it is a way to resolve duplicates."""
+    if duplicates not in get_args(Duplicates):
+        raise ValueError(f"duplicates: expected 'last', 'first' or 'error', got {duplicates!r}")
+
+
 def resolved(
     keys: Given, values: Given | None, duplicates: Duplicates
 ) -> tuple[Given, Given | None]:
     """The pairs in an order in which the last of equal keys is the one that counts."""
-    if duplicates not in get_args(Duplicates):
-        raise ValueError(f"duplicates: expected 'last', 'first' or 'error', got {duplicates!r}")
     if keys.is_scalar or keys.length < 2 or duplicates == "last":
         return keys, values
     if duplicates == "error":

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from gpulsm._arrays import read
 from gpulsm._call import Call
-from gpulsm._duplicates import resolved
+from gpulsm._duplicates import check_duplicates, resolved
 from gpulsm._families import DType, Span, describe
 from gpulsm._given import Given
 from gpulsm._mapping import Queries
@@ -449,7 +449,8 @@ class Updates(Queries):
         duplicates: Duplicates = "last",
     ) -> None:
         """Applies what there is of the three as one batch."""
-        if duplicates != "last" and self.combine != "replace":
+        check_duplicates(duplicates)
+        if keys is not None and duplicates != "last" and self.combine != "replace":
             raise ValueError(
                 f"duplicates: this dictionary combines all values of a key by {self.combine!r}; "
                 f"only one with combine='replace' takes {duplicates!r}"

@@ -136,6 +136,9 @@ def test_what_is_refused(device: str) -> None:
     for how in ("first", "error"):
         with pytest.raises(ValueError, match="duplicates: this dictionary combines all values"):
             d.insert([1, 1], [1, 2], duplicates=how)
+    with pytest.raises(ValueError, match="duplicates: expected 'last', 'first' or 'error'"):
+        d.insert([1], [1], duplicates="bogus")
+    d.update(delete=[1], duplicates="error")
     with pytest.raises(ValueError, match="keys: 2 keys but 3 values"):
         d.set([1, 2], [1, 2, 3])
     assert len(d) == 0

@@ -209,7 +209,8 @@ class RecordingStore:
 
 def dictionary(store: Any) -> Any:
     d: Any = Dictionary.__new__(Dictionary)
-    Updates.__init__(d, store, np.dtype("int64"), np.dtype("float64"), {})
+    settings = {"combine": ("replace", "")}
+    Updates.__init__(d, store, np.dtype("int64"), np.dtype("float64"), settings)
     return d
 
 

@@ -265,6 +265,7 @@ each_device! {
             let batch = Batch::new().insert(&[1, 1], &[1, 1]).duplicates(duplicates);
             assert_eq!(d.update(batch), Err(Error::DuplicatesCombine { rule: "add" }));
         }
+        d.update(Batch::new().delete(&[2]).duplicates(Duplicates::Error)).unwrap();
         assert_eq!(d.lookup_one(1), Ok(Some(1)));
         let replacing = builder().combine(Combine::Replace).build().unwrap();
         assert_eq!(replacing.combine(), Combine::Replace);
