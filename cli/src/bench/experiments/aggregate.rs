@@ -3,16 +3,16 @@
 
 use std::fmt::Display;
 
-use crate::bench::backend::{Kind, Outcome, Upkeep};
+use gpulsm::Combine;
+
+use crate::bench::backend::{Kind, Outcome};
+use crate::bench::experiments::full_levels::{LEVELS, full_levels};
 use crate::bench::harness::{Case, Harness};
 use crate::bench::numbers::Numbers;
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-
-/// How many levels are filled: all by batches of one size, as a binary counter counts to 2^8 - 1.
-const LEVELS: u32 = 8;
 
 pub fn cases(scale: &Scale, max_listed_factor: u64) -> Vec<Case> {
     let n = scale.queried;
@@ -35,21 +35,7 @@ fn measure(
     work: u64,
 ) -> Outcome<Vec<Vec<Point>>> {
     let backend = &harness.backend;
-    let (size, batches) = (1usize << (n - LEVELS), (1usize << LEVELS) - 1);
-    let len = batches * size;
-    let pairs = harness.pairs(len)?;
-    let mut dictionary = backend.dictionary(size, Upkeep::PaperLevels)?;
-    for batch in 0..batches {
-        backend.apply(&mut *dictionary, &pairs, batch * size..(batch + 1) * size)?;
-    }
-    if runs == 1 {
-        dictionary.cleanup()?;
-    }
-    let found = dictionary.stats()?.levels.len();
-    if found != runs as usize {
-        return Err(format!("{found} levels, but there should be {runs}").into());
-    }
-
+    let (dictionary, len) = full_levels(harness, n, runs, Combine::Replace)?;
     let queried = len.min(most.min(backend.max_listed() / wide) as usize);
     let ranges = harness.ranges(Numbers::shuffled(0..len as u64, queried), wide, len)?;
     let keys = harness.sorted(len);

@@ -7,6 +7,7 @@ use gpulsm::Combine;
 use rayon::prelude::*;
 
 use crate::bench::backend::{Kind, Outcome, Pairs, Upkeep};
+use crate::bench::experiments::full_levels::{LEVELS, full_levels};
 use crate::bench::experiments::skew::shaped;
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::numbers::Numbers;
@@ -24,9 +25,6 @@ const STREAMS: [&str; 3] = ["random", "zipf", "tenfold"];
 
 /// Keys of a single batch: all different; all the same.
 const BATCHES: [&str; 2] = ["random", "equal"];
-
-/// How many levels lookups find full.
-const LEVELS: u32 = 8;
 
 pub fn cases(scale: &Scale) -> Vec<Case> {
     let n = scale.queried;
@@ -155,20 +153,7 @@ fn lookup_case(scale: &Scale, n: u32, runs: u32) -> Case {
 /// Looks up keys that are all there, each in one of the runs.
 fn measure_lookups(harness: &Harness, n: u32, runs: u32, rule: Combine) -> Outcome<Vec<Point>> {
     let backend = &harness.backend;
-    let (size, batches) = (1usize << (n - LEVELS), (1usize << LEVELS) - 1);
-    let len = batches * size;
-    let pairs = harness.pairs(len)?;
-    let mut dictionary = backend.combining(size, Upkeep::PaperLevels, rule)?;
-    for batch in 0..batches {
-        backend.apply(&mut *dictionary, &pairs, batch * size..(batch + 1) * size)?;
-    }
-    if runs == 1 {
-        dictionary.cleanup()?;
-    }
-    let found = dictionary.stats()?.levels.len();
-    if found != runs as usize {
-        return Err(format!("{found} levels, but there should be {runs}").into());
-    }
+    let (dictionary, len) = full_levels(harness, n, runs, rule)?;
     let numbers = Numbers::shuffled(0..len as u64, len);
     let keys = harness.keys(numbers)?;
     let mut out = harness.lookup_out(len)?;

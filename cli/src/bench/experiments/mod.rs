@@ -9,6 +9,7 @@ mod dead;
 mod delete;
 mod effective;
 mod filling;
+mod full_levels;
 mod growth;
 mod insert;
 mod insert_time;
