@@ -305,8 +305,10 @@ fn in_own_process(name: &str, limits: &str, test: impl FnOnce()) {
 #[test]
 #[cfg(target_os = "linux")]
 fn threads_that_cannot_start_are_an_error_by_default_too() {
-    // Stacks so large that few threads fit, and that much memory is left for everything else.
-    let limits = "ulimit -v 1500000; export RAYON_NUM_THREADS=1000 RUST_MIN_STACK=134217728 MALLOC_ARENA_MAX=1;";
+    // Of 4,000,000 KiB, two stacks of 1.5 GiB leave 850 MB: too little for a third stack, and more than
+    // the process needs for everything else, wherever its mappings happen to end.
+    let limits = "ulimit -v 4000000; \
+                  export RAYON_NUM_THREADS=1000 RUST_MIN_STACK=1610612736 MALLOC_ARENA_MAX=1;";
     in_own_process("threads_that_cannot_start_are_an_error_by_default_too", limits, || {
         let cpu = || Dictionary::<u32, u32>::builder().device(Device::cpu());
         for builder in [cpu(), cpu().threads(1000)] {
