@@ -4,7 +4,6 @@
 mod bench;
 mod completions;
 mod devices;
-mod dictionary;
 mod experiment;
 mod man;
 mod report;
@@ -12,7 +11,6 @@ mod results;
 mod shell;
 mod started;
 mod tour;
-mod types;
 mod verify;
 
 use std::io;

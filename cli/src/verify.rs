@@ -11,7 +11,7 @@ use gpulsm_verify::{Check, KeyKind, List, check_of};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::batch_size;
-use crate::types::{KeyType, Rule, ValueType};
+use gpulsm_backends::types::{KeyType, Rule, ValueType};
 
 /// Operations in one list, each of which starts from an empty dictionary.
 const LIST: u64 = 100;

@@ -5,14 +5,14 @@ use std::hash::{DefaultHasher, Hasher};
 
 use gpulsm::Device;
 
-use super::backend::Outcome;
 use crate::results::Machine;
+use gpulsm_backends::backend::Outcome;
 
 /// Returns a device's name and its other properties.
 pub fn name(device: Device) -> Outcome<(String, Vec<(String, String)>)> {
     match device.is_cuda() {
         #[cfg(feature = "cuda")]
-        true => super::backend::cuda::describe(device),
+        true => gpulsm_backends::backend::describe_gpu(device),
         _ => Ok((cpu(), vec![("threads".into(), threads().to_string())])),
     }
 }

@@ -1,14 +1,10 @@
 //! `gpulsm bench`: the paper's evaluation, and more, on the user's machine. Answers that are timed are
 //! compared with what they should be, in part or whole.
 
-mod backend;
-mod baselines;
 mod experiments;
 mod gate;
 mod harness;
 mod machine;
-mod numbers;
-mod parallel;
 mod scale;
 mod session;
 mod turns;
@@ -22,9 +18,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use gpulsm::Device;
+use gpulsm_backends::backend::{self, Backend, Outcome};
+use gpulsm_backends::numbers::Width;
 
-use self::backend::{Backend, Outcome};
-use self::numbers::{Number, Width};
 use self::scale::Scale;
 use self::session::Session;
 use crate::experiment::Experiment;
@@ -208,20 +204,7 @@ impl Bench {
     }
 
     fn backend(&self) -> Outcome<Box<dyn Backend>> {
-        match (self.key, self.value) {
-            (Width::U32, Width::U32) => self.typed_backend::<u32, u32>(),
-            (Width::U32, Width::U64) => self.typed_backend::<u32, u64>(),
-            (Width::U64, Width::U32) => self.typed_backend::<u64, u32>(),
-            (Width::U64, Width::U64) => self.typed_backend::<u64, u64>(),
-        }
-    }
-
-    fn typed_backend<K: Number, V: Number>(&self) -> Outcome<Box<dyn Backend>> {
-        match self.device.is_cuda() {
-            #[cfg(feature = "cuda")]
-            true => Ok(Box::new(backend::cuda::Cuda::<K, V>::new(self.device)?)),
-            _ => Ok(Box::new(backend::cpu::Cpu::<K, V>::new())),
-        }
+        backend::open(self.device, self.key, self.value)
     }
 
     /// Describes where and how this run is made.

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use super::backend::Backend;
 use super::gate::{self, Bar};
 use super::harness::{Case, Harness, Stopped};
 use super::scale::Scale;
@@ -17,6 +16,7 @@ use super::{Bench, STOP, experiments};
 use crate::experiment::Experiment;
 use crate::how_started;
 use crate::results::{Before, Folder, Point, Results, Row, Run, Settings, Unit};
+use gpulsm_backends::backend::Backend;
 
 pub struct Session<'a> {
     pub bench: &'a Bench,

@@ -8,11 +8,11 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::Ordering;
 
 use super::STOP;
-use super::backend::Backend;
 use super::session::Session;
 use crate::experiment::Experiment;
 use crate::how_started;
 use crate::results::{Before, Folder, Results, Row, Run};
+use gpulsm_backends::backend::Backend;
 
 /// The folders of both builds' results.
 const SIDES: [&str; 2] = ["old", "new"];

@@ -12,7 +12,7 @@ use super::command::Usage;
 use super::failure::Failure;
 use super::files::Imported;
 use super::people::{People, RED};
-use crate::types::{Scalar, Type};
+use gpulsm_backends::types::{Scalar, Type};
 
 /// The answer to one command.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use super::command::{Word, words};
 use super::failure::Failure;
 use super::files::{self, Imported};
 use super::snapshots::Snapshots;
-use crate::dictionary::{AnyDictionary, Pair};
-use crate::types::{Column, Scalar, Type, Types, ValueType};
+use gpulsm_backends::dictionary::{AnyDictionary, Pair};
+use gpulsm_backends::types::{Column, Scalar, Type, Types, ValueType};
 
 /// Commands that change the dictionary.
 const UPDATES: &[&str] =

@@ -21,9 +21,9 @@ use clap::Args;
 use gpulsm::Device;
 
 use crate::batch_size;
-use crate::dictionary::{self, Settings};
-use crate::types::{KeyType, Rule, Types, ValueType};
 use answer::{Form, Source};
+use gpulsm_backends::dictionary::{self, Settings};
+use gpulsm_backends::types::{KeyType, Rule, Types, ValueType};
 use interpreter::Interpreter;
 use script::Script;
 

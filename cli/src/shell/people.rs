@@ -8,7 +8,7 @@ use gpulsm::{Combine, Stats};
 
 use super::answer::{Answer, Saved};
 use super::command::{Usage, counted, shown};
-use crate::types::{Scalar, Type};
+use gpulsm_backends::types::{Scalar, Type};
 
 pub const RED: Style = AnsiColor::Red.on_default().bold();
 const KEY: Style = AnsiColor::Cyan.on_default();

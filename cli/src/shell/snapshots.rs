@@ -7,7 +7,7 @@ use super::answer::{Answer, Saved};
 use super::command::{Word, shown};
 use super::failure::{Code, Failure};
 use super::interpreter::{Interpreter, Outcome};
-use crate::dictionary::AnyDictionary;
+use gpulsm_backends::dictionary::AnyDictionary;
 
 /// The words that may follow `snapshot`.
 pub const ACTIONS: &[&str] = &["save", "use", "leave", "drop"];

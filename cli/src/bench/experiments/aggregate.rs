@@ -5,14 +5,14 @@ use std::fmt::Display;
 
 use gpulsm::Combine;
 
-use crate::bench::backend::{Kind, Outcome};
 use crate::bench::experiments::full_levels::{LEVELS, full_levels};
 use crate::bench::harness::{Case, Harness};
-use crate::bench::numbers::Numbers;
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
+use gpulsm_backends::backend::{Kind, Outcome};
+use gpulsm_backends::numbers::Numbers;
 
 pub fn cases(scale: &Scale, max_listed_factor: u64) -> Vec<Case> {
     let n = scale.queried;

@@ -6,16 +6,16 @@ use std::fmt::Display;
 use gpulsm::Combine;
 use rayon::prelude::*;
 
-use crate::bench::backend::{Kind, Outcome, Pairs, Upkeep};
 use crate::bench::experiments::full_levels::{LEVELS, full_levels};
 use crate::bench::experiments::skew::shaped;
 use crate::bench::harness::{Case, Harness, same};
-use crate::bench::numbers::Numbers;
 use crate::bench::row;
 use crate::bench::scale::Scale;
-use crate::dictionary::AnyDictionary;
 use crate::experiment::Experiment;
 use crate::results::Point;
+use gpulsm_backends::backend::{Kind, Outcome, Pairs, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::Numbers;
 
 /// The two rules, each with the name of its rows.
 const RULES: [(Combine, &str); 2] = [(Combine::Add, "gpulsm"), (Combine::Replace, "replace")];

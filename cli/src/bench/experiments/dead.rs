@@ -5,14 +5,14 @@
 use std::fmt::Display;
 use std::ops::Range;
 
-use crate::bench::backend::{Kind, Outcome, Pairs, RangeEnds, Upkeep};
 use crate::bench::harness::{Case, Harness, same};
-use crate::bench::numbers::{Numbers, Width};
 use crate::bench::row;
 use crate::bench::scale::Scale;
-use crate::dictionary::AnyDictionary;
 use crate::experiment::Experiment;
 use crate::results::Point;
+use gpulsm_backends::backend::{Kind, Outcome, Pairs, RangeEnds, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::{Numbers, Width};
 
 /// The queries of each dead area.
 const OPS: [&str; 6] = ["one", "short", "long", "empty", "scan", "successor"];

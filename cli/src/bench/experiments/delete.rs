@@ -3,13 +3,13 @@
 use std::fmt::Display;
 
 use super::growth::points;
-use crate::bench::backend::{Outcome, Upkeep};
 use crate::bench::harness::{Case, Harness, same};
-use crate::bench::numbers::Numbers;
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
+use gpulsm_backends::backend::{Outcome, Upkeep};
+use gpulsm_backends::numbers::Numbers;
 
 const ROUNDS: usize = 16;
 

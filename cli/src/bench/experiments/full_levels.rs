@@ -2,9 +2,9 @@
 
 use gpulsm::Combine;
 
-use crate::bench::backend::{Outcome, Upkeep};
 use crate::bench::harness::Harness;
-use crate::dictionary::AnyDictionary;
+use gpulsm_backends::backend::{Outcome, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
 
 /// How many levels are filled: all by batches of one size, as a binary counter counts to 2^8 - 1.
 pub const LEVELS: u32 = 8;

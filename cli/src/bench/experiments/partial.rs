@@ -2,12 +2,12 @@
 //! fills them up with copies of their last pair.
 
 use super::growth::batch;
-use crate::bench::backend::{Kind, Outcome, Pairs, Upkeep};
 use crate::bench::harness::{Case, Harness};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
+use gpulsm_backends::backend::{Kind, Outcome, Pairs, Upkeep};
 
 const BATCHES: usize = 63;
 

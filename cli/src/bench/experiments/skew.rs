@@ -2,14 +2,14 @@
 
 use std::fmt::Display;
 
-use crate::bench::backend::{Kind, Outcome, Pairs, RangeEnds, Upkeep};
 use crate::bench::harness::{Case, Harness, same};
-use crate::bench::numbers::{Numbers, Width};
 use crate::bench::row;
 use crate::bench::scale::Scale;
-use crate::dictionary::AnyDictionary;
 use crate::experiment::Experiment;
 use crate::results::Point;
+use gpulsm_backends::backend::{Kind, Outcome, Pairs, RangeEnds, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::{Numbers, Width};
 
 /// Kinds of keys.
 const SHAPES: [&str; 7] = ["random", "sorted", "reversed", "dense", "band", "zipf", "equal"];

@@ -4,10 +4,10 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 use super::Harness;
-use crate::bench::backend::{Array, LookupOut, Outcome, RangeEnds, RangeOut};
-use crate::bench::numbers::Numbers;
-use crate::bench::parallel::{Task, run_all};
-use crate::dictionary::AnyDictionary;
+use gpulsm_backends::backend::{Array, LookupOut, Outcome, RangeEnds, RangeOut};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::Numbers;
+use gpulsm_backends::parallel::{Task, run_all};
 
 /// How many answers of one measurement are compared.
 const COMPARED: usize = 1 << 12;

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 
-use super::backend::{
-    Array, Backend, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
-};
-use super::numbers::{Numbers, Width};
 use super::scale::Scale;
 use crate::results::{Point, Row};
+use gpulsm_backends::backend::{
+    Array, Backend, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
+};
+use gpulsm_backends::numbers::{Numbers, Width};
 
 pub use check::same;
 

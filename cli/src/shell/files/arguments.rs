@@ -9,7 +9,7 @@ use gpulsm_tables::{ReadOptions, WriteOptions};
 use rustyline::completion::unescape;
 
 use crate::shell::command::shown;
-use crate::types::Types;
+use gpulsm_backends::types::Types;
 
 /// Parses the line of an import.
 pub fn import(line: &str, types: Types) -> Result<(PathBuf, ReadOptions), String> {

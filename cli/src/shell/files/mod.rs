@@ -7,8 +7,8 @@ use std::path::Path;
 
 use gpulsm_tables::{Error, ReadOptions};
 
-use crate::dictionary::AnyDictionary;
-use crate::types::Types;
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::types::Types;
 pub use report::Imported;
 
 /// Inserts the rows of a file as one batch.

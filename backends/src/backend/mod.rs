@@ -2,24 +2,45 @@
 //! dictionary's calls on such arrays. Types of keys and values are erased here, so that experiments are
 //! compiled once; a call costs a few nanoseconds more for it.
 
-pub mod cpu;
+pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
-pub mod cuda;
+pub(crate) mod cuda;
 #[cfg(feature = "cuda")]
-pub mod ffi;
+pub(crate) mod ffi;
 
 use std::any::Any;
 use std::error::Error;
 use std::ops::Range;
 
-use gpulsm::{Builder, CleanupPolicy, Combine, Dictionary};
+use gpulsm::{Builder, CleanupPolicy, Combine, Device, Dictionary};
 
-use super::baselines::{HashTable, Sort, SortedArray};
-use super::numbers::Number;
-use super::parallel::generate;
+use crate::baselines::{HashTable, Sort, SortedArray};
 use crate::dictionary::AnyDictionary;
+use crate::numbers::{Number, Width};
+use crate::parallel::generate;
+
+#[cfg(feature = "cuda")]
+pub use self::cuda::describe as describe_gpu;
 
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Returns the backend of a device, for keys and values of these widths.
+pub fn open(device: Device, key: Width, value: Width) -> Outcome<Box<dyn Backend>> {
+    match (key, value) {
+        (Width::U32, Width::U32) => open_typed::<u32, u32>(device),
+        (Width::U32, Width::U64) => open_typed::<u32, u64>(device),
+        (Width::U64, Width::U32) => open_typed::<u64, u32>(device),
+        (Width::U64, Width::U64) => open_typed::<u64, u64>(device),
+    }
+}
+
+fn open_typed<K: Number, V: Number>(device: Device) -> Outcome<Box<dyn Backend>> {
+    match device.is_cuda() {
+        #[cfg(feature = "cuda")]
+        true => Ok(Box::new(cuda::Cuda::<K, V>::new(device)?)),
+        _ => Ok(Box::new(cpu::Cpu::<K, V>::new())),
+    }
+}
 
 /// What the elements of an array are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

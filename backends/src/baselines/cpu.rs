@@ -10,10 +10,10 @@ use gpulsm::OrderedKey;
 use rdst::{RadixKey, RadixSort as _};
 
 use super::{HashTable, Sort, SortedArray};
-use crate::bench::backend::cpu::{vec, vec_mut};
-use crate::bench::backend::{Array, LookupOut, Outcome, Pairs, RangeEnds, RangeOut};
-use crate::bench::numbers::Number;
-use crate::bench::parallel::{Task, part_of, run_all};
+use crate::backend::cpu::{vec, vec_mut};
+use crate::backend::{Array, LookupOut, Outcome, Pairs, RangeEnds, RangeOut};
+use crate::numbers::Number;
+use crate::parallel::{Task, part_of, run_all};
 
 /// Queries that a core answers at a time.
 const CHUNK: usize = 1 << 12;

@@ -1,12 +1,12 @@
 //! What the dictionary is measured against: a sort, a sorted array, and a hash table, on each device.
 
-pub mod cpu;
+pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
-pub mod cuda;
+pub(crate) mod cuda;
 
 use std::ops::Range;
 
-use super::backend::{Array, LookupOut, Outcome, Pairs, RangeEnds, RangeOut};
+use crate::backend::{Array, LookupOut, Outcome, Pairs, RangeEnds, RangeOut};
 
 /// A sort of pairs by key, as a build must do.
 pub trait Sort {

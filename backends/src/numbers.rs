@@ -6,7 +6,7 @@ use std::ops::Range;
 use clap::ValueEnum;
 use gpulsm::OrderedKey;
 
-use super::parallel::generate;
+use crate::parallel::generate;
 use crate::types::Element;
 
 /// The width of keys or values.

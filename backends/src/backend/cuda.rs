@@ -13,10 +13,10 @@ use super::{
     Array, Backend, DeviceArray, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
     Upkeep, dictionary, dictionary_mut, numbers, settings, typed, typed_mut,
 };
-use crate::bench::baselines::cuda::{CubSort, ProbedTable, SortedVecs};
-use crate::bench::baselines::{HashTable, Sort, SortedArray};
-use crate::bench::numbers::Number;
+use crate::baselines::cuda::{CubSort, ProbedTable, SortedVecs};
+use crate::baselines::{HashTable, Sort, SortedArray};
 use crate::dictionary::AnyDictionary;
+use crate::numbers::Number;
 
 /// The part of the GPU's memory that the pairs of one call may take.
 const LISTED_PART: u64 = 8;

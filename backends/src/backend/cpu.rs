@@ -10,10 +10,10 @@ use super::{
     Array, Backend, DeviceArray, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
     Upkeep, dictionary, dictionary_mut, numbers, settings, typed, typed_mut,
 };
-use crate::bench::baselines::cpu::{RadixSort, ShardedTable, SortedVecs};
-use crate::bench::baselines::{HashTable, Sort, SortedArray};
-use crate::bench::numbers::Number;
+use crate::baselines::cpu::{RadixSort, ShardedTable, SortedVecs};
+use crate::baselines::{HashTable, Sort, SortedArray};
 use crate::dictionary::AnyDictionary;
+use crate::numbers::Number;
 
 pub struct Cpu<K, V>(PhantomData<fn() -> (K, V)>);
 

@@ -8,10 +8,10 @@ use std::ptr::null_mut;
 use gpulsm::cuda::{DeviceSlice, DeviceVec, Stream};
 
 use super::{HashTable, Sort, SortedArray};
-use crate::bench::backend::cuda::{check, flags, vec, vec_mut};
-use crate::bench::backend::ffi::*;
-use crate::bench::backend::{Array, LookupOut, Outcome, Pairs, RangeEnds, RangeOut};
-use crate::bench::numbers::Number;
+use crate::backend::cuda::{check, flags, vec, vec_mut};
+use crate::backend::ffi::*;
+use crate::backend::{Array, LookupOut, Outcome, Pairs, RangeEnds, RangeOut};
+use crate::numbers::Number;
 
 /// Returns the address of a vector, for kernels that read or write it.
 fn at<T: bytemuck::Pod>(vector: &DeviceVec<T>) -> *mut c_void {
