@@ -83,6 +83,9 @@ constexpr int FOLD_SHORT = 256;
 /// Entries of a range over several runs that one thread combines; a block combines more.
 constexpr int FOLD_ENTRIES = 64;
 
+/// Blocks per multiprocessor that combine ranges without merging, by a warp each.
+constexpr int FLAT_BLOCKS = 4;
+
 /// Ranges of more pairs than this are combined by several blocks, in pieces of at least as many pairs; the most pieces
 /// of a range, and blocks per multiprocessor.
 constexpr int HUGE_PIECE = 1 << 13;

@@ -87,6 +87,10 @@ const DEAD: &[(&str, &str)] = &[
 ];
 const AGGREGATE: &[(&str, &str)] = &[
     ("runsN", "all pairs in one run, or in 8: the first 8 levels are full"),
+    (
+        "stale-half",
+        "almost every key is in two runs, so that values cannot be added without merging them",
+    ),
     ("list", "the pairs of the same ranges are listed"),
 ];
 const COMBINE: &[(&str, &str)] = &[

@@ -1,5 +1,6 @@
 // Combines the values of ranges: windows and sizes are known from `count.cu`. Most ranges are combined by a few
-// threads, a warp or a block each; very long ones are divided among blocks.
+// threads, a warp or a block each; very long ones are divided among blocks. A range that has as many entries as pairs
+// is *flat*: every entry is live and the only one of its key, so that runs need not be merged.
 #include "dispatch.cuh"
 #include "query/aggregate_output.cuh"
 #include "query/range_cuts.cuh"
@@ -74,9 +75,9 @@ fold_run_pieces_kernel(const __grid_constant__ RunView<Key, Value> run,
 template <bool COMBINES, class Key, class Value>
 using FoldMerge = RangeMerge<COMBINES, RANGE_THREADS, range_items(sizeof(Key) + sizeof(Value)), Key, Value>;
 
-/// Combines short ranges over several runs, by one thread each, and lists the others: as long ones if their entries fit in
-/// a tile, otherwise as huge ones, some in one piece. With `COMBINES` the values of equal keys in different runs are
-/// combined first, by the dictionary's rule, and no range is listed as a long one: that saves kernels.
+/// Combines short ranges over several runs, by one thread each, and lists the others: as flat ones; as long ones if their
+/// entries fit in a tile; otherwise as huge ones, some in one piece. With `COMBINES` the values of equal keys in different
+/// runs are combined first, by the dictionary's rule, and no range is listed as a long one: that saves kernels.
 template <bool COMBINES, int RUNS, class Key, class Value>
 __global__ void __launch_bounds__(THREADS)
 fold_short_kernel(const __grid_constant__ View<Key, Value> view,
@@ -88,19 +89,52 @@ fold_short_kernel(const __grid_constant__ View<Key, Value> view,
     if (pairs == 0) return folded.write(ranges.fold, ranges.answers, range, true);
     ThreadMerge<COMBINES, RUNS, Key, Value> merge;
     uint64_t entries = merge.find(view, ranges, range);
-    bool is_mostly_dead = entries > 4 * pairs + FEW_STALE;
+    bool is_mostly_dead = entries > 4 * pairs + FEW_STALE, is_flat = entries == pairs;
+    if (is_flat && entries > FOLD_ENTRIES && entries <= HUGE_PIECE) return ranges.add_flat(range);
     if (entries > FOLD_ENTRIES) {
         bool fits = entries <= FoldMerge<COMBINES, Key, Value>::capacity(static_cast<int>(view.count));
         return COMBINES || is_mostly_dead || !fits ? ranges.add_huge(range, pairs) : ranges.add_long(range);
     }
+    if (is_flat) {
+#pragma unroll merge.UNROLL
+        for (int run = 0; run < merge.runs(view); run++) {
+            for (uint64_t at = merge.position[run]; at < merge.stop[run]; at++) {
+                folded.add(ranges.fold, value_at(view.runs[run].values, at));
+            }
+        }
+        return folded.write(ranges.fold, ranges.answers, range, false);
+    }
     merge.begin(view);
-    for (Key key; pairs > 0 && merge.next_key(key);) {
+    for (Key key; pairs > 0 && merge.next_key(view, key);) {
         Value value;
         if (!merge.take(view, key, true, value)) continue;
         folded.add(ranges.fold, value);
         pairs--;
     }
     folded.write(ranges.fold, ranges.answers, range, false);
+}
+
+/// Combines flat ranges over several runs, by a warp each.
+template <class Key, class Value>
+__global__ void __launch_bounds__(THREADS, FLAT_BLOCKS)
+fold_flat_kernel(const __grid_constant__ View<Key, Value> view,
+                 const __grid_constant__ AggregateOutput<Key, Value> ranges) {
+    uint64_t warp = (blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x) / 32;
+    for (uint64_t at = warp, flats = ranges.lists().flats; at < flats; at += gridDim.x * static_cast<uint64_t>(WARPS)) {
+        uint64_t range = ranges.flat(at);
+        Folded<Value> folded(ranges.fold);
+        int lane = threadIdx.x % 32, count = static_cast<int>(view.count);
+        for (int first = 0; first < count; first += 32) {
+            // Each lane loads the window of a run, so that all are loaded at once.
+            ulonglong2 own = first + lane < count ? ranges.window(range, first + lane) : make_ulonglong2(0, 0);
+            for (int run = first; run < min(first + 32, count); run++) {
+                uint64_t start = __shfl_sync(~0u, own.x, run - first), end = __shfl_sync(~0u, own.y, run - first);
+                add_values(folded, ranges.fold, view.runs[run].values + start, end - start, lane, 32);
+            }
+        }
+        folded.template add_lanes<32>(ranges.fold);
+        if (threadIdx.x % 32 == 0) folded.write(ranges.fold, ranges.answers, range, false);
+    }
 }
 
 /// Combines the values of merged entries.
@@ -145,10 +179,29 @@ struct FoldBlock {
         __syncthreads();
     }
 
-    /// Begins a piece. Its ends are cut by two warps: a cut is the same whoever makes it, since each begins anew.
-    __device__ void begin(const View<Key, Value>& view, const AggregateOutput<Key, Value>& ranges, const HugeRange& huge,
-                          uint64_t piece, RangeCuts<Key, Value> (&cuts)[2]) {
-        begin(view, ranges, huge.range);
+    /// Returns whether what was begun is flat.
+    __device__ bool is_flat(const View<Key, Value>& view) const {
+        return merge.left(static_cast<int>(view.count)) == merge.last;
+    }
+
+    /// Combines a piece of the flat range that was begun, in the first thread: its share of every run.
+    __device__ Folded<Value> fold_flat(const View<Key, Value>& view, const AggregateOutput<Key, Value>& ranges,
+                                       const HugeRange& huge, uint64_t piece) {
+        Folded<Value> folded(ranges.fold);
+        for (int run = 0; run < view.count; run++) {
+            uint64_t entries = merge.end[run] - merge.start[run];
+            uint64_t begin = entries * piece / huge.pieces, end = entries * (piece + 1) / huge.pieces;
+            const Value* values = view.runs[run].values + merge.start[run] + begin;
+            add_values(folded, ranges.fold, values, end - begin, threadIdx.x, RANGE_THREADS);
+        }
+        folded.template add_block<RANGE_THREADS>(ranges.fold, of_warps);
+        return folded;
+    }
+
+    /// Narrows the range that was begun to a piece. Its ends are cut by two warps: a cut is the same whoever makes it,
+    /// since each begins anew.
+    __device__ void narrow(const View<Key, Value>& view, const AggregateOutput<Key, Value>& ranges, const HugeRange& huge,
+                           uint64_t piece, RangeCuts<Key, Value> (&cuts)[2]) {
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32, count = static_cast<int>(view.count);
         uint64_t pairs = merge.last, number = piece + warp;
         __syncthreads();
@@ -199,8 +252,11 @@ fold_pieces_kernel(const __grid_constant__ View<Key, Value> view,
     __shared__ RangeCuts<Key, Value> cuts[2];
     for (uint64_t item = blockIdx.x, items = ranges.items(); item < items; item += gridDim.x) {
         HugeRange& huge = ranges.range_of(item);
-        block.begin(view, ranges, huge, item - huge.first_item, cuts);
-        Folded<Value> folded = block.template fold<false>(view, ranges);
+        uint64_t piece = item - huge.first_item;
+        block.begin(view, ranges, huge.range);
+        bool is_flat = block.is_flat(view);
+        if (!is_flat) block.narrow(view, ranges, huge, piece, cuts);
+        Folded<Value> folded = is_flat ? block.fold_flat(view, ranges, huge, piece) : block.template fold<false>(view, ranges);
         if (threadIdx.x == 0) ranges.finish_piece(huge, folded);
     }
 }
@@ -213,12 +269,14 @@ void fold_merged(const View<Key, Value>& view, const AggregateOutput<Key, Value>
         if (view.count <= 8) short_kernel = fold_short_kernel<false, 8, Key, Value>;
     }
     short_kernel<<<blocks_for(ranges.len, THREADS), THREADS, 0, stream>>>(view, ranges);
-    // As many blocks as can run at once: how many ranges are long, only the device knows.
+    // As many blocks as can run at once: how many ranges are listed, only the device knows.
+    unsigned blocks = blocks_at_once(~0u, FLAT_BLOCKS);
+    fold_flat_kernel<<<blocks, THREADS, 0, stream>>>(view, ranges);
     if constexpr (!COMBINES) {
-        unsigned blocks = blocks_at_once(~0u, range_blocks(sizeof(Key) + sizeof(Value)));
+        blocks = blocks_at_once(~0u, range_blocks(sizeof(Key) + sizeof(Value)));
         fold_long_kernel<<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
     }
-    unsigned blocks = blocks_at_once(~0u, DEAD_BLOCKS);
+    blocks = blocks_at_once(~0u, DEAD_BLOCKS);
     fold_pieces_kernel<COMBINES><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
 }
 

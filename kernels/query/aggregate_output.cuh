@@ -17,7 +17,8 @@ struct HugeRange {
 /// What blocks tell each other about the ranges of a call. Zeroed before, up to the stretches' `first`.
 template <class Key>
 struct AggregateLists {
-    uint64_t longs;  // how many ranges a block each combines
+    uint64_t longs;  // how many ranges a block each merges
+    uint64_t flats;  // how many ranges a warp each combines without merging
     uint64_t huges;  // how many huge ranges there are, and in the low 32 bits how many pieces they have
     DeadStretches<Key> dead;
 };
@@ -36,7 +37,8 @@ struct AggregateOutput {
 
     __device__ AggregateLists<Key>& lists() const { return *static_cast<AggregateLists<Key>*>(scratch); }
 
-    /// Return the lists of ranges that take a block each, and of huge ones, with room for all ranges.
+    /// Return the lists of ranges that are merged by a block each, and of huge ones, with room for all ranges. Those that
+    /// a warp combines fill the first of the two lists from its end.
     __device__ uint64_t* longs() const {
         return reinterpret_cast<uint64_t*>(static_cast<AggregateLists<uint64_t>*>(scratch) + 1);
     }
@@ -47,6 +49,16 @@ struct AggregateOutput {
     __device__ void add_long(uint64_t range) const {
         longs()[atomicAdd(reinterpret_cast<unsigned long long*>(&lists().longs), 1ull)] = range;
     }
+
+    __device__ void add_flat(uint64_t range) const {
+        // One addition for all threads of the warp that are here.
+        unsigned here = __activemask(), before = here & ((1u << threadIdx.x % 32) - 1);
+        uint64_t first = 0;
+        if (before == 0) first = atomicAdd(reinterpret_cast<unsigned long long*>(&lists().flats), uint64_t(__popc(here)));
+        first = __shfl_sync(here, first, __ffs(here) - 1);
+        longs()[len - 1 - first - __popc(before)] = range;
+    }
+    __device__ uint64_t flat(uint64_t index) const { return longs()[len - 1 - index]; }
 
     __device__ void add_huge(uint64_t range, uint64_t pairs) const {
         // The numbers of all pieces fit in 32 bits.

@@ -11,6 +11,11 @@ namespace gpulsm {
 template <bool COMBINES, int RUNS, class Key, class Value>
 struct ThreadMerge {
     static constexpr int UNROLL = RUNS <= 8 ? RUNS : 1;
+
+    /// Returns how many runs the loops below go over. (If this were not a constant without `COMBINES`, registers would
+    /// spill.)
+    __device__ static int runs(const View<Key, Value>& view) { return COMBINES ? static_cast<int>(view.count) : RUNS; }
+
     // The next entry of every run, and where the range ends there.
     uint64_t position[RUNS], stop[RUNS];
     Key next[RUNS];
@@ -20,7 +25,7 @@ struct ThreadMerge {
     __device__ __forceinline__ uint64_t find(const View<Key, Value>& view, const Ranges& ranges, uint64_t range) {
         uint64_t entries = 0;
 #pragma unroll UNROLL
-        for (int run = 0; run < RUNS; run++) {
+        for (int run = 0; run < runs(view); run++) {
             ulonglong2 window = run < view.count ? ranges.window(range, run) : make_ulonglong2(0, 0);
             position[run] = window.x;
             stop[run] = window.y;
@@ -32,7 +37,7 @@ struct ThreadMerge {
     /// Loads the first key of every window.
     __device__ __forceinline__ void begin(const View<Key, Value>& view) {
 #pragma unroll UNROLL
-        for (int run = 0; run < RUNS; run++) move(view, run, position[run]);
+        for (int run = 0; run < runs(view); run++) move(view, run, position[run]);
     }
 
     __device__ __forceinline__ void move(const View<Key, Value>& view, int run, uint64_t to) {
@@ -41,11 +46,11 @@ struct ThreadMerge {
     }
 
     /// Finds the least of the next keys; returns whether there is any.
-    __device__ __forceinline__ bool next_key(Key& key) const {
+    __device__ __forceinline__ bool next_key(const View<Key, Value>& view, Key& key) const {
         bool any = false;
         key = 0;
 #pragma unroll UNROLL
-        for (int run = 0; run < RUNS; run++) {
+        for (int run = 0; run < runs(view); run++) {
             if (position[run] < stop[run] && (!any || next[run] < key)) any = true, key = next[run];
         }
         return any;
@@ -57,7 +62,7 @@ struct ThreadMerge {
         bool live = false, is_newest = true, combines = false;
         value = zero<Value>();
 #pragma unroll UNROLL
-        for (int run = 0; run < RUNS; run++) {
+        for (int run = 0; run < runs(view); run++) {
             if (position[run] >= stop[run] || next[run] != key) continue;
             if (is_newest) {
                 live = is_live(view.runs[run].marks, position[run]);
@@ -100,7 +105,7 @@ struct ShortRange : ThreadMerge<false, RUNS, Key, Value> {
     __device__ void merge(const View<Key, Value>& view, const RangeOutput<Key, Value>& ranges) {
         while (place < end && (!DEAD || dead < DEAD_KEYS)) {
             Key key;
-            if (!next_key(key)) return;
+            if (!next_key(view, key)) return;
             Value value;
             bool live = this->take(view, key, ranges.values != nullptr, value);
             dead = live ? 0 : dead + 1;
@@ -125,7 +130,7 @@ struct ShortRange : ThreadMerge<false, RUNS, Key, Value> {
             positions.set(run, from, to);
         }
         Key own = 0;
-        next_key(own);
+        next_key(view, own);
         Key first = __shfl_sync(~0u, own, owner), live = next_live(view, positions);
         bool skips = is_stuck && own >= first && own < live;
 #pragma unroll UNROLL

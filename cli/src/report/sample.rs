@@ -188,9 +188,11 @@ impl Made {
 
     fn aggregates(&mut self, n: u32) {
         for (length, rate) in [(8, 3e9), (1024, 2e8)] {
-            for runs in [1, 8] {
+            for (runs, is_stale) in [(1, false), (8, false), (8, true)] {
                 let params = [("L", length), ("n", n), ("runs", runs)];
-                let params = params.map(|(name, value)| (name, value.to_string()));
+                let mut params: Vec<_> =
+                    params.map(|(name, value)| (name, value.to_string())).into();
+                params.extend(is_stale.then(|| ("stale", "half".to_string())));
                 for (series, share) in [("gpulsm", 1.0), ("list", 0.4)] {
                     let seconds = 2f64.powi(n as i32) / rate / share * f64::from(runs);
                     let point = self.point(f64::from(runs), 1 << n, seconds);

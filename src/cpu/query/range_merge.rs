@@ -83,7 +83,7 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
     }
 
     /// Passes the values of the live entries of a window of every run, of which there are `pairs`, to
-    /// `visit`, in key order, a block at a time.
+    /// `visit`, many at a time and in no particular order.
     pub fn visit_values(
         &mut self,
         windows: impl Iterator<Item = Range<usize>> + Clone,
@@ -93,12 +93,11 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
         if pairs == 0 {
             return Ok(()); // All entries are dead, if there are any.
         }
-        let mut in_use = self.runs.iter().zip(windows.clone()).filter(|(_, at)| !at.is_empty());
-        if let (Some((Source { values: Some(values), .. }, window)), None) =
-            (in_use.next(), in_use.next())
-            && window.len() == pairs
-        {
-            visit(&values[window]); // No entry is dead or replaced.
+        if windows.clone().map(|window| window.len()).sum::<usize>() == pairs {
+            // Every entry is live and the only one of its key, so there is nothing to merge.
+            for (run, window) in self.runs.iter().zip(windows).filter(|(_, at)| !at.is_empty()) {
+                visit(&run.values.expect("runs have values")[window]);
+            }
             return Ok(());
         }
         let block = match self.block.take() {

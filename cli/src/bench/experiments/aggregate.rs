@@ -1,11 +1,11 @@
-//! Sums of the values of ranges of about L, beside listing the pairs of the same ranges; in one run, and in the
-//! eight of full levels. (The paper has no figures of these.)
+//! Sums of the values of ranges of about L, beside listing the pairs of the same ranges; in one run, in the eight
+//! of full levels, and in eight where half of the entries are stale. (The paper has no figures of these.)
 
 use std::fmt::Display;
 
 use gpulsm::Combine;
 
-use crate::bench::experiments::full_levels::{LEVELS, full_levels};
+use crate::bench::experiments::full_levels::{Contents, full_levels};
 use crate::bench::harness::{Case, Harness};
 use crate::bench::row;
 use crate::bench::scale::Scale;
@@ -16,26 +16,29 @@ use gpulsm_backends::numbers::Numbers;
 
 pub fn cases(scale: &Scale, max_listed_factor: u64) -> Vec<Case> {
     let n = scale.queried;
-    let make = |(wide, runs): (u64, u32)| {
+    let make = |(wide, contents): (u64, Contents)| {
         let most = ((max_listed_factor << n) / wide).min(1 << n);
-        let work = most * (8 + wide / 4) * u64::from(runs) * scale.repeats as u64;
-        let job = move |harness: &Harness| measure(harness, (wide, most), (n, runs), work);
-        let params: [(&str, &dyn Display); 3] = [("L", &wide), ("n", &n), ("runs", &runs)];
+        let work = most * (8 + wide / 4) * u64::from(contents.runs()) * scale.repeats as u64;
+        let job = move |harness: &Harness| measure(harness, (wide, most), (n, contents), work);
+        let of_contents = contents.params();
+        let mut params: Vec<(&str, &dyn Display)> = vec![("L", &wide), ("n", &n)];
+        params.extend(of_contents.iter().map(|(name, value)| (*name, value as &dyn Display)));
         let rows =
             ["gpulsm", "list"].map(|series| row(Experiment::Aggregate, series, &params, None));
         Case { rows: rows.into(), work, job: Box::new(job) }
     };
-    [8, 1024].into_iter().flat_map(|wide| [1, LEVELS].map(|runs| make((wide, runs)))).collect()
+    let contents = [Contents::OneRun, Contents::Levels, Contents::StaleLevels];
+    [8, 1024].into_iter().flat_map(|wide| contents.map(|contents| make((wide, contents)))).collect()
 }
 
 fn measure(
     harness: &Harness,
     (wide, most): (u64, u64),
-    (n, runs): (u32, u32),
+    (n, contents): (u32, Contents),
     work: u64,
 ) -> Outcome<Vec<Vec<Point>>> {
     let backend = &harness.backend;
-    let (dictionary, len) = full_levels(harness, n, runs, Combine::Replace)?;
+    let (dictionary, len) = full_levels(harness, n, contents, Combine::Replace)?;
     let queried = len.min(most.min(backend.max_listed() / wide) as usize);
     let ranges = harness.ranges(Numbers::shuffled(0..len as u64, queried), wide, len)?;
     let keys = harness.sorted(len);
@@ -51,6 +54,8 @@ fn measure(
     harness.check_ranges("range", &ranges, &out, held)?;
     harness.done(work)?;
     Ok([ours, listed]
-        .map(|samples| vec![Point { at: f64::from(runs), items: queried as u64, samples }])
+        .map(|samples| {
+            vec![Point { at: f64::from(contents.runs()), items: queried as u64, samples }]
+        })
         .into())
 }

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use gpulsm::Combine;
 use rayon::prelude::*;
 
-use crate::bench::experiments::full_levels::{LEVELS, full_levels};
+use crate::bench::experiments::full_levels::{Contents, LEVELS, full_levels};
 use crate::bench::experiments::skew::shaped;
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::row;
@@ -43,7 +43,8 @@ pub fn cases(scale: &Scale) -> Vec<Case> {
     };
     let streams = STREAMS.map(|keys| make("stream", keys, b));
     let batches = BATCHES.map(|keys| make("batch", keys, n));
-    let lookups = [LEVELS, 1].map(|runs| lookup_case(scale, n, runs));
+    let contents = [Contents::Levels, Contents::OneRun];
+    let lookups = contents.map(|contents| lookup_case(scale, n, contents));
     streams.into_iter().chain(batches).chain(lookups).collect()
 }
 
@@ -138,12 +139,13 @@ fn check_lookups(
     Ok(())
 }
 
-fn lookup_case(scale: &Scale, n: u32, runs: u32) -> Case {
+fn lookup_case(scale: &Scale, n: u32, contents: Contents) -> Case {
+    let runs = contents.runs();
     let params: [(&str, &dyn Display); 3] = [("n", &n), ("op", &"lookup"), ("runs", &runs)];
     let rows = RULES.map(|(_, series)| row(Experiment::Combine, series, &params, None));
     let work = scale.repeats as u64 * (10 << n);
     let job = move |harness: &Harness| {
-        let points = RULES.map(|(rule, _)| measure_lookups(harness, n, runs, rule));
+        let points = RULES.map(|(rule, _)| measure_lookups(harness, n, contents, rule));
         harness.done(work)?;
         points.into_iter().collect()
     };
@@ -151,9 +153,14 @@ fn lookup_case(scale: &Scale, n: u32, runs: u32) -> Case {
 }
 
 /// Looks up keys that are all there, each in one of the runs.
-fn measure_lookups(harness: &Harness, n: u32, runs: u32, rule: Combine) -> Outcome<Vec<Point>> {
+fn measure_lookups(
+    harness: &Harness,
+    n: u32,
+    contents: Contents,
+    rule: Combine,
+) -> Outcome<Vec<Point>> {
     let backend = &harness.backend;
-    let (dictionary, len) = full_levels(harness, n, runs, rule)?;
+    let (dictionary, len) = full_levels(harness, n, contents, rule)?;
     let numbers = Numbers::shuffled(0..len as u64, len);
     let keys = harness.keys(numbers)?;
     let mut out = harness.lookup_out(len)?;

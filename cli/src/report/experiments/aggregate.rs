@@ -10,7 +10,8 @@ pub fn section(runs: &[Labelled]) -> Section {
         "aggregate",
         "Sums of ranges",
         "The sum of the values between two keys, with L expected there, beside listing their pairs; in one \
-         run, and in the 8 of full levels. The paper has no figures of these.",
+         run, in the 8 of full levels, and in 8 where half of the entries are stale. The paper has no figures \
+         of these.",
     );
     for run in runs {
         let caption = of_run(runs, run, "Sums of ranges, M queries/s");
@@ -21,7 +22,8 @@ pub fn section(runs: &[Labelled]) -> Section {
                 .results
                 .of("aggregate")
                 .find(|other| other.series == "list" && other.params == row.params);
-            let words = [row.param("L"), row.param("runs")].map(str::to_string);
+            let stale = if row.param("stale").is_empty() { "" } else { ", half stale" };
+            let words = [row.param("L").to_string(), format!("{}{stale}", row.param("runs"))];
             let rates = beside(Some(row.mean()), list.map(|list| list.mean()));
             table.row(words.into_iter().chain(rates).collect());
         }
