@@ -163,7 +163,7 @@ class Base:
         if not self._keys(name, key).is_scalar:
             raise TypeError(
                 f"{name}: expected one {describe(self._key)}, got an array; "
-                "`lookup`, `contains`, `insert` and `delete` take arrays"
+                "`lookup`, `contains`, `insert`, `set` and `delete` take arrays"
             )
         return key
 

@@ -129,7 +129,7 @@ class Dictionary(Imports):
         *,
         key: DTypeLike | None = None,
         value: DTypeLike | None = None,
-        duplicates: Duplicates = "last",
+        duplicates: Duplicates | None = None,
         combine: Combine = "replace",
         batch_size: int = 65536,
         device: str | None = None,
@@ -318,7 +318,7 @@ class Dictionary(Imports):
         separator: str | None = None,
         header: Header = "auto",
         missing: Missing = "error",
-        duplicates: Duplicates = "last",
+        duplicates: Duplicates | None = None,
         **settings: Any,
     ) -> Dictionary:
         """Returns a dictionary of two columns of a CSV or Parquet file.

@@ -49,7 +49,7 @@ class Imports(Updates):
         separator: str | None = None,
         header: Header = "auto",
         missing: Missing = "error",
-        duplicates: Duplicates = "last",
+        duplicates: Duplicates | None = None,
     ) -> Imported:
         """Inserts the rows of a CSV or Parquet file, as one batch.
 

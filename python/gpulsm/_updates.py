@@ -43,7 +43,7 @@ class Updates(Queries):
         keys: Scalar | ArrayLike,
         values: Value | ArrayLike | None = None,
         *,
-        duplicates: Duplicates = "last",
+        duplicates: Duplicates | None = None,
     ) -> None:
         """Inserts each key with its value, in place of the value that it has; or combines both, and the values
         of equal keys in this call, if the dictionary was made with another rule than `combine='replace'`.
@@ -59,7 +59,7 @@ class Updates(Queries):
             Which of equal keys in this call counts: the 'last' (the default) or the 'first' one; with
             'error' there may be none. Both others cost a copy of the arrays, and 'error' a sort of the keys
             (with arrays on a GPU it waits for the result). A dictionary that combines values combines all
-            of them, and takes neither.
+            of them, and takes none of the three.
 
         Raises
         ------
@@ -140,9 +140,10 @@ class Updates(Queries):
         """
         if self.combine != "add":
             raise TypeError(
-                f"add: expected a dictionary made with combine='add', this one has combine={self.combine!r}"
+                f"add: expected a dictionary made with combine='add', this one has combine={self.combine!r}; "
+                "`insert` combines values by the dictionary's own rule"
             )
-        self.insert(keys, amounts)
+        self._apply(self._keys("keys", keys), self._read_values(amounts, "amounts"), None)
 
     def delete(self, keys: Scalar | ArrayLike) -> None:
         """Deletes each key; one that isn't there is no error.
@@ -176,7 +177,7 @@ class Updates(Queries):
         *positional: NoReturn,
         insert: Scalar | ArrayLike | tuple[Scalar | ArrayLike, Value | ArrayLike] | None = None,
         delete: Scalar | ArrayLike | None = None,
-        duplicates: Duplicates = "last",
+        duplicates: Duplicates | None = None,
     ) -> None:
         """Inserts and deletes, as one batch. A key that is both inserted and deleted is deleted.
 
@@ -415,7 +416,7 @@ class Updates(Queries):
         self._check_has_values()
         if isinstance(key, slice):
             raise TypeError(
-                "a slice of keys can't be assigned to: `insert(keys, values)` inserts pairs, and "
+                "a slice of keys can't be assigned to: `set(keys, values)` assigns values to keys, and "
                 "`delete_range(lo, hi)` or `del d[a:b]` deletes those that are there first"
             )
         self.set(self._one("key", key), value)
@@ -446,18 +447,19 @@ class Updates(Queries):
         keys: Given | None,
         values: Given | None,
         deletes: Given | None,
-        duplicates: Duplicates = "last",
+        duplicates: Duplicates | None = None,
     ) -> None:
         """Applies what there is of the three as one batch."""
-        check_duplicates(duplicates)
-        if keys is not None and duplicates != "last" and self.combine != "replace":
+        if duplicates is not None:
+            check_duplicates(duplicates)
+        if keys is not None and duplicates is not None and self.combine != "replace":
             raise ValueError(
-                f"duplicates: this dictionary combines all values of a key by {self.combine!r}; "
-                f"only one with combine='replace' takes {duplicates!r}"
+                f"duplicates: this dictionary combines all values of a key by {self.combine!r}; leave it "
+                f"out, or use `set` to replace values (only one with combine='replace' takes {duplicates!r})"
             )
         if keys is not None:
             self._check_lengths(keys, values)
-            keys, values = resolved(keys, values, duplicates)
+            keys, values = resolved(keys, values, duplicates or "last")
         call, inserted, with_values, deleted = self._spans(keys, values, deletes)
         self._store.update((inserted, with_values), deleted, call.stream)
 

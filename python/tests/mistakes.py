@@ -310,7 +310,7 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "a slice to assign to",
         lambda d: d.__setitem__(slice(1, 3), 0.5),
         TypeError,
-        r"a slice of keys can't be assigned to: `insert\(keys, values\)` inserts",
+        r"a slice of keys can't be assigned to: `set\(keys, values\)` assigns",
     ),
     ("a step", lambda d: d[1:9:2], TypeError, r"no step, got 2: write `d\[a:b\]`"),
     ("arrays in a slice", lambda d: d[[1, 2] : 9], TypeError, "start: expected one uint32"),

@@ -133,7 +133,7 @@ def test_what_is_refused(device: str) -> None:
     d = make("uint32", "uint32", combine="max", device=device)
     with pytest.raises(TypeError, match="add: expected a dictionary made with combine='add'"):
         d.add([1])
-    for how in ("first", "error"):
+    for how in ("last", "first", "error"):
         with pytest.raises(ValueError, match="duplicates: this dictionary combines all values"):
             d.insert([1, 1], [1, 2], duplicates=how)
     with pytest.raises(ValueError, match="duplicates: expected 'last', 'first' or 'error'"):
