@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 
-use crate::key::{Encoding, Key};
+use crate::key::{Encoding, ScalarKey};
 use crate::value::Value;
 
 /// A type of value that can be added up and compared: `u32`, `i32`, `f32`, `u64`, `i64`, `f64`, or an array
@@ -34,7 +34,7 @@ impl Element {
         matches!(self.width, 4 | 8) && value_width > 0 && value_width.is_multiple_of(self.width)
     }
 
-    const fn of<T: Key>() -> Self {
+    const fn of<T: ScalarKey>() -> Self {
         Element { width: size_of::<T>(), encoding: T::ENCODING }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::aggregate::Element;
 use crate::error::Error;
-use crate::key::{Encoding, Key};
+use crate::key::{Encoding, Key, ScalarKey};
 use crate::value::Value;
 
 /// What an insert does to a key that is already there; set by [`Builder::combine`](crate::Builder::combine).
@@ -14,7 +14,7 @@ use crate::value::Value;
 ///
 /// Values of several numbers combine element by element. Results do not depend on the order in which values
 /// are combined, except for sums of floats, whose last digits do: they may change when the dictionary merges
-/// runs, without any update.
+/// runs, without any update. (Where some of the values add up to more than the type holds, so does an infinity.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Combine {
@@ -169,7 +169,7 @@ use {floats, integers};
 
 /// Combines two values element by element.
 #[inline(always)]
-fn each<V: Value, T: Key>(older: V, newer: V, combine: impl Fn(T, T) -> T) -> V {
+fn each<V: Value, T: ScalarKey>(older: V, newer: V, combine: impl Fn(T, T) -> T) -> V {
     let mut combined = newer;
     let elements = bytemuck::bytes_of_mut(&mut combined).chunks_exact_mut(size_of::<T>());
     for (newer, older) in elements.zip(bytemuck::bytes_of(&older).chunks_exact(size_of::<T>())) {

@@ -7,9 +7,9 @@ use crate::combine::{Combine, Combiner};
 use crate::device::Device;
 use crate::error::{Error, try_zeroed};
 use crate::iter::{Iter, TryIter};
-use crate::key::{self, Key, OrderedKey};
+use crate::key::{self, AsOfKey, Key, OrderedKey};
 use crate::queries::impl_queries;
-use crate::query::{Query, Side};
+use crate::query::{Direction, Query, Side};
 use crate::ranges::{KeyRange, RangeBatch, RangeEnds, Ranges};
 use crate::snapshot::Snapshot;
 use crate::stats::Stats;
@@ -464,7 +464,10 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     ///
     /// [`NotOnCuda`](Error::NotOnCuda) if the dictionary is on the CPU.
     #[cfg(feature = "cuda")]
-    pub fn resident_mut(&mut self) -> Result<crate::cuda::ResidentMut<'_, K, V>, Error> {
+    pub fn resident_mut(&mut self) -> Result<crate::cuda::ResidentMut<'_, K, V>, Error>
+    where
+        K: crate::ScalarKey,
+    {
         crate::cuda::ResidentMut::new(self.store.any_mut())
     }
 

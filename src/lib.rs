@@ -1,7 +1,7 @@
 //! A dynamic, ordered dictionary that is updated and queried in batches: insert and delete many pairs at a
 //! time, then look up, count, list, rank and select millions of keys in parallel.
 //!
-//! A [`Dictionary`] maps keys ([`Key`]: `u32`, `u64`, `i32`, `i64`, `f32`, `f64`) to values
+//! A [`Dictionary`] maps keys ([`Key`]: integers, floats, bytes, and tuples of them) to values
 //! ([`Value`]: plain data of 0, 4, 8 or 16 bytes). It lives on a [`Device`], chosen at run time: the
 //! CPU or, with the feature `cuda`, an NVIDIA GPU (see the module `cuda` for data that stays there).
 //!
@@ -87,8 +87,9 @@ pub use device::Device;
 pub use dictionary::Dictionary;
 pub use error::{Cause, Error, MAX_BATCH_SIZE};
 pub use iter::{Iter, TryIter};
-pub use key::{Key, OrderedKey};
-pub use ranges::{KeyRange, RangeBatch, Ranges};
+pub use key::{AsOfKey, Key, OrderedKey, Prefix, ScalarKey};
+pub use query::Direction;
+pub use ranges::{KeyRange, PrefixRange, RangeBatch, Ranges, prefix};
 pub use snapshot::Snapshot;
 pub use stats::{Bytes, LevelStats, Stats};
 pub use store::{CleanupPolicy, DEFAULT_BATCH_SIZE};
@@ -100,8 +101,8 @@ pub use write_batch::WriteBatch;
 pub mod private {
     pub use crate::aggregate::{Element, Fold, Operation};
     pub use crate::combine::Combiner;
-    pub use crate::key::Encoding;
     pub use crate::key::private::Sealed;
+    pub use crate::key::{Encoding, lend};
     pub use crate::ranges::RangeEnds;
 }
 

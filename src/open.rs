@@ -69,10 +69,11 @@ pub(crate) fn open<B: OrderedKey>(
     // Not generic below this line: every store is compiled with this crate, not again with its users.
     let store: Box<dyn Any> = match size_of::<B>() {
         4 => Box::new(open_u32(location, settings, width)?),
-        _ => Box::new(open_u64(location, settings, width)?),
+        8 => Box::new(open_u64(location, settings, width)?),
+        _ => Box::new(open_u128(location, settings, width)?),
     };
     let store = store.downcast::<Box<dyn AnyStore<B>>>();
-    Ok(*store.expect("an ordered key is a u32 or a u64"))
+    Ok(*store.expect("an ordered key is a u32, u64 or u128"))
 }
 
 fn open_u32(
@@ -88,6 +89,17 @@ fn open_u64(
     settings: &Settings,
     width: usize,
 ) -> Result<Box<dyn AnyStore<u64>>, Error> {
+    open_on(location, settings, width)
+}
+
+fn open_u128(
+    location: &Location,
+    settings: &Settings,
+    width: usize,
+) -> Result<Box<dyn AnyStore<u128>>, Error> {
+    if location.device.is_cuda() {
+        return Err(Error::WideKeysOnGpu);
+    }
     open_on(location, settings, width)
 }
 

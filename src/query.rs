@@ -59,3 +59,14 @@ impl<B> PairsOut<'_, B> {
         PairsOut { keys: self.keys, values: self.values, found: self.found }
     }
 }
+
+/// Which pairs an as-of query may match, beside the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The last one before.
+    Backward,
+    /// The first one after.
+    Forward,
+    /// The nearest of the two; if both are as far away, the one before.
+    Nearest,
+}

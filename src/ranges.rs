@@ -6,7 +6,7 @@ use std::ops::{
 };
 
 use crate::error::{Error, check_lengths, try_with_capacity};
-use crate::key::{self, Key, OrderedKey};
+use crate::key::{self, Key, OrderedKey, Prefix};
 use crate::value::Value;
 
 /// A range of keys: any of Rust's ranges (`2..5`, `2..=5`, `2..`, `..`, a pair of
@@ -58,6 +58,38 @@ macro_rules! rust_range {
 
 rust_range!(Range<K>, RangeInclusive<K>, RangeFrom<K>, RangeTo<K>, RangeToInclusive<K>, RangeFull);
 rust_range!((Bound<K>, Bound<K>));
+
+/// All keys that begin with the same parts: a [`KeyRange`], made by [`prefix`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PrefixRange<P>(P);
+
+/// Returns the range of all keys that begin with these parts: with `p`, or with `(p, q)`, `(p, q, r)`.
+///
+/// A set of `(key, id)` is a multimap, in which the ids of a key are such a range:
+///
+/// ```
+/// use gpulsm::prefix;
+///
+/// # fn main() -> Result<(), gpulsm::Error> {
+/// let mut followers = gpulsm::Dictionary::<(u32, u32), ()>::new();
+/// followers.insert(&[(7, 30), (9, 10), (7, 20)], &[(); 3])?;
+/// assert_eq!(followers.count(&[prefix(7), prefix(8)])?, [2, 0]);
+/// let of_seven = followers.range_one(prefix(7))?;
+/// assert_eq!(of_seven, [((7, 20), ()), ((7, 30), ())]);
+/// followers.delete_range(&[prefix(7)])?;
+/// assert_eq!(followers.len()?, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub fn prefix<P>(parts: P) -> PrefixRange<P> {
+    PrefixRange(parts)
+}
+
+impl<P: Copy, K: Prefix<P>> KeyRange<K> for PrefixRange<P> {
+    fn ends(&self) -> Option<(K::Ordered, K::Ordered)> {
+        Some((K::first_with(self.0).to_ordered(), K::last_with(self.0).to_ordered()))
+    }
+}
 
 /// A batch of ranges of keys: a slice of [`KeyRange`]s, `&[2..5, 7..9]` or `&[(2, 4), (7, 8)]`, or the
 /// two columns `(&lo, &hi)`, of which range i is `lo[i]..=hi[i]`.

@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use crate::aggregate::{Aggregate, Fold, Number};
 use crate::device::Device;
 use crate::error::{Error, check_buffer, try_with_capacity, try_zeroed};
-use crate::key::{self, Key, OrderedKey};
-use crate::query::{PairsOut, Query, Side};
+use crate::key::{self, AsOfKey, Key, OrderedKey};
+use crate::query::{Direction, PairsOut, Query, Side};
 use crate::ranges::{RangeEnds, Ranges};
 use crate::store::AnyStore;
 use crate::value::Value;
@@ -92,18 +92,15 @@ impl<K: Key, V: Value> TypedStore<K, V> {
         let (keys_given, values_given) = (keys.len(), values.len());
         let room = keys_given.min(values_given);
         let (keys, values) = (&mut keys[..room], &mut values[..room]);
-        self.store.answer(Query::Range {
-            lo,
-            hi,
-            offsets: &mut *offsets,
-            keys: key::lend(keys),
-            values: Some(bytemuck::cast_slice_mut(values)),
+        let written = key::fill(keys, |keys| {
+            let values = Some(bytemuck::cast_slice_mut(values));
+            self.store.answer(Query::Range { lo, hi, offsets: &mut *offsets, keys, values })?;
+            let total = offsets[lo.len()] as usize;
+            check_buffer("keys", keys_given, total)?;
+            check_buffer("values", values_given, total)?;
+            Ok(total)
         })?;
-        let total = offsets[lo.len()];
-        check_buffer("keys", keys_given, total as usize)?;
-        check_buffer("values", values_given, total as usize)?;
-        key::decode(&mut keys[..total as usize]);
-        Ok(total)
+        Ok(written as u64)
     }
 
     /// Writes the offsets alone; returns the last.
@@ -179,12 +176,14 @@ impl<K: Key, V: Value> TypedStore<K, V> {
         let keys = first(name, keys, query.len())?;
         let values = bytemuck::cast_slice_mut(first("values", values, query.len())?);
         let found = first("found", found, query.len())?;
-        let pairs = PairsOut { keys: key::lend(keys), values, found: &mut *found };
-        self.store.answer(match *query {
-            PairQuery::Nearest(side, keys) => Query::Nearest { side, keys, pairs },
-            PairQuery::Select(indices) => Query::Select { indices, pairs },
+        key::fill(keys, |keys| {
+            let pairs = PairsOut { keys, values, found: &mut *found };
+            self.store.answer(match *query {
+                PairQuery::Nearest(side, keys) => Query::Nearest { side, keys, pairs },
+                PairQuery::Select(indices) => Query::Select { indices, pairs },
+            })?;
+            Ok(query.len())
         })?;
-        key::decode(keys);
         for (key, _) in keys.iter_mut().zip(found).filter(|(_, found)| !**found) {
             *key = K::zeroed();
         }
@@ -209,6 +208,51 @@ impl<K: Key, V: Value> TypedStore<K, V> {
             *pair = None;
         }
         Ok(pairs)
+    }
+
+    /// Returns for each question the nearest pair in a direction that belongs with it, within the tolerance;
+    /// if `is_strict`, not the question's own.
+    pub fn asof(
+        &self,
+        questions: &[K],
+        direction: Direction,
+        tolerance: Option<K::Distance>,
+        is_strict: bool,
+    ) -> Result<MaybePairs<K, V>, Error>
+    where
+        K: AsOfKey,
+    {
+        let on_side = |side| -> Result<MaybePairs<K, V>, Error> {
+            let mut pairs = match is_strict {
+                true => self.strictly_nearest(side, questions)?,
+                false => self.pairs(&PairQuery::Nearest(side, &key::encode(questions)?))?,
+            };
+            for (pair, &question) in pairs.iter_mut().zip(questions) {
+                *pair = pair.filter(|&(key, _)| {
+                    let is_near = |most: K::Distance| key.distance(question) <= most;
+                    key.belongs_with(question) && tolerance.is_none_or(is_near)
+                });
+            }
+            Ok(pairs)
+        };
+        match direction {
+            Direction::Backward => on_side(Side::Predecessor),
+            Direction::Forward => on_side(Side::Successor),
+            Direction::Nearest => {
+                let mut nearest = on_side(Side::Predecessor)?;
+                let after = on_side(Side::Successor)?;
+                for ((before, after), &question) in nearest.iter_mut().zip(after).zip(questions) {
+                    let (Some((key, _)), Some((next, _))) = (*before, after) else {
+                        *before = before.or(after);
+                        continue;
+                    };
+                    if next.distance(question) < key.distance(question) {
+                        *before = after;
+                    }
+                }
+                Ok(nearest)
+            }
+        }
     }
 
     /// Writes what can be told at once, as `Debug` shows it.

@@ -70,14 +70,22 @@ pub trait Number: OrderedKey + Element + gpulsm::Number<Sum = u64> {
     type ValueBeside<V: Number>: Number;
 
     /// Returns the low bits of a number.
-    fn narrow(number: u64) -> Self;
+    fn truncate(number: u64) -> Self;
+
+    /// Returns the number itself.
+    fn extend(self) -> u64;
 }
 
 impl Number for u32 {
     type ValueBeside<V: Number> = V;
 
     #[inline]
-    fn narrow(number: u64) -> Self {
+    fn extend(self) -> u64 {
+        self.into()
+    }
+
+    #[inline]
+    fn truncate(number: u64) -> Self {
         number as u32
     }
 }
@@ -86,7 +94,12 @@ impl Number for u64 {
     type ValueBeside<V: Number> = u64;
 
     #[inline]
-    fn narrow(number: u64) -> Self {
+    fn extend(self) -> u64 {
+        self
+    }
+
+    #[inline]
+    fn truncate(number: u64) -> Self {
         number
     }
 }

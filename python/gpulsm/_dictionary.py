@@ -57,7 +57,8 @@ class Dictionary(Imports):
         What `insert` does to a key that is already there: 'replace' (the default) its value; or combine
         both values, by 'add' (integers wrap around), 'min', 'max', 'or', 'and' or 'xor' (the last three:
         integers). Values must be integers or floats of 32 or 64 bits, or several of them together, which
-        combine one by one. Of floats, sums may differ in their last digits, also from one query to the next;
+        combine one by one. Of floats, sums may differ in their last digits (and where some values overflow),
+        also from one query to the next;
         for 'min' and 'max', -0 is 0, and NaN is greater than all others.
     batch_size
         The size of call that it is laid out for. Calls may be of any length; those of about this one

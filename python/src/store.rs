@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use gpulsm::private::{Element, Encoding, Fold, Operation};
-use gpulsm::{CleanupPolicy, Combine, Device, Dictionary, Error, Key, Stats, Value};
+use gpulsm::{CleanupPolicy, Combine, Device, Dictionary, Error, ScalarKey, Stats, Value};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -352,7 +352,7 @@ impl Settings {
         }
     }
 
-    fn with_key<K: Key>(
+    fn with_key<K: ScalarKey>(
         &self,
         value_width: usize,
         device: Device,
@@ -366,7 +366,10 @@ impl Settings {
         }
     }
 
-    fn with_types<K: Key, V: Value>(&self, device: Device) -> PyResult<Box<dyn AnyDictionary>> {
+    fn with_types<K: ScalarKey, V: Value>(
+        &self,
+        device: Device,
+    ) -> PyResult<Box<dyn AnyDictionary>> {
         let policy =
             if self.cleans_itself { CleanupPolicy::Automatic } else { CleanupPolicy::Manual };
         let mut builder = Dictionary::<K, V>::builder()

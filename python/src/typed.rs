@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use gpulsm::private::Fold;
-use gpulsm::{Batch, Dictionary, Error, Key, Stats, Value};
+use gpulsm::{Batch, Dictionary, Error, ScalarKey, Stats, Value};
 use pyo3::FromPyObject;
 
 use crate::span::{Place, Span};
@@ -90,9 +90,9 @@ pub struct Ranges(pub Span, pub Span);
 
 /// A dictionary of these types. The lock ignores poisoning: a call that panics leaves the dictionary as
 /// it was.
-pub struct Typed<K: Key, V: Value>(RwLock<Dictionary<K, V>>);
+pub struct Typed<K: ScalarKey, V: Value>(RwLock<Dictionary<K, V>>);
 
-impl<K: Key, V: Value> Typed<K, V> {
+impl<K: ScalarKey, V: Value> Typed<K, V> {
     pub fn new(dictionary: Dictionary<K, V>) -> Self {
         Typed(RwLock::new(dictionary))
     }
@@ -106,7 +106,7 @@ impl<K: Key, V: Value> Typed<K, V> {
     }
 }
 
-impl<K: Key, V: Value> AnyDictionary for Typed<K, V> {
+impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error> {
         let Pairs(keys, values) = inserts;
         let mut dictionary = self.write();

@@ -2,6 +2,7 @@
 //! [`Snapshot`](crate::Snapshot): one definition for both.
 
 pub(crate) mod aggregates;
+pub(crate) mod asof;
 
 /// Implements the queries for a type that has a field `store: TypedStore<K, V>`.
 macro_rules! impl_queries {
@@ -111,7 +112,10 @@ macro_rules! impl_queries {
             ///
             /// [`NotOnCuda`](crate::Error::NotOnCuda) if the data is on the CPU.
             #[cfg(feature = "cuda")]
-            pub fn resident(&self) -> Result<crate::cuda::Resident<'_, K, V>, Error> {
+            pub fn resident(&self) -> Result<crate::cuda::Resident<'_, K, V>, Error>
+            where
+                K: crate::ScalarKey,
+            {
                 crate::cuda::Resident::new(self.store.any())
             }
         }
@@ -600,6 +604,7 @@ macro_rules! impl_queries {
         }
 
         $crate::queries::aggregates::impl_aggregates!($Type);
+        $crate::queries::asof::impl_asof!($Type);
 
         /// # Every pair
         impl<K: Key, V: Value> $Type<K, V> {

@@ -3,7 +3,7 @@
 
 use crate::aggregate::{Fold, Operation};
 use crate::key::Encoding;
-use crate::testing::bits::{KeyBits, KeyType, ValueBits};
+use crate::testing::bits::{KeyType, ValueBits};
 use crate::testing::elements::{elements, number_type};
 
 /// Returns every way to combine values of this many bytes.
@@ -51,7 +51,7 @@ pub(super) fn aggregate(fold: Fold, value_width: usize, values: &[ValueBits]) ->
 fn aggregate_elements(fold: Fold, elements: impl Iterator<Item = u64> + Clone) -> Aggregated {
     let number = number_type(fold.element);
     let unused = 64 - 8 * fold.element.width;
-    let ordered = elements.clone().map(|element| number.to_ordered(element));
+    let ordered = elements.clone().map(|element| number.to_ordered(element.into()));
     match (fold.operation, fold.element.encoding) {
         (Operation::Sum, Encoding::Float) => sum_of_floats(elements.map(|bits| to_f64(bits, fold))),
         (Operation::Sum, Encoding::Unsigned) => {
@@ -66,11 +66,11 @@ fn aggregate_elements(fold: Fold, elements: impl Iterator<Item = u64> + Clone) -
     }
 }
 
-fn exactly(number: &KeyType, ordered: Option<u64>) -> Aggregated {
-    Aggregated::Exactly(ordered.map_or(0, |ordered| number.from_ordered(ordered)))
+fn exactly(number: &KeyType, ordered: Option<u128>) -> Aggregated {
+    Aggregated::Exactly(ordered.map_or(0, |ordered| number.from_ordered(ordered) as u64))
 }
 
-fn to_f64(bits: KeyBits, fold: Fold) -> f64 {
+fn to_f64(bits: u64, fold: Fold) -> f64 {
     match fold.element.width {
         4 => f64::from(f32::from_bits(bits as u32)),
         _ => f64::from_bits(bits),

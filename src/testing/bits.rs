@@ -1,12 +1,14 @@
 //! Keys and values as bits, for code that is compiled once for all types.
 
+use std::slice;
+
 use bytemuck::Pod;
 
 use crate::key::{Key, OrderedKey};
 use crate::value::Value;
 
-/// The bits of a key, zero-extended.
-pub type KeyBits = u64;
+/// The bits of a key, zero-extended: those of its memory if it is plain, otherwise of the integer it sorts by.
+pub type KeyBits = u128;
 
 /// The bits of a value, zero-extended.
 pub type ValueBits = u128;
@@ -21,6 +23,24 @@ pub(super) fn bits<T: Pod>(data: &T) -> u128 {
 /// Returns the plain data that has these bits.
 pub(super) fn of_bits<T: Pod>(bits: u128) -> T {
     bytemuck::pod_read_unaligned(&bits.to_le_bytes()[..size_of::<T>()])
+}
+
+/// Returns the bits of a key.
+pub(super) fn key_bits<K: Key>(mut key: K) -> KeyBits {
+    match K::lend(slice::from_mut(&mut key)) {
+        Some(&mut [memory]) => memory.widen(),
+        _ => key.to_ordered().widen(),
+    }
+}
+
+/// Returns the key that has these bits.
+pub(super) fn key_of_bits<K: Key>(bits: KeyBits) -> K {
+    let mut key = K::LOWEST;
+    match K::lend(slice::from_mut(&mut key)) {
+        Some([memory]) => *memory = OrderedKey::narrow(bits),
+        _ => key = K::from_ordered(OrderedKey::narrow(bits)),
+    }
+    key
 }
 
 /// The types of a dictionary.
@@ -48,8 +68,8 @@ pub struct KeyType {
     pub lowest: KeyBits,
     /// The last key in order.
     pub highest: KeyBits,
-    to_ordered: fn(KeyBits) -> u64,
-    from_ordered: fn(u64) -> KeyBits,
+    to_ordered: fn(KeyBits) -> u128,
+    from_ordered: fn(u128) -> KeyBits,
     show: fn(KeyBits) -> String,
 }
 
@@ -57,22 +77,22 @@ impl KeyType {
     /// Describes the type `K`.
     pub fn of<K: Key>() -> Self {
         KeyType {
-            width: size_of::<K>(),
-            lowest: bits(&K::LOWEST) as KeyBits,
-            highest: bits(&K::HIGHEST) as KeyBits,
-            to_ordered: |key| of_bits::<K>(key.into()).to_ordered().widen(),
-            from_ordered: |ordered| bits(&K::from_ordered(of_bits(ordered.into()))) as KeyBits,
-            show: |key| format!("{:?}", of_bits::<K>(key.into())),
+            width: (K::BITS / 8) as usize,
+            lowest: key_bits(K::LOWEST),
+            highest: key_bits(K::HIGHEST),
+            to_ordered: |key| key_of_bits::<K>(key).to_ordered().widen(),
+            from_ordered: |ordered| key_bits(K::from_ordered(OrderedKey::narrow(ordered))),
+            show: |key| format!("{:?}", key_of_bits::<K>(key)),
         }
     }
 
     /// Returns the integer that the key sorts by.
-    pub fn to_ordered(&self, key: KeyBits) -> u64 {
+    pub fn to_ordered(&self, key: KeyBits) -> u128 {
         (self.to_ordered)(key)
     }
 
     /// Returns the key that sorts by this integer.
-    pub fn from_ordered(&self, ordered: u64) -> KeyBits {
+    pub fn from_ordered(&self, ordered: u128) -> KeyBits {
         (self.from_ordered)(ordered)
     }
 
@@ -100,7 +120,7 @@ mod tests {
     #[test]
     fn a_key_type_maps_keys_as_the_type_does() {
         let key_type = KeyType::of::<i32>();
-        let minus_five = bits(&-5i32) as KeyBits;
+        let minus_five = key_bits(-5i32);
         assert_eq!(key_type.to_ordered(minus_five), (-5i32).to_ordered().into());
         assert_eq!(key_type.from_ordered(key_type.to_ordered(minus_five)), minus_five);
         assert_eq!(key_type.show(minus_five), "-5");

@@ -165,7 +165,7 @@ struct Meaning {
     key: KeyType,
     value_width: usize,
     combiner: Option<Combiner>,
-    model: Model<u64, ValueBits>,
+    model: Model<u128, ValueBits>,
 }
 
 impl Meaning {
@@ -199,20 +199,20 @@ impl Meaning {
         self.update(&other.pairs(), &[]);
     }
 
-    fn ordered_pairs(&self, pairs: &[Pair]) -> Vec<(u64, ValueBits)> {
+    fn ordered_pairs(&self, pairs: &[Pair]) -> Vec<(u128, ValueBits)> {
         pairs.iter().map(|&(key, value)| (self.key.to_ordered(key), value)).collect()
     }
 
-    fn ordered(&self, keys: &[KeyBits]) -> Vec<u64> {
+    fn ordered(&self, keys: &[KeyBits]) -> Vec<u128> {
         keys.iter().map(|&key| self.key.to_ordered(key)).collect()
     }
 
-    fn ordered_ends(&self, ranges: &[(KeyBits, KeyBits)]) -> Vec<(u64, u64)> {
+    fn ordered_ends(&self, ranges: &[(KeyBits, KeyBits)]) -> Vec<(u128, u128)> {
         ranges.iter().map(|&(lo, hi)| (self.key.to_ordered(lo), self.key.to_ordered(hi))).collect()
     }
 
     /// Turns the key of the model's pair back.
-    fn pair(&self, (ordered, value): (u64, ValueBits)) -> Pair {
+    fn pair(&self, (ordered, value): (u128, ValueBits)) -> Pair {
         (self.key.from_ordered(ordered), value)
     }
 
@@ -407,7 +407,7 @@ fn check_aggregates(
     ranges: &[(KeyBits, KeyBits)],
 ) -> Result<(), String> {
     let (lo, hi) = unzip(ranges);
-    let values_of = |&(lo, hi): &(u64, u64)| -> Vec<ValueBits> {
+    let values_of = |&(lo, hi): &(u128, u128)| -> Vec<ValueBits> {
         meaning.model.range(lo, hi).map(|(_, value)| value).collect()
     };
     let values: Vec<_> = meaning.ordered_ends(ranges).iter().map(values_of).collect();
@@ -435,7 +435,7 @@ fn check_nearest(
     let Meaning { key, model, .. } = meaning;
     let pair = |pair: Option<_>| pair.map(|pair| meaning.pair(pair));
     let ordered = meaning.ordered(keys);
-    let each = |nearest: &dyn Fn(u64) -> Option<(u64, ValueBits)>| -> Vec<_> {
+    let each = |nearest: &dyn Fn(u128) -> Option<(u128, ValueBits)>| -> Vec<_> {
         ordered.iter().map(|&key| pair(nearest(key))).collect()
     };
     let successors = answered(snapshot.successor(keys))?;
@@ -512,7 +512,7 @@ mod tests {
     fn mismatch(expected: &[(f64, u32)]) -> Result<(), String> {
         let dictionary: Dictionary<f64, u32> = [(0.5, 7), (2.0, 9)].into_iter().collect();
         let mut meaning = Meaning::new(Types::of::<f64, u32>(), None);
-        let expected = expected.iter().map(|&(key, value)| (key.to_bits(), value.into()));
+        let expected = expected.iter().map(|&(key, value)| (key.to_bits().into(), value.into()));
         meaning.update(&expected.collect::<Vec<_>>(), &[]);
         compare(&dictionary, &meaning)
     }
@@ -536,10 +536,10 @@ mod tests {
     fn a_wrong_answer_is_told_with_the_operation_it_came_from() {
         let dictionary: Dictionary<i32, u32> = [(-3, 1)].into_iter().collect();
         // The check begins with an empty model: the dictionary has a pair too many.
-        let keys = vec![u64::from((-3i32).cast_unsigned())];
+        let keys = vec![u128::from((-3i32).cast_unsigned())];
         let mismatch = check(dictionary, &[Operation::Lookup(keys)]).unwrap_err().to_string();
         assert_eq!(mismatch, "operation 0 (Lookup([-3])): values: got [Some(1)], expected [None]");
-        let shown = Operation::Delete(vec![u64::from((-3i32).cast_unsigned())]);
+        let shown = Operation::Delete(vec![u128::from((-3i32).cast_unsigned())]);
         assert_eq!(format!("{:?}", shown.shown(&KeyType::of::<i32>())), "Delete([-3])");
     }
 }

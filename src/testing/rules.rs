@@ -3,7 +3,7 @@
 use crate::aggregate::Element;
 use crate::combine::{Combine, Combiner};
 use crate::key::Encoding;
-use crate::testing::bits::ValueBits;
+use crate::testing::bits::{KeyBits, ValueBits};
 use crate::testing::elements::number_type;
 use crate::testing::script::{Change, Operation};
 
@@ -19,7 +19,7 @@ pub(super) fn combined(combiner: Combiner, older: ValueBits, newer: ValueBits) -
 
 fn combine_elements(combiner: Combiner, older: u64, newer: u64) -> u64 {
     let number = number_type(combiner.element());
-    let (a, b) = (number.to_ordered(older), number.to_ordered(newer));
+    let (a, b) = (number.to_ordered(older.into()), number.to_ordered(newer.into()));
     match (combiner.rule(), combiner.element()) {
         (Combine::Add, Element { encoding: Encoding::Float, width: 4 }) => {
             let [older, newer] = [older, newer].map(|bits| f32::from_bits(bits as u32));
@@ -29,8 +29,8 @@ fn combine_elements(combiner: Combiner, older: u64, newer: u64) -> u64 {
             (f64::from_bits(older) + f64::from_bits(newer)).to_bits()
         }
         (Combine::Add, _) => older.wrapping_add(newer),
-        (Combine::Min, _) => number.from_ordered(a.min(b)),
-        (Combine::Max, _) => number.from_ordered(a.max(b)),
+        (Combine::Min, _) => number.from_ordered(a.min(b)) as u64,
+        (Combine::Max, _) => number.from_ordered(a.max(b)) as u64,
         (Combine::Or, _) => older | newer,
         (Combine::And, _) => older & newer,
         (Combine::Xor, _) => older ^ newer,
@@ -48,7 +48,7 @@ pub(super) fn exact(operations: &[Operation], combiner: Option<Combiner>) -> Vec
         return operations.to_vec();
     };
     let value = |bits: ValueBits| small_integers(element, bits);
-    let pairs = |pairs: &[(u64, ValueBits)]| -> Vec<_> {
+    let pairs = |pairs: &[(KeyBits, ValueBits)]| -> Vec<_> {
         pairs.iter().map(|&(key, bits)| (key, value(bits))).collect()
     };
     let change = |change: Change| match change {

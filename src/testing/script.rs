@@ -220,7 +220,7 @@ impl<I: Iterator<Item = u8>> Draw<I> {
 
     /// Draws two bytes, and repeats them: values take few bytes of a list, and have all of their own.
     fn value(&mut self, width: usize) -> ValueBits {
-        let repeated = ValueBits::from(self.bits(width.min(2))) * (ValueBits::MAX / 0xffff);
+        let repeated = self.bits(width.min(2)) * (ValueBits::MAX / 0xffff);
         if width == 0 { 0 } else { repeated >> (128 - 8 * width) }
     }
 
@@ -248,13 +248,17 @@ impl<I: Iterator<Item = u8>> Draw<I> {
                 far % (40 * scale as u64)
             }
         };
-        let moved = if is_up { base.wrapping_add(distance) } else { base.wrapping_sub(distance) };
-        key.from_ordered(moved & u64::MAX >> (64 - 8 * key.width))
+        let moved = if is_up {
+            base.wrapping_add(distance.into())
+        } else {
+            base.wrapping_sub(distance.into())
+        };
+        key.from_ordered(moved & u128::MAX >> (128 - 8 * key.width))
     }
 
     /// Draws this many bytes, as an integer.
-    fn bits(&mut self, bytes: usize) -> u64 {
-        (0..bytes).fold(0, |bits, at| bits | u64::from(self.byte()) << (8 * at))
+    fn bits(&mut self, bytes: usize) -> u128 {
+        (0..bytes).fold(0, |bits, at| bits | u128::from(self.byte()) << (8 * at))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::stats::Stats;
 use crate::store::CleanupPolicy;
-use crate::testing::bits::{KeyBits, Types, ValueBits, bits, of_bits};
+use crate::testing::bits::{KeyBits, Types, ValueBits, bits, key_bits, key_of_bits, of_bits};
 use crate::testing::script::Change;
 use crate::value::Value;
 use crate::write_batch::WriteBatch;
@@ -99,7 +99,7 @@ impl<K: Key, V: Value> Queries for Dictionary<K, V> {
     }
 
     fn count_half_open(&self, lo: KeyBits, hi: KeyBits) -> Answer<u64> {
-        self.count_one(of_bits::<K>(lo.into())..of_bits(hi.into()))
+        self.count_one(key_of_bits::<K>(lo)..key_of_bits(hi))
     }
 
     fn range(&self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<Vec<Vec<Pair>>> {
@@ -212,7 +212,7 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
     fn write(&mut self, changes: &[(KeyBits, Change)]) -> Answer<()> {
         let mut batch = WriteBatch::new();
         for &(key, change) in changes {
-            let key = of_bits(key.into());
+            let key = key_of_bits(key);
             match change {
                 Change::Insert(value) => batch.insert(key, of_bits(value)),
                 Change::Set(value) => batch.set(key, of_bits(value)),
@@ -279,7 +279,7 @@ fn shuffled(len: usize) -> Vec<usize> {
 fn typed_keys<K: Key>(keys: &[KeyBits]) -> Vec<K> {
     let mut typed = Vec::with_capacity(keys.len());
     for &key in keys {
-        typed.push(of_bits(key.into()));
+        typed.push(key_of_bits(key));
     }
     typed
 }
@@ -287,7 +287,7 @@ fn typed_keys<K: Key>(keys: &[KeyBits]) -> Vec<K> {
 fn typed_pairs<K: Key, V: Value>(pairs: &[Pair]) -> (Vec<K>, Vec<V>) {
     let (mut keys, mut values) = (Vec::new(), Vec::new());
     for &(key, value) in pairs {
-        keys.push(of_bits(key.into()));
+        keys.push(key_of_bits(key));
         values.push(of_bits(value));
     }
     (keys, values)
@@ -301,7 +301,7 @@ fn bits_of_bytes(bytes: &[u8]) -> u64 {
 }
 
 fn bits_of_pair<K: Key, V: Value>((key, value): (K, V)) -> Pair {
-    (bits(&key) as KeyBits, bits(&value))
+    (key_bits(key), bits(&value))
 }
 
 fn bits_of_each<K: Key, V: Value>(pairs: Vec<Option<(K, V)>>) -> Vec<Option<Pair>> {

@@ -9,7 +9,9 @@ use cudarc::driver::{result, sys};
 use gpulsm::cuda::{DeviceSlice, DeviceSliceMut, DeviceVec, Stream};
 use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
-use gpulsm::{Batch, CleanupPolicy, Combine, Device, Dictionary, Error, Key, Min, Sum, Value};
+use gpulsm::{
+    Batch, CleanupPolicy, Combine, Device, Dictionary, Error, Min, ScalarKey, Sum, Value,
+};
 
 fn device() -> Device {
     Device::cuda(0).unwrap()
@@ -29,7 +31,7 @@ fn batches(len: usize, domain: u64) -> impl Iterator<Item = (Vec<u64>, Vec<u64>)
 }
 
 /// Everything that can be asked, as one value to compare.
-fn answers<K: Key, V: Value + PartialEq + std::fmt::Debug>(
+fn answers<K: ScalarKey, V: Value + PartialEq + std::fmt::Debug>(
     d: &Dictionary<K, V>,
     keys: &[K],
 ) -> impl PartialEq + std::fmt::Debug {
@@ -76,7 +78,7 @@ fn both_devices_give_equal_answers_and_equal_runs_after_a_cleanup() {
 }
 
 /// Every call on device-resident data, for keys that are mapped and keys that are not.
-fn resident<K: Key, V: Value + PartialEq + std::fmt::Debug>(
+fn resident<K: ScalarKey, V: Value + PartialEq + std::fmt::Debug>(
     stream: &Stream,
     own_stream: bool,
     key_of: impl Fn(u64) -> K,

@@ -2,6 +2,7 @@
 
 mod aggregates;
 mod api;
+mod asof;
 mod batches;
 mod buffer;
 mod combine;

@@ -25,7 +25,7 @@ impl<K, V> Cpu<K, V> {
 
 impl<T: Number> DeviceArray for Vec<T> {
     fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>> {
-        Ok(self[part].iter().map(|number| number.widen()).collect())
+        Ok(self[part].iter().map(|number| number.extend()).collect())
     }
 }
 
@@ -83,8 +83,8 @@ impl<K: Number, V: Number> Backend for Cpu<K, V> {
 
     fn zeroed(&self, kind: Kind, len: usize) -> Outcome<Array> {
         Ok(match kind {
-            Kind::Key => Box::new(zeros(K::narrow(0), len)),
-            Kind::Value => Box::new(zeros(V::narrow(0), len)),
+            Kind::Key => Box::new(zeros(K::truncate(0), len)),
+            Kind::Value => Box::new(zeros(V::truncate(0), len)),
             Kind::Count => Box::new(zeros(0u64, len)),
             Kind::Flag => Box::new(zeros(false, len)),
         })

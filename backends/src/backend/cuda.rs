@@ -117,7 +117,7 @@ pub fn check(error: c_int) -> Outcome<()> {
 
 impl<T: Number> DeviceArray for DeviceVec<T> {
     fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>> {
-        Ok(self.slice(part).to_vec()?.into_iter().map(|number| number.widen()).collect())
+        Ok(self.slice(part).to_vec()?.into_iter().map(|number| number.extend()).collect())
     }
 }
 

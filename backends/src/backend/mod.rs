@@ -74,7 +74,7 @@ fn typed_mut<T: 'static>(array: &mut Array) -> &mut T {
 
 /// Returns `number(i)` for every i below `len`, computed on all cores.
 fn numbers<T: Number>(len: usize, number: &(dyn Fn(usize) -> u64 + Sync)) -> Vec<T> {
-    generate(len, &|index| T::narrow(number(index)))
+    generate(len, &|index| T::truncate(number(index)))
 }
 
 /// Returns the dictionary that a backend made, with its own type.

@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use bytemuck::Zeroable;
-use gpulsm::OrderedKey;
 use rdst::{RadixKey, RadixSort as _};
 
 use super::{HashTable, Sort, SortedArray};
@@ -30,7 +29,7 @@ impl<K: Number, V: Number> RadixKey for KeyValue<K, V> {
 
     #[inline]
     fn get_level(&self, level: usize) -> u8 {
-        (self.0.widen() >> (8 * level)) as u8
+        (self.0.extend() >> (8 * level)) as u8
     }
 }
 
@@ -44,7 +43,7 @@ fn sort_pairs<K: Number, V: Number>(keys: &[K], values: &[V]) -> Vec<Record<K, V
     let tasks = pairs.chunks_mut(part).zip(inputs).map(|(pairs, (keys, values))| -> Task<'_> {
         Box::new(move || {
             for (pair, (&key, &value)) in pairs.iter_mut().zip(keys.iter().zip(values)) {
-                *pair = KeyValue(key, K::ValueBeside::<V>::narrow(value.widen()));
+                *pair = KeyValue(key, K::ValueBeside::<V>::truncate(value.extend()));
             }
         })
     });
@@ -76,7 +75,7 @@ impl<K: Number, V: Number> Sort for RadixSort<K, V> {
         let tasks = out.zip(sorted.chunks(part)).map(|((keys, values), pairs)| -> Task<'_> {
             Box::new(move || {
                 for ((key, value), pair) in keys.iter_mut().zip(values).zip(pairs) {
-                    (*key, *value) = (pair.0, V::narrow(pair.1.widen()));
+                    (*key, *value) = (pair.0, V::truncate(pair.1.extend()));
                 }
             })
         });
@@ -107,8 +106,8 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
     fn merge(&mut self, batch: &[Record<K, V>]) {
         let len = self.keys.len() + batch.len();
         let (mut keys, mut values) = std::mem::take(&mut self.spare);
-        keys.resize(len, K::narrow(0));
-        values.resize(len, V::narrow(0));
+        keys.resize(len, K::truncate(0));
+        values.resize(len, V::truncate(0));
         let part = part_of(len);
         let old = &*self;
         let out = keys.chunks_mut(part).zip(values.chunks_mut(part));
@@ -129,7 +128,7 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
             (*key, *value) = if old {
                 (self.keys[a], self.values[a])
             } else {
-                (batch[b].0, V::narrow(batch[b].1.widen()))
+                (batch[b].0, V::truncate(batch[b].1.extend()))
             };
             a += usize::from(old);
             b += usize::from(!old);
@@ -275,7 +274,7 @@ impl<K: Number, V: Number> ShardedTable<K, V> {
 
     #[inline]
     fn shard_of(key: K, shards: usize) -> usize {
-        let hash = key.widen().wrapping_mul(0xc2b2_ae3d_27d4_eb4f) >> 32;
+        let hash = key.extend().wrapping_mul(0xc2b2_ae3d_27d4_eb4f) >> 32;
         ((hash * shards as u64) >> 32) as usize
     }
 }
@@ -319,7 +318,7 @@ fn answer<K: Number, V: Number>(
         Box::new(move || {
             for ((&key, value), found) in keys.iter().zip(values).zip(found) {
                 let answer = find(key);
-                (*value, *found) = (answer.unwrap_or(V::narrow(0)), answer.is_some());
+                (*value, *found) = (answer.unwrap_or(V::truncate(0)), answer.is_some());
             }
         })
     });

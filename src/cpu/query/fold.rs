@@ -177,7 +177,7 @@ impl<T: Key> Combine<T> for Min {
     }
 
     fn bits(folded: T::Ordered) -> u64 {
-        folded.widen()
+        folded.widen() as u64
     }
 }
 
@@ -194,7 +194,7 @@ impl<T: Key> Combine<T> for Max {
     }
 
     fn bits(folded: T::Ordered) -> u64 {
-        folded.widen()
+        folded.widen() as u64
     }
 }
 

@@ -32,7 +32,7 @@ impl Filter {
         cpu.workers.each(parts, |(index, words)| {
             let start = index * part;
             for &key in keys {
-                let place = filter_place(key.widen());
+                let place = filter_place(key.digest());
                 if let Some(word) = words.get_mut(place.word(len).wrapping_sub(start)) {
                     *word |= place.bits;
                 }
@@ -46,7 +46,7 @@ impl Filter {
     /// how many there are.
     pub fn partition<B: OrderedKey>(&self, keys: &mut [B], indices: &mut [usize]) -> usize {
         for &key in &*keys {
-            prefetch(&self.words, filter_place(key.widen()).word(self.words.len()));
+            prefetch(&self.words, filter_place(key.digest()).word(self.words.len()));
         }
         let mut passed = 0;
         for at in 0..keys.len() {
@@ -60,7 +60,7 @@ impl Filter {
 
     /// Returns whether the run may hold the key; `false` is certain.
     fn may_contain<B: OrderedKey>(&self, key: B) -> bool {
-        let place = filter_place(key.widen());
+        let place = filter_place(key.digest());
         self.words[place.word(self.words.len())] & place.bits == place.bits
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn radix_sort<B: OrderedKey, V: Value>(
     // scatter splits off only a few records. Buckets in the list have more than `INSERTION_MAX`
     // records each, and do not overlap.
     let mut unsorted = cpu.memory.zeroed::<[usize; 2]>(records.len() / INSERTION_MAX)?;
-    let mut ends = cpu.memory.zeroed::<usize>(Buckets::max_count(records.len()))?;
+    let mut ends = cpu.memory.zeroed::<usize>(max_buckets(records.len()))?;
     unsorted[0] = [0, records.len()];
     let mut left = 1;
     while left > 0 {
@@ -99,39 +99,39 @@ pub(crate) fn span_of<B: OrderedKey>(keys: impl Iterator<Item = B>) -> Option<(B
     })
 }
 
+/// Returns the base-2 logarithm of the number of buckets if about `wanted` are wanted.
+fn bucket_bits(wanted: usize) -> u32 {
+    wanted.checked_ilog2().unwrap_or(0).clamp(1, MAX_BUCKET_BITS)
+}
+
+/// Returns the most buckets that this many records, or fewer, are scattered into.
+fn max_buckets(records: usize) -> usize {
+    1 << bucket_bits(records / RECORDS_PER_BUCKET)
+}
+
 /// A division of a span of keys into buckets of equal width, a power of two.
-pub(crate) struct Buckets {
-    lowest: u64,
+pub(crate) struct Buckets<B> {
+    lowest: B,
     shift: u32,
     pub count: usize,
 }
 
-impl Buckets {
+impl<B: OrderedKey> Buckets<B> {
     /// Divides the keys from `lo` to `hi` into about `wanted` buckets, at most
     /// 2^[`MAX_BUCKET_BITS`].
-    pub fn new<B: OrderedKey>((lo, hi): (B, B), wanted: usize) -> Self {
+    pub fn new((lo, hi): (B, B), wanted: usize) -> Self {
         let width = hi.widen() - lo.widen();
-        let shift = (u64::BITS - width.leading_zeros()).saturating_sub(Self::bits(wanted));
-        Buckets { lowest: lo.widen(), shift, count: (width >> shift) as usize + 1 }
-    }
-
-    /// Returns the base-2 logarithm of the number of buckets if about `wanted` are wanted.
-    fn bits(wanted: usize) -> u32 {
-        wanted.checked_ilog2().unwrap_or(0).clamp(1, MAX_BUCKET_BITS)
-    }
-
-    /// Returns the most buckets that this many records, or fewer, are scattered into.
-    fn max_count(records: usize) -> usize {
-        1 << Self::bits(records / RECORDS_PER_BUCKET)
+        let shift = (u128::BITS - width.leading_zeros()).saturating_sub(bucket_bits(wanted));
+        Buckets { lowest: lo, shift, count: hi.steps_above(lo, shift) + 1 }
     }
 
     /// Returns the bucket of a key.
-    pub fn of<B: OrderedKey>(&self, key: B) -> usize {
-        ((key.widen() - self.lowest) >> self.shift) as usize
+    pub fn of(&self, key: B) -> usize {
+        key.steps_above(self.lowest, self.shift)
     }
 
     /// Adds to `counts` how many keys belong to each bucket.
-    pub fn count_keys<B: OrderedKey>(&self, keys: impl Iterator<Item = B>, counts: &mut [usize]) {
+    pub fn count_keys(&self, keys: impl Iterator<Item = B>, counts: &mut [usize]) {
         for key in keys {
             counts[self.of(key)] += 1;
         }
@@ -139,7 +139,7 @@ impl Buckets {
 
     /// Writes the records bucket by bucket, keeping their order within each, and where each bucket
     /// ends.
-    fn scatter<B: OrderedKey, V: Value>(
+    fn scatter<V: Value>(
         &self,
         records: &[Record<B, V>],
         out: &mut [Record<B, V>],

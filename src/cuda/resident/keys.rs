@@ -4,7 +4,7 @@ use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::ffi::{self, Address, check};
 use crate::error::{Error, bytes_of};
-use crate::key::{Encoding, Key};
+use crate::key::{Encoding, ScalarKey};
 
 /// Keys as ordered integers: the caller's own, or a mapped copy.
 pub(super) struct EncodedKeys {
@@ -13,7 +13,7 @@ pub(super) struct EncodedKeys {
 }
 
 /// Maps `len` keys to ordered integers, in a copy if they aren't already.
-pub(super) fn encode<K: Key>(
+pub(super) fn encode<K: ScalarKey>(
     cuda: &EnteredCuda<'_>,
     keys: Address,
     len: usize,
@@ -33,7 +33,7 @@ pub(super) fn encode<K: Key>(
 
 /// Maps ordered integers back to keys, in place: those `found`, or all where that is 0; as many as are
 /// `written`, or all where that is 0.
-pub(super) fn decode<K: Key>(
+pub(super) fn decode<K: ScalarKey>(
     cuda: &EnteredCuda<'_>,
     keys: Address,
     room: u64,

@@ -10,7 +10,7 @@ use crate::cuda::ffi::{Address, PairsOutput};
 use crate::cuda::resident::keys::{EncodedKeys, encode};
 use crate::cuda::resident::slice::{DeviceSlice, DeviceSliceMut};
 use crate::error::{Error, check_buffer, check_lengths};
-use crate::key::Key;
+use crate::key::ScalarKey;
 use crate::value::Value;
 
 /// What a call was lent by its caller: before the call, the dictionary's stream waits for the lenders'
@@ -59,7 +59,7 @@ impl<'a> Lent<'a> {
     }
 
     /// Borrows memory to write at most one pair for each of `len` queries to.
-    pub fn pairs<K: Key, V: Value>(
+    pub fn pairs<K: ScalarKey, V: Value>(
         &self,
         (name, keys): (&'static str, &DeviceSliceMut<'_, K>),
         values: &DeviceSliceMut<'_, V>,
@@ -72,12 +72,12 @@ impl<'a> Lent<'a> {
     }
 
     /// Borrows keys.
-    pub fn keys<K: Key>(&self, keys: DeviceSlice<'_, K>) -> Result<EncodedKeys, Error> {
+    pub fn keys<K: ScalarKey>(&self, keys: DeviceSlice<'_, K>) -> Result<EncodedKeys, Error> {
         encode::<K>(&self.cuda, self.input(keys)?, keys.len())
     }
 
     /// Borrows the ends of ranges, as many on both sides.
-    pub fn ranges<K: Key>(
+    pub fn ranges<K: ScalarKey>(
         &self,
         lo: DeviceSlice<'_, K>,
         hi: DeviceSlice<'_, K>,

@@ -15,7 +15,7 @@ use crate::cuda::resident::view::View;
 use crate::cuda::run::reading::Reading;
 use crate::cuda::run::{Run, resolve};
 use crate::error::Error;
-use crate::key::Key;
+use crate::key::ScalarKey;
 use crate::query::Side;
 use crate::store::AnyStore;
 use crate::value::Value;
@@ -47,12 +47,12 @@ use crate::value::Value;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Resident<'a, K: Key, V: Value> {
+pub struct Resident<'a, K: ScalarKey, V: Value> {
     store: &'a dyn CudaStore,
     types: PhantomData<(K, V)>,
 }
 
-impl<'a, K: Key, V: Value> Resident<'a, K, V> {
+impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
     pub(crate) fn new(store: &'a dyn AnyStore<K::Ordered>) -> Result<Self, Error> {
         Ok(Resident { store: on_cuda(store)?, types: PhantomData })
     }

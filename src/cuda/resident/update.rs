@@ -8,7 +8,7 @@ use crate::cuda::resident::slice::DeviceSlice;
 use crate::cuda::resident::store::{CudaStore, on_cuda_mut};
 use crate::cuda::update::batch::Batch;
 use crate::error::{Error, check_lengths};
-use crate::key::Key;
+use crate::key::ScalarKey;
 use crate::store::AnyStore;
 use crate::value::Value;
 
@@ -17,12 +17,12 @@ use crate::value::Value;
 ///
 /// Calls are put on the dictionary's stream and return at once; the data may change as soon as what
 /// is on that stream is done.
-pub struct ResidentMut<'a, K: Key, V: Value> {
+pub struct ResidentMut<'a, K: ScalarKey, V: Value> {
     store: &'a mut dyn CudaStore,
     types: PhantomData<(K, V)>,
 }
 
-impl<'a, K: Key, V: Value> ResidentMut<'a, K, V> {
+impl<'a, K: ScalarKey, V: Value> ResidentMut<'a, K, V> {
     pub(crate) fn new(store: &'a mut dyn AnyStore<K::Ordered>) -> Result<Self, Error> {
         Ok(ResidentMut { store: on_cuda_mut(store)?, types: PhantomData })
     }

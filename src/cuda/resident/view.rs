@@ -10,7 +10,7 @@ use crate::cuda::run::Run;
 use crate::cuda::run::reading::Reading;
 use crate::cuda::run::resolve::resolve;
 use crate::error::Error;
-use crate::key::Key;
+use crate::key::ScalarKey;
 use crate::store::Levels;
 use crate::value::Value;
 
@@ -31,7 +31,7 @@ pub struct View<'a, K, V> {
     types: PhantomData<(K, V)>,
 }
 
-impl<'a, K: Key, V: Value> View<'a, K, V> {
+impl<'a, K: ScalarKey, V: Value> View<'a, K, V> {
     /// Makes a view of the runs that the store has now.
     pub(super) fn new(store: &'a dyn CudaStore) -> Result<Self, Error> {
         let cuda = store.cuda().enter()?;

@@ -1,28 +1,45 @@
 //! Which types can be keys, and how each is mapped to an unsigned integer that sorts the same way.
 //!
-//! The map is applied at the edge of the dictionary: engines see `u32` and `u64` only.
+//! The map is applied at the edge of the dictionary: engines see `u32`, `u64` and `u128` only.
+
+mod bytes;
+mod on;
+mod parts;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 
-use crate::error::{Error, try_with_capacity};
+use crate::error::{Error, try_with_capacity, try_zeroed};
 
-/// A type of key: `u32`, `u64`, `i32`, `i64`, `f32`, `f64`, or a wrapper of one of them that the macro
-/// [`key!`](crate::key) made a key.
+pub use self::on::AsOfKey;
+pub use self::parts::Prefix;
+
+/// A type of key.
 ///
-/// Every value of the type is a legal key. Integers have their usual order. Floats are ordered by
-/// value; −0 is stored as +0, and every NaN is one and the same NaN, which comes after +∞.
+/// - Numbers: `u32`, `u64`, `u128`, `i32`, `i64`, `i128`, `f32`, `f64`. Integers have their usual order. Floats
+///   are ordered by value; −0 is stored as +0, and every NaN is one and the same NaN, which comes after +∞.
+/// - Bytes: `[u8; N]` for N up to 16, compared from the first byte on.
+/// - Tuples of two to four keys, of at most 16 bytes in all, compared from the first part on: `(u32, i64)`.
+/// - Wrappers and structs of keys that the macro [`key!`](crate::key) made keys.
+///
+/// Every value of the type is a legal key. Keys of more than 8 bytes live on the CPU only.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a key of a gpulsm dictionary",
-    note = "keys are `u32`, `u64`, `i32`, `i64`, `f32` and `f64`; convert narrower integers",
-    note = "for a wrapper, `#[repr(transparent)] struct Id(u64)`, write `gpulsm::key!(Id(u64));`"
+    note = "keys are `u32`, `u64`, `u128`, `i32`, `i64`, `i128`, `f32`, `f64`, `[u8; N]` up to 16 bytes, and tuples of two to four keys; convert narrower integers",
+    note = "for a wrapper, `#[repr(transparent)] struct Id(u64)`, write `gpulsm::key!(Id(u64));`",
+    note = "for a struct, `struct Edge {{ from: u32, to: u32 }}`, write `gpulsm::key!(Edge {{ from: u32, to: u32 }});`"
 )]
-pub trait Key: private::Sealed + Pod + Debug + Send + Sync + PartialOrd {
-    /// The unsigned integer of the same width that engines sort by.
+pub trait Key:
+    private::Sealed + Copy + Zeroable + Debug + Send + Sync + PartialOrd + 'static
+{
+    /// The unsigned integer that engines sort by.
     type Ordered: OrderedKey;
+
+    /// How many of the low bits of that integer the type uses.
+    const BITS: u32;
 
     /// The first key in order: the smallest integer, or −∞.
     const LOWEST: Self;
@@ -30,15 +47,32 @@ pub trait Key: private::Sealed + Pod + Debug + Send + Sync + PartialOrd {
     /// The last key in order: the largest integer, or NaN.
     const HIGHEST: Self;
 
-    /// What the bits mean, to a GPU that maps keys of its own memory.
-    #[doc(hidden)]
-    const ENCODING: Encoding;
-
     /// Returns the integer that sorts as this key does.
     fn to_ordered(self) -> Self::Ordered;
 
     /// Returns the key that [`to_ordered`](Key::to_ordered) maps to this integer.
     fn from_ordered(ordered: Self::Ordered) -> Self;
+
+    /// Returns the keys themselves, if they are the integers that engines sort by.
+    #[doc(hidden)]
+    fn as_ordered(keys: &[Self]) -> Option<&[Self::Ordered]> {
+        let _ = keys;
+        None
+    }
+
+    /// Returns the memory of these keys as that of integers, if they are plain data of the same width.
+    #[doc(hidden)]
+    fn lend(keys: &mut [Self]) -> Option<&mut [Self::Ordered]> {
+        let _ = keys;
+        None
+    }
+}
+
+/// A key that is a single number, or a wrapper of one: what arrays in a GPU's memory can hold.
+pub trait ScalarKey: Key + Pod {
+    /// What the bits mean, to a GPU that maps keys of its own memory.
+    #[doc(hidden)]
+    const ENCODING: Encoding;
 }
 
 /// What the bits of a key mean; the same numbers as in `include/gpulsm/keys.cuh`.
@@ -51,16 +85,27 @@ pub enum Encoding {
     Float,
 }
 
-/// An integer that engines sort by: `u32` or `u64`.
-pub trait OrderedKey: Key<Ordered = Self> + Ord + Hash + Default {
+/// An integer that engines sort by: `u32`, `u64` or `u128`.
+pub trait OrderedKey: ScalarKey + Key<Ordered = Self> + Ord + Hash + Default {
     /// Returns the key after this one, unless it is the largest.
     fn next(self) -> Option<Self>;
 
     /// Returns the key before this one, unless it is 0.
     fn previous(self) -> Option<Self>;
 
-    /// Returns this key as a `u64`.
-    fn widen(self) -> u64;
+    /// Returns this key as a `u128`.
+    fn widen(self) -> u128;
+
+    /// Returns the low bits of a `u128`.
+    fn narrow(wide: u128) -> Self;
+
+    /// Returns how far this key is above a lower one, without that many of the low bits.
+    #[doc(hidden)]
+    fn steps_above(self, lower: Self, bits: u32) -> usize;
+
+    /// Returns 64 bits that depend on all bits of the key; different for different keys of at most 8 bytes.
+    #[doc(hidden)]
+    fn digest(self) -> u64;
 }
 
 #[doc(hidden)]
@@ -87,6 +132,25 @@ pub mod private {
 /// # }
 /// ```
 ///
+/// Or makes a struct of two to four keys a key, which is compared from the first field on that the macro names:
+///
+/// ```
+/// #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Zeroable)]
+/// struct Edge {
+///     from: u32,
+///     to: u32,
+/// }
+///
+/// gpulsm::key!(Edge { from: u32, to: u32 });
+///
+/// # fn main() -> Result<(), gpulsm::Error> {
+/// let mut graph = gpulsm::Dictionary::<Edge, ()>::new();
+/// graph.insert(&[Edge { from: 2, to: 1 }, Edge { from: 1, to: 9 }], &[(), ()])?;
+/// assert_eq!(graph.first()?.map(|(edge, ())| edge.to), Some(9));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// The type that it wraps must be a key:
 ///
 /// ```compile_fail
@@ -107,9 +171,9 @@ macro_rules! key {
 
         impl $crate::Key for $Wrapper {
             type Ordered = <$Inner as $crate::Key>::Ordered;
+            const BITS: u32 = <$Inner as $crate::Key>::BITS;
             const LOWEST: Self = $Wrapper(<$Inner as $crate::Key>::LOWEST);
             const HIGHEST: Self = $Wrapper(<$Inner as $crate::Key>::HIGHEST);
-            const ENCODING: $crate::private::Encoding = <$Inner as $crate::Key>::ENCODING;
 
             #[inline]
             fn to_ordered(self) -> Self::Ordered {
@@ -120,19 +184,48 @@ macro_rules! key {
             fn from_ordered(ordered: Self::Ordered) -> Self {
                 $Wrapper(<$Inner as $crate::Key>::from_ordered(ordered))
             }
+
+            fn lend(keys: &mut [Self]) -> Option<&mut [Self::Ordered]> {
+                $crate::private::lend(keys)
+            }
+        }
+
+        impl $crate::ScalarKey for $Wrapper {
+            const ENCODING: $crate::private::Encoding = <$Inner as $crate::ScalarKey>::ENCODING;
+        }
+    };
+    ($Struct:ident { $($field:ident: $Part:ty),+ $(,)? }) => {
+        impl $crate::private::Sealed for $Struct {}
+
+        impl $crate::Key for $Struct {
+            type Ordered = <($($Part,)+) as $crate::Key>::Ordered;
+            const BITS: u32 = <($($Part,)+) as $crate::Key>::BITS;
+            const LOWEST: Self = $Struct { $($field: <$Part as $crate::Key>::LOWEST),+ };
+            const HIGHEST: Self = $Struct { $($field: <$Part as $crate::Key>::HIGHEST),+ };
+
+            #[inline]
+            fn to_ordered(self) -> Self::Ordered {
+                $crate::Key::to_ordered(($(self.$field,)+))
+            }
+
+            #[inline]
+            fn from_ordered(ordered: Self::Ordered) -> Self {
+                let ($($field,)+) = <($($Part,)+) as $crate::Key>::from_ordered(ordered);
+                $Struct { $($field),+ }
+            }
         }
     };
 }
 
 macro_rules! unsigned_key {
-    ($type:ty) => {
+    ($type:ty, $digest:expr) => {
         impl private::Sealed for $type {}
 
         impl Key for $type {
             type Ordered = $type;
+            const BITS: u32 = <$type>::BITS;
             const LOWEST: Self = <$type>::MIN;
             const HIGHEST: Self = <$type>::MAX;
-            const ENCODING: Encoding = Encoding::Unsigned;
 
             #[inline]
             fn to_ordered(self) -> $type {
@@ -143,6 +236,18 @@ macro_rules! unsigned_key {
             fn from_ordered(ordered: $type) -> Self {
                 ordered
             }
+
+            fn as_ordered(keys: &[Self]) -> Option<&[Self]> {
+                Some(keys)
+            }
+
+            fn lend(keys: &mut [Self]) -> Option<&mut [Self]> {
+                Some(keys)
+            }
+        }
+
+        impl ScalarKey for $type {
+            const ENCODING: Encoding = Encoding::Unsigned;
         }
 
         impl OrderedKey for $type {
@@ -157,8 +262,23 @@ macro_rules! unsigned_key {
             }
 
             #[inline]
-            fn widen(self) -> u64 {
-                u64::from(self)
+            fn widen(self) -> u128 {
+                u128::from(self)
+            }
+
+            #[inline]
+            fn narrow(wide: u128) -> Self {
+                wide as $type
+            }
+
+            #[inline]
+            fn steps_above(self, lower: Self, bits: u32) -> usize {
+                ((self - lower) >> bits) as usize
+            }
+
+            #[inline]
+            fn digest(self) -> u64 {
+                $digest(self)
             }
         }
     };
@@ -170,9 +290,9 @@ macro_rules! signed_key {
 
         impl Key for $type {
             type Ordered = $ordered;
+            const BITS: u32 = <$type>::BITS;
             const LOWEST: Self = <$type>::MIN;
             const HIGHEST: Self = <$type>::MAX;
-            const ENCODING: Encoding = Encoding::Signed;
 
             #[inline]
             fn to_ordered(self) -> $ordered {
@@ -184,6 +304,14 @@ macro_rules! signed_key {
             fn from_ordered(ordered: $ordered) -> Self {
                 (ordered ^ (1 << (<$ordered>::BITS - 1))).cast_signed()
             }
+
+            fn lend(keys: &mut [Self]) -> Option<&mut [$ordered]> {
+                lend(keys)
+            }
+        }
+
+        impl ScalarKey for $type {
+            const ENCODING: Encoding = Encoding::Signed;
         }
     };
 }
@@ -194,9 +322,9 @@ macro_rules! float_key {
 
         impl Key for $type {
             type Ordered = $ordered;
+            const BITS: u32 = <$ordered>::BITS;
             const LOWEST: Self = <$type>::NEG_INFINITY;
             const HIGHEST: Self = <$type>::NAN;
-            const ENCODING: Encoding = Encoding::Float;
 
             #[inline]
             fn to_ordered(self) -> $ordered {
@@ -219,45 +347,71 @@ macro_rules! float_key {
                 let bits = if ordered & SIGN == 0 { !ordered } else { ordered & !SIGN };
                 <$type>::from_bits(bits)
             }
+
+            fn lend(keys: &mut [Self]) -> Option<&mut [$ordered]> {
+                lend(keys)
+            }
+        }
+
+        impl ScalarKey for $type {
+            const ENCODING: Encoding = Encoding::Float;
         }
     };
 }
 
-unsigned_key!(u32);
-unsigned_key!(u64);
+unsigned_key!(u32, u64::from);
+unsigned_key!(u64, u64::from);
+// The upper half is multiplied, so that keys with equal sums of their halves differ.
+unsigned_key!(u128, |key: u128| key as u64
+    ^ ((key >> 64) as u64).wrapping_mul(0xc2b2_ae3d_27d4_eb4f));
 signed_key!(i32, u32);
 signed_key!(i64, u64);
+signed_key!(i128, u128);
 float_key!(f32, u32);
 float_key!(f64, u64);
 
 /// Returns a caller's keys as engines take them: borrowed where the map is the identity, otherwise mapped.
 pub(crate) fn encode<K: Key>(keys: &[K]) -> Result<Cow<'_, [K::Ordered]>, Error> {
-    // The cast succeeds for every key type; it *means* the same only where the types are equal.
-    if same_type::<K, K::Ordered>() {
-        return Ok(Cow::Borrowed(bytemuck::cast_slice(keys)));
+    if let Some(ordered) = K::as_ordered(keys) {
+        return Ok(Cow::Borrowed(ordered));
     }
     let mut ordered = try_with_capacity(keys.len())?;
     ordered.extend(keys.iter().map(|key| key.to_ordered()));
     Ok(Cow::Owned(ordered))
 }
 
-/// Lends a caller's key buffer to an engine as integers; call [`decode`] when it is filled.
-pub(crate) fn lend<K: Key>(keys: &mut [K]) -> &mut [K::Ordered] {
-    bytemuck::cast_slice_mut(keys)
+/// Has an engine fill a caller's key buffer with integers, and turns the first of them, as many as it returns,
+/// into keys.
+pub(crate) fn fill<K: Key>(
+    keys: &mut [K],
+    write: impl FnOnce(&mut [K::Ordered]) -> Result<usize, Error>,
+) -> Result<usize, Error> {
+    if let Some(ordered) = K::lend(keys) {
+        let written = write(ordered)?;
+        if K::as_ordered(&[]).is_none() {
+            keys[..written].iter_mut().for_each(decode);
+        }
+        return Ok(written);
+    }
+    let mut ordered = try_zeroed(keys.len())?;
+    let written = write(&mut ordered)?;
+    for (key, &ordered) in keys.iter_mut().zip(&ordered[..written]) {
+        *key = K::from_ordered(ordered);
+    }
+    Ok(written)
 }
 
-/// Turns the integers an engine wrote through [`lend`] into keys, in place.
-pub(crate) fn decode<K: Key>(keys: &mut [K]) {
-    if same_type::<K, K::Ordered>() {
-        return;
-    }
-    for key in keys {
-        *key = K::from_ordered(bytemuck::cast(*key));
+/// Turns an integer that was written to the memory of a key into the key.
+fn decode<K: Key>(key: &mut K) {
+    if let Some(&mut [ordered]) = K::lend(std::slice::from_mut(key)) {
+        *key = K::from_ordered(ordered);
     }
 }
 
-fn same_type<A: 'static, B: 'static>() -> bool {
-    std::any::TypeId::of::<A>() == std::any::TypeId::of::<B>()
+/// Casts the memory of plain keys to that of integers of the same width.
+#[doc(hidden)]
+pub fn lend<K: Key + Pod>(keys: &mut [K]) -> Option<&mut [K::Ordered]> {
+    Some(bytemuck::cast_slice_mut(keys))
 }
 
 #[cfg(test)]

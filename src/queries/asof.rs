@@ -1,0 +1,76 @@
+//! As-of queries: for each question the nearest pair at or before it, or after it, that belongs with it.
+
+/// Implements the as-of queries for a type that has a field `store: TypedStore<K, V>`.
+macro_rules! impl_asof {
+    ($Type:ident) => {
+        /// # As of
+        ///
+        /// For keys that end with a number, such as `(symbol, time)`: what was the case at that time?
+        impl<K: AsOfKey, V: Value> $Type<K, V> {
+            /// Returns for each question the pair whose key agrees with it in all parts but the last, and whose last
+            /// part is the nearest in this direction, or equal; `None` if there is none, or none within the
+            /// `tolerance`.
+            ///
+            /// A question that ends with NaN has no match. With a tolerance, neither has an infinity that is asked
+            /// for itself, since their difference is NaN.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`len`](Self::len).
+            ///
+            /// ```
+            /// use gpulsm::Direction;
+            ///
+            /// # fn main() -> Result<(), gpulsm::Error> {
+            /// // Quotes of two symbols, at times.
+            /// let quotes: gpulsm::Dictionary<(u32, i64), f64> =
+            ///     [((7, 100), 1.5), ((7, 200), 1.75), ((9, 150), 8.0)].into_iter().collect();
+            /// let trades = [(7, 199), (7, 99), (9, 1000)];
+            /// let before = quotes.asof(&trades, Direction::Backward, None)?;
+            /// assert_eq!(before, [Some(((7, 100), 1.5)), None, Some(((9, 150), 8.0))]);
+            /// let near = quotes.asof(&trades, Direction::Nearest, Some(5))?;
+            /// assert_eq!(near, [Some(((7, 200), 1.75)), Some(((7, 100), 1.5)), None]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn asof(
+                &self,
+                questions: &[K],
+                direction: Direction,
+                tolerance: Option<K::Distance>,
+            ) -> Result<Vec<Option<(K, V)>>, Error> {
+                self.store.asof(questions, direction, tolerance, false)
+            }
+
+            /// Returns the same as [`asof`](Self::asof), without pairs whose key is the question itself.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`len`](Self::len).
+            pub fn strict_asof(
+                &self,
+                questions: &[K],
+                direction: Direction,
+                tolerance: Option<K::Distance>,
+            ) -> Result<Vec<Option<(K, V)>>, Error> {
+                self.store.asof(questions, direction, tolerance, true)
+            }
+
+            /// Returns the answer of [`asof`](Self::asof) to one question.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`len`](Self::len).
+            pub fn asof_one(
+                &self,
+                question: K,
+                direction: Direction,
+                tolerance: Option<K::Distance>,
+            ) -> Result<Option<(K, V)>, Error> {
+                Ok(self.asof(&[question], direction, tolerance)?[0])
+            }
+        }
+    };
+}
+
+pub(crate) use impl_asof;
