@@ -418,8 +418,8 @@ pub fn lend<K: Key + Pod>(keys: &mut [K]) -> Option<&mut [K::Ordered]> {
 mod tests {
     use super::*;
 
-    /// Each list is in key order without repeats.
-    fn check_order<K: Key>(keys: &[K]) {
+    /// Checks that each list is in key order without repeats.
+    pub(super) fn check_order<K: Key>(keys: &[K]) {
         for pair in keys.windows(2) {
             assert!(pair[0].to_ordered() < pair[1].to_ordered(), "{pair:?}");
         }
@@ -427,17 +427,24 @@ mod tests {
             let ordered = key.to_ordered();
             assert_eq!(K::from_ordered(ordered).to_ordered(), ordered, "{key:?}");
         }
+    }
+
+    /// Checks the same of a list from the first key there is to the last.
+    fn check_all_order<K: Key>(keys: &[K]) {
+        check_order(keys);
         assert_eq!(keys[0].to_ordered(), K::LOWEST.to_ordered());
         assert_eq!(keys[keys.len() - 1].to_ordered(), K::HIGHEST.to_ordered());
     }
 
     #[test]
     fn maps_preserve_order_from_the_lowest_to_the_highest() {
-        check_order(&[0u32, 1, 1 << 31, u32::MAX]);
-        check_order(&[0u64, 1, 1 << 63, u64::MAX]);
-        check_order(&[i32::MIN, -1, 0, 1, i32::MAX]);
-        check_order(&[i64::MIN, -1, 0, 1, i64::MAX]);
-        check_order(&[
+        check_all_order(&[0u32, 1, 1 << 31, u32::MAX]);
+        check_all_order(&[0u64, 1, 1 << 63, u64::MAX]);
+        check_all_order(&[i32::MIN, -1, 0, 1, i32::MAX]);
+        check_all_order(&[i64::MIN, -1, 0, 1, i64::MAX]);
+        check_all_order(&[0u128, 1, 1 << 64, u128::MAX]);
+        check_all_order(&[i128::MIN, -1, 0, 1, i128::MAX]);
+        check_all_order(&[
             f32::NEG_INFINITY,
             f32::MIN,
             -1.0,
@@ -449,7 +456,7 @@ mod tests {
             f32::INFINITY,
             f32::NAN,
         ]);
-        check_order(&[
+        check_all_order(&[
             f64::NEG_INFINITY,
             f64::MIN,
             -1.0,

@@ -118,16 +118,7 @@ prefix! {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check_order<K: Key>(keys: &[K]) {
-        for pair in keys.windows(2) {
-            assert!(pair[0].to_ordered() < pair[1].to_ordered(), "{pair:?}");
-        }
-        for key in keys {
-            let again = K::from_ordered(key.to_ordered());
-            assert_eq!(again.to_ordered(), key.to_ordered(), "{key:?}");
-        }
-    }
+    use crate::key::tests::check_order;
 
     #[test]
     fn tuples_are_compared_from_the_first_part_on() {
