@@ -70,38 +70,24 @@ pub trait Number: OrderedKey + Element + gpulsm::Number<Sum = u64> {
     type ValueBeside<V: Number>: Number;
 
     /// Returns the low bits of a number.
-    fn truncate(number: u64) -> Self;
+    #[inline]
+    fn truncate(number: u64) -> Self {
+        Self::narrow(number.into())
+    }
 
-    /// Returns the number itself.
-    fn extend(self) -> u64;
+    /// Returns the number itself, which has at most 64 bits.
+    #[inline]
+    fn extend(self) -> u64 {
+        self.widen() as u64
+    }
 }
 
 impl Number for u32 {
     type ValueBeside<V: Number> = V;
-
-    #[inline]
-    fn extend(self) -> u64 {
-        self.into()
-    }
-
-    #[inline]
-    fn truncate(number: u64) -> Self {
-        number as u32
-    }
 }
 
 impl Number for u64 {
     type ValueBeside<V: Number> = u64;
-
-    #[inline]
-    fn extend(self) -> u64 {
-        self
-    }
-
-    #[inline]
-    fn truncate(number: u64) -> Self {
-        number
-    }
 }
 
 /// Numbers from here on are never inserted: lookups of their keys find nothing.

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use gpulsm::Device;
+use gpulsm_backends::types::{KeyType, Rule, ValueType};
 use gpulsm_verify::{Check, KeyKind, List, check_of};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::batch_size;
-use gpulsm_backends::types::{KeyType, Rule, ValueType};
 
 /// Operations in one list, each of which starts from an empty dictionary.
 const LIST: u64 = 100;

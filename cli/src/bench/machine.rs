@@ -4,9 +4,9 @@ use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 
 use gpulsm::Device;
+use gpulsm_backends::backend::Outcome;
 
 use crate::results::Machine;
-use gpulsm_backends::backend::Outcome;
 
 /// Returns a device's name and its other properties.
 pub fn name(device: Device) -> Outcome<(String, Vec<(String, String)>)> {

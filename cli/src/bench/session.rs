@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use gpulsm_backends::backend::Backend;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use super::gate::{self, Bar};
@@ -16,7 +17,6 @@ use super::{Bench, STOP, experiments};
 use crate::experiment::Experiment;
 use crate::how_started;
 use crate::results::{Before, Folder, Point, Results, Row, Run, Settings, Unit};
-use gpulsm_backends::backend::Backend;
 
 pub struct Session<'a> {
     pub bench: &'a Bench,

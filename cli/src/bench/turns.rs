@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::Ordering;
 
+use gpulsm_backends::backend::Backend;
+
 use super::STOP;
 use super::session::Session;
 use crate::experiment::Experiment;
 use crate::how_started;
 use crate::results::{Before, Folder, Results, Row, Run};
-use gpulsm_backends::backend::Backend;
 
 /// The folders of both builds' results.
 const SIDES: [&str; 2] = ["old", "new"];

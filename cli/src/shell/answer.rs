@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use gpulsm::private::Operation;
 use gpulsm::{Bytes, Combine, LevelStats, Stats};
+use gpulsm_backends::types::{Scalar, Type};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -12,7 +13,6 @@ use super::command::Usage;
 use super::failure::Failure;
 use super::files::Imported;
 use super::people::{People, RED};
-use gpulsm_backends::types::{Scalar, Type};
 
 /// The answer to one command.
 #[derive(Debug)]

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use gpulsm::private::{Fold, Operation};
+use gpulsm_backends::dictionary::{AnyDictionary, Pair};
+use gpulsm_backends::types::{Column, Scalar, Type, Types, ValueType};
 
 use super::answer::Answer;
 use super::arguments::{
@@ -12,8 +14,6 @@ use super::command::{Word, words};
 use super::failure::Failure;
 use super::files::{self, Imported};
 use super::snapshots::Snapshots;
-use gpulsm_backends::dictionary::{AnyDictionary, Pair};
-use gpulsm_backends::types::{Column, Scalar, Type, Types, ValueType};
 
 /// Commands that change the dictionary.
 const UPDATES: &[&str] =

@@ -19,11 +19,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use gpulsm::Device;
+use gpulsm_backends::dictionary::{self, Settings};
+use gpulsm_backends::types::{KeyType, Rule, Types, ValueType};
 
 use crate::batch_size;
 use answer::{Form, Source};
-use gpulsm_backends::dictionary::{self, Settings};
-use gpulsm_backends::types::{KeyType, Rule, Types, ValueType};
 use interpreter::Interpreter;
 use script::Script;
 

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use gpulsm::{Combine, Stats};
+use gpulsm_backends::types::{Scalar, Type};
 
 use super::answer::{Answer, Saved};
 use super::command::{Usage, counted, shown};
-use gpulsm_backends::types::{Scalar, Type};
 
 pub const RED: Style = AnsiColor::Red.on_default().bold();
 const KEY: Style = AnsiColor::Cyan.on_default();

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gpulsm_backends::dictionary::AnyDictionary;
+
 use super::answer::{Answer, Saved};
 use super::command::{Word, shown};
 use super::failure::{Code, Failure};
 use super::interpreter::{Interpreter, Outcome};
-use gpulsm_backends::dictionary::AnyDictionary;
 
 /// The words that may follow `snapshot`.
 pub const ACTIONS: &[&str] = &["save", "use", "leave", "drop"];

@@ -4,6 +4,8 @@
 use std::fmt::Display;
 
 use gpulsm::Combine;
+use gpulsm_backends::backend::{Kind, Outcome};
+use gpulsm_backends::numbers::Numbers;
 
 use crate::bench::experiments::full_levels::{Contents, full_levels};
 use crate::bench::harness::{Case, Harness};
@@ -11,8 +13,6 @@ use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Kind, Outcome};
-use gpulsm_backends::numbers::Numbers;
 
 pub fn cases(scale: &Scale, max_listed_factor: u64) -> Vec<Case> {
     let n = scale.queried;

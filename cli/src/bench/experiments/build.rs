@@ -1,12 +1,13 @@
 //! Building from pairs in any order, beside a sort of them and a hash table.
 
+use gpulsm_backends::backend::{Outcome, Upkeep};
+use gpulsm_backends::numbers::Numbers;
+
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Outcome, Upkeep};
-use gpulsm_backends::numbers::Numbers;
 
 /// Builds something from this many pairs a few times; returns the seconds of each time.
 type Build = fn(&Harness, usize) -> Outcome<Vec<f64>>;

@@ -2,14 +2,15 @@
 
 use std::fmt::Display;
 
+use gpulsm_backends::backend::{Kind, Outcome, Pairs, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::Numbers;
+
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Kind, Outcome, Pairs, Upkeep};
-use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::numbers::Numbers;
 
 /// Added to the number of a key that was replaced to make its new value.
 const REPLACED: u64 = 1 << 29;

@@ -4,6 +4,9 @@
 use std::fmt::Display;
 
 use gpulsm::Combine;
+use gpulsm_backends::backend::{Kind, Outcome, Pairs, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::Numbers;
 use rayon::prelude::*;
 
 use crate::bench::experiments::full_levels::{Contents, LEVELS, full_levels};
@@ -13,9 +16,6 @@ use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Kind, Outcome, Pairs, Upkeep};
-use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::numbers::Numbers;
 
 /// The two rules, each with the name of its rows.
 const RULES: [(Combine, &str); 2] = [(Combine::Add, "gpulsm"), (Combine::Replace, "replace")];

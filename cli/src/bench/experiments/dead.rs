@@ -5,14 +5,15 @@
 use std::fmt::Display;
 use std::ops::Range;
 
+use gpulsm_backends::backend::{Kind, Outcome, Pairs, RangeEnds, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::{Numbers, Width};
+
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Kind, Outcome, Pairs, RangeEnds, Upkeep};
-use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::numbers::{Numbers, Width};
 
 /// The queries of each dead area.
 const OPS: [&str; 6] = ["one", "short", "long", "empty", "scan", "successor"];

@@ -2,14 +2,15 @@
 
 use std::fmt::Display;
 
+use gpulsm_backends::backend::{Outcome, Upkeep};
+use gpulsm_backends::numbers::Numbers;
+
 use super::growth::points;
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Outcome, Upkeep};
-use gpulsm_backends::numbers::Numbers;
 
 const ROUNDS: usize = 16;
 

@@ -2,13 +2,14 @@
 
 use std::fmt::Display;
 
+use gpulsm_backends::backend::Outcome;
+
 use super::growth::{Structure, batch_sizes};
 use crate::bench::harness::{Case, Harness};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::Outcome;
 
 pub fn cases(scale: &Scale) -> Vec<Case> {
     let n = scale.inserted;

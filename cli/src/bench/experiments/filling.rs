@@ -3,15 +3,16 @@
 
 use std::fmt::Display;
 
+use gpulsm_backends::backend::{Outcome, Upkeep};
+use gpulsm_backends::baselines::SortedArray;
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::{MISSING, Numbers};
+
 use crate::bench::harness::Harness;
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::{Point, Row};
-use gpulsm_backends::backend::{Outcome, Upkeep};
-use gpulsm_backends::baselines::SortedArray;
-use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::numbers::{MISSING, Numbers};
 
 /// A dictionary and a sorted array that hold the same pairs.
 pub struct Filling<'a> {

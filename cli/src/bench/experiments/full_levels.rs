@@ -1,10 +1,10 @@
 //! A dictionary whose first eight levels are full, or all of whose pairs are in one run.
 
 use gpulsm::Combine;
-
-use crate::bench::harness::Harness;
 use gpulsm_backends::backend::{Outcome, Upkeep};
 use gpulsm_backends::dictionary::AnyDictionary;
+
+use crate::bench::harness::Harness;
 
 /// How many levels are filled: all by batches of one size, as a binary counter counts to 2^8 - 1.
 pub const LEVELS: u32 = 8;

@@ -2,15 +2,16 @@
 
 use std::ops::Range;
 
+use gpulsm_backends::backend::{Outcome, Pairs, Upkeep};
+use gpulsm_backends::baselines::SortedArray;
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::Numbers;
+
 use crate::bench::harness::{Case, Harness};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Outcome, Pairs, Upkeep};
-use gpulsm_backends::baselines::SortedArray;
-use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::numbers::Numbers;
 
 /// Returns the part of all pairs that batch number r, counted from 1, has.
 pub fn batch(r: usize, size: usize) -> Range<usize> {

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
+use gpulsm_backends::backend::{Outcome, Pairs, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::{MISSING, Numbers};
+
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::{Point, Row, Unit};
-use gpulsm_backends::backend::{Outcome, Pairs, Upkeep};
-use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::numbers::{MISSING, Numbers};
 
 const HISTORIES: [&str; 8] = [
     "built-at-once",

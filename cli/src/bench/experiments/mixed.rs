@@ -4,14 +4,15 @@
 use std::fmt::Display;
 use std::ops::Range;
 
+use gpulsm_backends::backend::{Kind, Outcome, Pairs, RangeEnds, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::Numbers;
+
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::{Point, Row, Unit};
-use gpulsm_backends::backend::{Kind, Outcome, Pairs, RangeEnds, Upkeep};
-use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::numbers::Numbers;
 
 /// What is measured in every round.
 const OPS: [&str; 7] = ["update", "lookup", "count", "range", "successor", "rank", "select"];

@@ -22,10 +22,11 @@ mod range;
 mod skew;
 mod stream;
 
+use gpulsm_backends::backend::Backend;
+
 use super::harness::Case;
 use super::scale::Scale;
 use crate::experiment::Experiment;
-use gpulsm_backends::backend::Backend;
 
 /// Returns the cases of an experiment.
 pub fn cases(experiment: Experiment, scale: &Scale, backend: &dyn Backend) -> Vec<Case> {

@@ -2,13 +2,14 @@
 
 use std::fmt::Display;
 
+use gpulsm_backends::backend::{Array, Kind, NearestOut, Outcome};
+use gpulsm_backends::dictionary::AnyDictionary;
+
 use super::filling::{fill, queries, work};
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
-use gpulsm_backends::backend::{Array, Kind, NearestOut, Outcome};
-use gpulsm_backends::dictionary::AnyDictionary;
 
 pub fn cases(scale: &Scale) -> Vec<Case> {
     let n = scale.queried;

@@ -1,13 +1,14 @@
 //! Section IV-A of the paper: batches that are not full. Ours have only the pairs there are; the paper
 //! fills them up with copies of their last pair.
 
+use gpulsm_backends::backend::{Kind, Outcome, Pairs, Upkeep};
+
 use super::growth::batch;
 use crate::bench::harness::{Case, Harness};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Kind, Outcome, Pairs, Upkeep};
 
 const BATCHES: usize = 63;
 

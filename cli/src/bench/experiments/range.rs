@@ -1,12 +1,13 @@
 //! Table IV of the paper: the pairs of ranges of about L; fewer ranges where their pairs would not fit.
 
+use gpulsm_backends::backend::{Kind, Outcome};
+use gpulsm_backends::numbers::Numbers;
+
 use super::filling::{fill, range_cases, range_rows, work};
 use crate::bench::harness::{Case, Harness};
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Kind, Outcome};
-use gpulsm_backends::numbers::Numbers;
 
 pub fn cases(scale: &Scale, max_listed_factor: u64) -> Vec<Case> {
     let n = scale.queried;

@@ -2,14 +2,15 @@
 
 use std::fmt::Display;
 
+use gpulsm_backends::backend::{Kind, Outcome, Pairs, RangeEnds, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::{Numbers, Width};
+
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Kind, Outcome, Pairs, RangeEnds, Upkeep};
-use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::numbers::{Numbers, Width};
 
 /// Kinds of keys.
 const SHAPES: [&str; 7] = ["random", "sorted", "reversed", "dense", "band", "zipf", "equal"];

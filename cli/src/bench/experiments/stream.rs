@@ -3,15 +3,16 @@
 
 use std::ops::Range;
 
+use gpulsm_backends::backend::{Backend, Kind, Outcome, Pairs, RangeEnds, Upkeep};
+use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::numbers::Numbers;
+
 use super::growth::batch;
 use crate::bench::harness::{Case, Harness, same};
 use crate::bench::row;
 use crate::bench::scale::Scale;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use gpulsm_backends::backend::{Backend, Kind, Outcome, Pairs, RangeEnds, Upkeep};
-use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::numbers::Numbers;
 
 /// How many ranges are counted after every batch of `counted`.
 const COUNTED: usize = 1 << 10;

@@ -3,11 +3,12 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use super::Harness;
 use gpulsm_backends::backend::{Array, LookupOut, Outcome, RangeEnds, RangeOut};
 use gpulsm_backends::dictionary::AnyDictionary;
 use gpulsm_backends::numbers::Numbers;
 use gpulsm_backends::parallel::{Task, run_all};
+
+use super::Harness;
 
 /// How many answers of one measurement are compared.
 const COMPARED: usize = 1 << 12;

@@ -9,15 +9,15 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gpulsm_backends::backend::{
+    Array, Backend, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
+};
+use gpulsm_backends::numbers::{Numbers, Width};
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 
 use super::scale::Scale;
 use crate::results::{Point, Row};
-use gpulsm_backends::backend::{
-    Array, Backend, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
-};
-use gpulsm_backends::numbers::{Numbers, Width};
 
 pub use check::same;
 

@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use gpulsm_backends::types::Types;
 use gpulsm_tables::{ReadOptions, WriteOptions};
 use rustyline::completion::unescape;
 
 use crate::shell::command::shown;
-use gpulsm_backends::types::Types;
 
 /// Parses the line of an import.
 pub fn import(line: &str, types: Types) -> Result<(PathBuf, ReadOptions), String> {
