@@ -171,8 +171,10 @@ use {floats, integers};
 #[inline(always)]
 fn each<V: Value, T: ScalarKey>(older: V, newer: V, combine: impl Fn(T, T) -> T) -> V {
     let mut combined = newer;
-    let elements = bytemuck::bytes_of_mut(&mut combined).chunks_exact_mut(size_of::<T>());
-    for (newer, older) in elements.zip(bytemuck::bytes_of(&older).chunks_exact(size_of::<T>())) {
+    let (older, newer) = (bytemuck::bytes_of(&older), bytemuck::bytes_of_mut(&mut combined));
+    for element in 0..size_of::<V>() / size_of::<T>() {
+        let bytes = element * size_of::<T>()..(element + 1) * size_of::<T>();
+        let (older, newer) = (&older[bytes.clone()], &mut newer[bytes]);
         let (a, b) = (bytemuck::pod_read_unaligned(older), bytemuck::pod_read_unaligned(newer));
         newer.copy_from_slice(bytemuck::bytes_of(&combine(a, b)));
     }

@@ -84,6 +84,7 @@ impl Mark {
 
     /// Returns what this entry adds to the running sums: live − shadow.
     #[cfg(feature = "testing")]
+    #[inline]
     pub fn sum(self) -> i64 {
         i64::from(self.is_live()) - i64::from(self.is_shadow())
     }

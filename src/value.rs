@@ -75,6 +75,7 @@ values!([u32; 1], [u32; 2], [u32; 4], [i32; 1], [i32; 2], [i32; 4], [f32; 1], [f
 values!([u64; 1], [u64; 2], [i64; 1], [i64; 2], [f64; 1], [f64; 2], [u128; 1], [i128; 1]);
 
 /// Returns `len` values from their bytes.
+#[inline]
 pub(crate) fn of_bytes<V: Value>(bytes: &[u8], len: usize) -> &[V] {
     match V::WIDTH {
         0 => nothings(len),
@@ -83,6 +84,7 @@ pub(crate) fn of_bytes<V: Value>(bytes: &[u8], len: usize) -> &[V] {
 }
 
 /// Returns `len` values from their bytes, to be written.
+#[inline]
 pub(crate) fn of_bytes_mut<V: Value>(bytes: &mut [u8], len: usize) -> &mut [V] {
     match V::WIDTH {
         0 => nothings(len),
@@ -92,6 +94,7 @@ pub(crate) fn of_bytes_mut<V: Value>(bytes: &mut [u8], len: usize) -> &mut [V] {
 
 /// Returns `len` values without width, which leave no bytes behind to count them by. A vector of them takes
 /// no memory, so there is none to leak.
+#[inline]
 fn nothings<V: Value>(len: usize) -> &'static mut [V] {
     bytemuck::zeroed_vec(len).leak()
 }

@@ -22,6 +22,7 @@ pub(crate) type EntriesBuffer<B, V> = Entries<Buffer<B>, Buffer<V>, Buffer<Mark>
 
 impl<'a, B, V> EntriesRef<'a, B, V> {
     /// Returns the entries in `range`.
+    #[inline]
     pub fn slice(&self, range: Range<usize>) -> EntriesRef<'a, B, V> {
         let marks = if self.marks.is_empty() { &[] } else { &self.marks[range.clone()] };
         Entries { keys: &self.keys[range.clone()], values: &self.values[range], marks }
@@ -30,12 +31,15 @@ impl<'a, B, V> EntriesRef<'a, B, V> {
 
 impl<B, V> EntriesMut<'_, B, V> {
     /// Returns all but the first `len` entries.
+    #[inline]
     pub fn after(&mut self, len: usize) -> EntriesMut<'_, B, V> {
         self.between(len, self.keys.len())
     }
 
     /// Returns the entries from `start` to `end`.
+    #[inline]
     pub fn between(&mut self, start: usize, end: usize) -> EntriesMut<'_, B, V> {
+        #[inline]
         fn between<T>(slice: &mut [T], start: usize, end: usize) -> &mut [T] {
             let end = end.min(slice.len());
             &mut slice[start.min(end)..end]
@@ -48,6 +52,7 @@ impl<B, V> EntriesMut<'_, B, V> {
     }
 
     /// Writes one entry, or nothing past the end.
+    #[inline]
     pub fn set(&mut self, at: usize, key: B, value: V, mark: Mark) {
         if let Some(slot) = self.keys.get_mut(at) {
             *slot = key;

@@ -13,6 +13,7 @@ pub(crate) enum Keep {
 
 impl Keep {
     /// Returns the marks of the entries that are kept.
+    #[inline]
     pub fn marks(self) -> MarkSet {
         match self {
             Keep::Live => MarkSet::LIVE,

@@ -45,6 +45,7 @@ impl SourceMarks<'_> {
 
 impl<'a, B, V> Source<'a, B, V> {
     /// Returns the entries in `range`.
+    #[inline]
     pub fn slice(&self, range: Range<usize>) -> Self {
         Source {
             keys: &self.keys[range.clone()],
@@ -62,11 +63,13 @@ impl<B, V> Source<'_, B, V> {
     /// Returns Σ (live − shadow) over all entries of a run; `None` for a batch. (The shadows of a
     /// batch refer to the runs outside its carry only, so they cannot be added to the sums of the
     /// carried runs.)
+    #[inline]
     pub fn sum(&self) -> Option<i64> {
         self.sum_of(0..self.keys.len())
     }
 
     /// Returns the same sum over the entries in `range`.
+    #[inline]
     fn sum_of(&self, range: Range<usize>) -> Option<i64> {
         match self.marks {
             SourceMarks::New => Some(range.len() as i64),
@@ -79,11 +82,13 @@ impl<B, V> Source<'_, B, V> {
 
     /// Returns Σ (live − shadow) over the entries in `range` of a run. Added up over the entries of
     /// all runs between two keys, this is the number of live keys there.
+    #[inline]
     pub fn live_in(&self, range: Range<usize>) -> i64 {
         self.sum_of(range).expect("a run has running sums")
     }
 
     /// Returns whether an entry in `range` may hide older ones; `false` is certain.
+    #[inline]
     pub fn may_hide(&self, range: Range<usize>) -> bool {
         match self.marks {
             SourceMarks::New | SourceMarks::Inserts => false,

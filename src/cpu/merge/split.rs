@@ -70,6 +70,7 @@ pub(crate) fn first_entries<B: OrderedKey>(lists: &[&[B]], goal: usize) -> Vec<R
 }
 
 /// Returns how many keys of each list are less than `key`.
+#[inline]
 fn lower_bounds<B: OrderedKey>(lists: &[&[B]], key: B) -> Vec<usize> {
     lists.iter().map(|keys| keys.partition_point(|&other| other < key)).collect()
 }

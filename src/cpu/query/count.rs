@@ -8,12 +8,14 @@ use crate::key::OrderedKey;
 use crate::value::Value;
 
 /// Returns the number of live keys.
+#[inline]
 pub(crate) fn len<B: OrderedKey, V: Value>(runs: &[Run<B, V>]) -> u64 {
     rank_at(runs, runs.iter().map(Run::len))
 }
 
 /// Returns how many live keys lie before these positions, one in each run; all must be positions of
 /// the same key.
+#[inline]
 pub(crate) fn rank_at<B: OrderedKey, V: Value>(
     runs: &[Run<B, V>],
     positions: impl Iterator<Item = usize>,

@@ -57,6 +57,7 @@ impl<B: OrderedKey> DeadStretches<B> {
 
 /// Returns how many live keys these parts of the runs hold; the parts must lie between the same two
 /// keys.
+#[inline]
 pub(crate) fn count_live<B, V>(
     runs: &[Source<'_, B, V>],
     parts: impl Iterator<Item = Range<usize>>,
@@ -65,6 +66,7 @@ pub(crate) fn count_live<B, V>(
 }
 
 /// Returns the least key at these positions that are before the ends; there must be one.
+#[inline]
 fn next_key<B: OrderedKey, V>(runs: &[Source<'_, B, V>], positions: &[usize], ends: &[usize]) -> B {
     let windows = runs.iter().zip(positions.iter().zip(ends));
     let keys = windows
@@ -109,6 +111,7 @@ fn next_live<B: OrderedKey, V>(
 }
 
 /// Returns how many of the sorted keys are less than `key`; fast if they are few.
+#[inline]
 fn lower_bound<B: OrderedKey>(keys: &[B], key: B) -> usize {
     let mut end = 1;
     while keys.get(end - 1).is_some_and(|&other| other < key) {

@@ -75,6 +75,7 @@ impl Folder {
     }
 
     /// Combines what was folded with what was folded of other values.
+    #[inline]
     pub fn combine(&self, folded: &mut Accumulators, other: &Accumulators) {
         let floats = self.fold.element.encoding == Encoding::Float;
         for (folded, &other) in folded.iter_mut().zip(other).take(self.elements) {
@@ -125,14 +126,17 @@ macro_rules! sum_of_integers {
             type Folded = u64;
             const IDENTITY: u64 = 0;
 
+            #[inline]
             fn one(element: $type) -> u64 {
                 element as u64 // Negative ones are sign-extended.
             }
 
+            #[inline]
             fn combine(one: u64, other: u64) -> u64 {
                 one.wrapping_add(other)
             }
 
+            #[inline]
             fn bits(folded: u64) -> u64 {
                 folded
             }
@@ -146,14 +150,17 @@ macro_rules! sum_of_floats {
             type Folded = f64;
             const IDENTITY: f64 = 0.0;
 
+            #[inline]
             fn one(element: $type) -> f64 {
                 f64::from(element)
             }
 
+            #[inline]
             fn combine(one: f64, other: f64) -> f64 {
                 one + other
             }
 
+            #[inline]
             fn bits(folded: f64) -> u64 {
                 folded.to_bits()
             }
@@ -168,14 +175,17 @@ impl<T: Key> Combine<T> for Min {
     type Folded = T::Ordered;
     const IDENTITY: T::Ordered = T::Ordered::HIGHEST;
 
+    #[inline]
     fn one(element: T) -> T::Ordered {
         element.to_ordered()
     }
 
+    #[inline]
     fn combine(one: T::Ordered, other: T::Ordered) -> T::Ordered {
         one.min(other)
     }
 
+    #[inline]
     fn bits(folded: T::Ordered) -> u64 {
         folded.widen() as u64
     }
@@ -185,14 +195,17 @@ impl<T: Key> Combine<T> for Max {
     type Folded = T::Ordered;
     const IDENTITY: T::Ordered = T::Ordered::LOWEST;
 
+    #[inline]
     fn one(element: T) -> T::Ordered {
         element.to_ordered()
     }
 
+    #[inline]
     fn combine(one: T::Ordered, other: T::Ordered) -> T::Ordered {
         one.max(other)
     }
 
+    #[inline]
     fn bits(folded: T::Ordered) -> u64 {
         folded.widen() as u64
     }
@@ -201,16 +214,17 @@ impl<T: Key> Combine<T> for Max {
 /// Folds values of this many elements, given as bytes, which need not be aligned.
 fn fold_block<O: Combine<T>, T: Pod>(values: &[u8], elements: usize) -> Accumulators {
     let mut lanes = [O::IDENTITY; LANES];
-    let read = |bytes: &[u8]| O::one(bytemuck::pod_read_unaligned(bytes));
+    let mut fold_lane = |lane: usize, group: &[u8]| {
+        let element =
+            bytemuck::pod_read_unaligned(&group[lane * size_of::<T>()..][..size_of::<T>()]);
+        lanes[lane] = O::combine(lanes[lane], O::one(element));
+    };
     let mut groups = values.chunks_exact(LANES * size_of::<T>());
     for group in &mut groups {
-        for (lane, element) in lanes.iter_mut().zip(group.chunks_exact(size_of::<T>())) {
-            *lane = O::combine(*lane, read(element));
-        }
+        (0..LANES).for_each(|lane| fold_lane(lane, group));
     }
-    for (lane, element) in lanes.iter_mut().zip(groups.remainder().chunks_exact(size_of::<T>())) {
-        *lane = O::combine(*lane, read(element));
-    }
+    let rest = groups.remainder();
+    (0..rest.len() / size_of::<T>()).for_each(|lane| fold_lane(lane, rest));
     let mut folded = [O::IDENTITY; MAX_ELEMENTS];
     for (index, &lane) in lanes.iter().enumerate() {
         folded[index % elements] = O::combine(folded[index % elements], lane);

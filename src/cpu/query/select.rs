@@ -84,6 +84,7 @@ pub(crate) fn select_one<B: OrderedKey, V: Value>(runs: &[Run<B, V>], index: u64
 
 /// Returns the last entry, in key order, before these positions, one in each run: its key, run and
 /// position. If several runs hold the key, the newest decides.
+#[inline]
 pub(crate) fn last_entry_before<B: OrderedKey, V: Value>(
     runs: &[Run<B, V>],
     positions: impl Iterator<Item = usize>,
@@ -97,6 +98,7 @@ pub(crate) fn last_entry_before<B: OrderedKey, V: Value>(
 
 /// Returns how many of the sorted keys are less than `key`; fast if that is within `spread` of
 /// `guess`.
+#[inline]
 fn lower_bound_near<B: OrderedKey>(keys: &[B], guess: usize, spread: usize, key: B) -> usize {
     let (start, end) = (guess.saturating_sub(spread), (guess + spread).min(keys.len()));
     let less =

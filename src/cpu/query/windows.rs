@@ -57,11 +57,13 @@ impl Windows {
     }
 
     /// Returns the window of each run for this query.
+    #[inline]
     pub fn of(&self, query: usize) -> impl Iterator<Item = Range<usize>> + Clone {
         self.bounds[query * self.runs..][..self.runs].iter().map(|&[start, end]| start..end)
     }
 
     /// Prefetches the first entries of a range.
+    #[inline]
     pub fn prefetch<B: OrderedKey, V: Value>(&self, runs: &[Run<B, V>], query: usize) {
         for (run, window) in runs.iter().zip(self.of(query)) {
             run.prefetch_entries(window);

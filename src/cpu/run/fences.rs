@@ -19,6 +19,7 @@ pub(crate) const NODE: usize = 16;
 const GROUP: usize = 32;
 
 /// Returns `len` rounded up to whole nodes.
+#[inline]
 pub(crate) fn padded(len: usize) -> usize {
     len.next_multiple_of(NODE)
 }
@@ -168,6 +169,7 @@ fn sample<B: OrderedKey>(below: &[B], layer: &mut [B]) {
 }
 
 /// Returns the node of the layer below in which, or just after which, the first key ≥ `key` is.
+#[inline]
 fn descend<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
     // That is the node of the last fence less than `key`, or the first node if there is no such
     // fence. So the first fence need not be compared, and four steps suffice for the other 15.
@@ -182,17 +184,20 @@ fn descend<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
 }
 
 /// Returns the keys of a node.
+#[inline]
 fn node_of<B>(layer: &[B], node: usize) -> &[B; NODE] {
     layer[node * NODE..][..NODE].try_into().expect("a node has NODE keys")
 }
 
 /// Returns the position in `layer` of the node's first key ≥ `key`, or the end of the node if there
 /// is none.
+#[inline]
 pub(crate) fn search_node<B: OrderedKey>(layer: &[B], node: usize, key: B) -> usize {
     node * NODE + count_less(node_of(layer, node), key)
 }
 
 /// Prefetches a node.
+#[inline]
 pub(crate) fn prefetch_node<B>(layer: &[B], node: usize) {
     for offset in (0..NODE).step_by(CACHE_LINE / size_of::<B>()) {
         prefetch(layer, node * NODE + offset);
@@ -200,6 +205,7 @@ pub(crate) fn prefetch_node<B>(layer: &[B], node: usize) {
 }
 
 /// Counts the keys of the node that are less than `key`, by binary search without branches.
+#[inline]
 fn count_less<B: OrderedKey>(node: &[B; NODE], key: B) -> usize {
     let mut less = 0;
     let mut half = NODE / 2;

@@ -59,6 +59,7 @@ impl Filter {
     }
 
     /// Returns whether the run may hold the key; `false` is certain.
+    #[inline]
     fn may_contain<B: OrderedKey>(&self, key: B) -> bool {
         let place = filter_place(key.digest());
         self.words[place.word(self.words.len())] & place.bits == place.bits

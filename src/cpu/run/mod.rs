@@ -76,6 +76,7 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
     }
 
     /// Returns the number of entries, tombstones included.
+    #[inline]
     pub fn len(&self) -> usize {
         self.0.values.len()
     }
@@ -85,25 +86,30 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         Arc::ptr_eq(&self.0, &run.0)
     }
 
+    #[inline]
     pub fn keys(&self) -> &[B] {
         &self.0.keys[..self.len()]
     }
 
+    #[inline]
     pub fn values(&self) -> &[V] {
         &self.0.values
     }
 
     /// Returns the packed marks, or `None` if every entry is new.
+    #[inline]
     pub fn marks(&self) -> Option<&PackedMarks> {
         self.0.marks.as_ref()
     }
 
     /// Returns the mark of one entry.
+    #[inline]
     pub fn mark(&self, position: usize) -> Mark {
         self.marks().map_or(Mark::NEW, |marks| marks.get(position))
     }
 
     /// Returns Σ (live − shadow) over the entries before `position`.
+    #[inline]
     pub fn sum_before(&self, position: usize) -> i64 {
         self.marks().map_or(position as i64, |marks| marks.sum_before(position))
     }
@@ -122,6 +128,7 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
     }
 
     /// Returns the position of the first key ≥ this one.
+    #[inline]
     pub fn lower_bound(&self, key: B) -> usize {
         let mut position = [0];
         self.lower_bounds(&[key], &mut position);
@@ -134,11 +141,13 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
     }
 
     /// Returns whether there is an entry at `position`, and it has this key.
+    #[inline]
     pub fn has_key_at(&self, position: usize, key: B) -> bool {
         self.keys().get(position) == Some(&key)
     }
 
     /// Returns the keys, padded to whole nodes.
+    #[inline]
     pub fn padded_keys(&self) -> &[B] {
         &self.0.keys
     }
@@ -172,6 +181,7 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
     }
 
     /// Prefetches what [`sum_before`](Run::sum_before) and [`mark`](Run::mark) read.
+    #[inline]
     pub fn prefetch_mark(&self, position: usize) {
         if let Some(marks) = self.marks() {
             marks.prefetch(position);
@@ -179,6 +189,7 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
     }
 
     /// Prefetches the value and the mark of an entry.
+    #[inline]
     pub fn prefetch_entry(&self, position: usize) {
         prefetch(self.values(), position);
         self.prefetch_mark(position);

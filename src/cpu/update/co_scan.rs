@@ -61,6 +61,7 @@ fn find_nodes<B: OrderedKey>(firsts: &[B], keys: &[B], nodes: &mut [usize]) {
 }
 
 /// Returns the last index from `from` on whose key is ≤ `key`, or `from` if there is none.
+#[inline]
 fn last_at_most<B: OrderedKey>(keys: &[B], from: usize, key: B) -> usize {
     let mut at = from;
     let mut stride = 1;

@@ -79,6 +79,7 @@ pub(crate) fn radix_sort<B: OrderedKey, V: Value>(
 }
 
 /// Writes a few records in order, stably.
+#[inline]
 fn insertion_sort<B: OrderedKey, V: Value>(from: &[Record<B, V>], to: &mut [Record<B, V>]) {
     let to = &mut to[..from.len()];
     for (index, &record) in from.iter().enumerate() {
@@ -126,6 +127,7 @@ impl<B: OrderedKey> Buckets<B> {
     }
 
     /// Returns the bucket of a key.
+    #[inline]
     pub fn of(&self, key: B) -> usize {
         key.steps_above(self.lowest, self.shift)
     }

@@ -175,6 +175,7 @@ fn unzip<B: OrderedKey, V: Value>(
 }
 
 /// Moves the last record of every key to the front, in order, and returns how many there are.
+#[inline]
 fn keep_last<B: OrderedKey, V: Value>(records: &mut [Record<B, V>]) -> usize {
     let mut kept = 0;
     for index in 0..records.len() {
@@ -187,6 +188,7 @@ fn keep_last<B: OrderedKey, V: Value>(records: &mut [Record<B, V>]) -> usize {
 
 /// Moves one record of every key, with the values of all combined in their order, to the front, and returns
 /// how many there are.
+#[inline]
 fn combine_equal<B: OrderedKey, V: Value>(
     records: &mut [Record<B, V>],
     combine: CombineFn<V>,
