@@ -1,4 +1,4 @@
-// Dispatches from widths known at run time to types: two widths of keys, four of values.
+// Dispatches from widths known at run time to types: three widths of keys, four of values.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <gpulsm/view.cuh>
+#include <gpulsm/wide.cuh>
 
 #include "abi.cuh"
 #include "tuning.cuh"
@@ -21,7 +22,11 @@ struct Type {
 template <class Body>
 int with_key(int key_width, Body body) {
     cudaGetLastError();  // Clears errors of others, which are not ours to report.
-    return key_width == 4 ? body(Type<uint32_t>()) : body(Type<uint64_t>());
+    switch (key_width) {
+        case 4: return body(Type<uint32_t>());
+        case 8: return body(Type<uint64_t>());
+        default: return body(Type<WideKey>());
+    }
 }
 
 /// Calls `body(Type<Key>, Type<Value>)`.
@@ -61,18 +66,17 @@ inline unsigned blocks_for(uint64_t items, int threads) {
 }
 
 /// Calls `body` with the number of threads per key, as a constant: one per search that the key needs, up to 16, as
-/// long as all threads can run at once.
-template <class Body>
+/// long as all threads can run at once. Wide keys have 1, 4 or 16 threads: that saves kernels.
+template <class Key, class Body>
 int with_lanes(uint64_t keys, uint64_t searches, Body body, uint64_t most_threads = LANE_THREADS) {
     uint64_t lanes = 1;
     while (lanes < searches && lanes < 16 && keys * lanes < most_threads) lanes *= 2;
-    switch (lanes) {
-        case 1: return body(std::integral_constant<int, 1>());
-        case 2: return body(std::integral_constant<int, 2>());
-        case 4: return body(std::integral_constant<int, 4>());
-        case 8: return body(std::integral_constant<int, 8>());
-        default: return body(std::integral_constant<int, 16>());
+    if constexpr (sizeof(Key) < 16) {
+        if (lanes == 2) return body(std::integral_constant<int, 2>());
+        if (lanes == 8) return body(std::integral_constant<int, 8>());
     }
+    if (lanes >= 16) return body(std::integral_constant<int, 16>());
+    return lanes >= 4 ? body(std::integral_constant<int, 4>()) : body(std::integral_constant<int, 1>());
 }
 
 }  // namespace gpulsm

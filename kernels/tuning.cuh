@@ -54,7 +54,7 @@ constexpr int INDEX_BYTES = 1 << 14;
 /// The same for blocks that search for neighbours, and for those that rank, which take more registers.
 constexpr int NEAREST_BLOCKS = 4;
 template <class Key>
-constexpr int RANK_BLOCKS = sizeof(Key) == 4 ? 5 : 4;
+constexpr int RANK_BLOCKS = sizeof(Key) == 4 ? 5 : sizeof(Key) == 8 ? 4 : 3;
 
 /// Blocks per multiprocessor that look up few keys: enough to process 2^16 keys at once.
 template <class Key>
@@ -71,8 +71,10 @@ constexpr int COPY_PIECE = 4096;
 /// Threads that merge a long range, entries of a tile per thread, and blocks per multiprocessor; then the same for
 /// pieces of very long ones, which `THREADS` threads merge.
 constexpr int RANGE_THREADS = 128;
-constexpr int range_items(int width) { return width <= 8 ? 9 : width <= 16 ? 7 : 5; }
-constexpr int range_blocks(int width) { return width <= 8 ? 7 : 5; }
+constexpr int range_items(int width) { return width <= 8 ? 9 : width <= 16 ? 7 : width <= 24 ? 5 : 3; }
+constexpr int range_blocks(int key_width, int value_width) {
+    return key_width > 8 ? 4 : key_width + value_width <= 8 ? 7 : 5;
+}
 constexpr int PIECE_SLACK = 300;  // pairs fewer than fit in a tile, so that a few stale entries fit too
 constexpr int piece_blocks(int width) { return width <= 8 ? 5 : width <= 16 ? 3 : 2; }
 
@@ -107,7 +109,9 @@ constexpr int dedup_items(int key_width, int value_width) { return key_width + v
 
 /// Entries per thread of a merge: as many as fit in registers and shared memory.
 constexpr int merge_items(int key_width, int value_width) {
-    return key_width == 4 && value_width <= 8 ? MORE_ITEMS : key_width + value_width <= 20 ? ITEMS : LESS_ITEMS;
+    if (key_width == 4) return value_width <= 8 ? MORE_ITEMS : ITEMS;
+    int width = key_width + value_width;
+    return width <= 16 ? ITEMS : width <= 24 ? LESS_ITEMS : FEW_ITEMS;
 }
 
 /// Blocks per multiprocessor of a merge, such that no register spills.

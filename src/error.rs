@@ -122,12 +122,6 @@ pub enum Error {
         index: usize,
     },
 
-    /// Keys of more than 8 bytes were to live on a GPU.
-    #[error(
-        "keys of more than 8 bytes can't be on a GPU yet: use the device `cpu`, or keys of at most 8 bytes"
-    )]
-    WideKeysOnGpu,
-
     /// The requested CUDA device cannot be used.
     #[error("no CUDA device {index}: {reason}")]
     NoCudaDevice {

@@ -97,9 +97,6 @@ fn open_u128(
     settings: &Settings,
     width: usize,
 ) -> Result<Box<dyn AnyStore<u128>>, Error> {
-    if location.device.is_cuda() {
-        return Err(Error::WideKeysOnGpu);
-    }
     open_on(location, settings, width)
 }
 

@@ -28,7 +28,9 @@ __host__ __device__ inline Bits to_ordered(Encoding encoding, Bits bits) {
     constexpr Bits SIGN = Bits(1) << (sizeof(Bits) * 8 - 1);
     if (encoding == Encoding::Unsigned) return bits;
     if (encoding == Encoding::Signed) return bits ^ SIGN;
-    if ((bits & ~SIGN) > FloatBits<Bits>::INFINITE) bits = FloatBits<Bits>::NAN_BITS;
+    if constexpr (sizeof(Bits) <= 8) {  // No float has 16 bytes.
+        if ((bits & ~SIGN) > FloatBits<Bits>::INFINITE) bits = FloatBits<Bits>::NAN_BITS;
+    }
     if (bits == SIGN) bits = 0;
     // Negative floats sort in the reverse order of their bits: flip all of them. Of others flip the sign only.
     return bits & SIGN ? ~bits : bits | SIGN;

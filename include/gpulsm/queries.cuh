@@ -31,7 +31,7 @@ __device__ __forceinline__ int find(const View<Key, Value>& view, NotDeduced<Key
                                     int first = 0) {
     for (int run = first; run < view.count; run++) {
         position = lower_bound(view.runs[run], key);
-        if (position < length(view.runs[run]) && __ldg(view.runs[run].keys + position) == key) {
+        if (position < length(view.runs[run]) && read_key(view.runs[run].keys + position) == key) {
             return run;
         }
     }
@@ -124,7 +124,7 @@ __device__ int find_index(const View<Key, Value>& view, uint64_t index, Key& key
     uint64_t above = len(view), below = 0;  // keys less than the ends and the starts of the windows
     if (index >= above) return -1;
     if (view.count == 1) {
-        key = __ldg(view.runs[0].keys + index);
+        key = read_key(view.runs[0].keys + index);
         position = index;
         return 0;
     }
@@ -144,7 +144,7 @@ __device__ int find_index(const View<Key, Value>& view, uint64_t index, Key& key
         // skewed keys to twice that of bisection.
         double share = (index - below + 0.5) / static_cast<double>(above - below);
         uint64_t ahead = round % 2 ? width / 2 : min(static_cast<uint64_t>(width * share), width - 1);
-        Key pivot = __ldg(view.runs[widest].keys + start[widest] + ahead);
+        Key pivot = read_key(view.runs[widest].keys + start[widest] + ahead);
         uint64_t rank = 0;
         for (int run = 0; run < view.count; run++) {
             const Key* within = view.runs[run].keys + start[run];
@@ -159,7 +159,7 @@ __device__ int find_index(const View<Key, Value>& view, uint64_t index, Key& key
         // Advance past the pivot in every run, so that it is never compared again.
         below = 0;
         for (int run = 0; run < view.count; run++) {
-            bool here = place[run] < end[run] && __ldg(view.runs[run].keys + place[run]) == pivot;
+            bool here = place[run] < end[run] && read_key(view.runs[run].keys + place[run]) == pivot;
             start[run] = place[run] + here;
             below += sum_before(view.runs[run].marks, start[run]);
         }
@@ -169,7 +169,7 @@ __device__ int find_index(const View<Key, Value>& view, uint64_t index, Key& key
     int newest = -1;
     for (int run = 0; run < view.count; run++) {
         if (start[run] == 0) continue;
-        Key last = __ldg(view.runs[run].keys + start[run] - 1);
+        Key last = read_key(view.runs[run].keys + start[run] - 1);
         if (newest < 0 || last > key) {
             newest = run;
             key = last;
@@ -189,7 +189,7 @@ __device__ int find_successor(const View<Key, Value>& view, NotDeduced<Key> from
         for (int run = 0; run < view.count; run++) {
             uint64_t position = lower_bound(view.runs[run], from);
             if (position == length(view.runs[run])) continue;
-            Key next = __ldg(view.runs[run].keys + position);
+            Key next = read_key(view.runs[run].keys + position);
             if (nearest < 0 || next < least) {
                 nearest = run;
                 at = position;
@@ -218,7 +218,7 @@ __device__ int find_predecessor(const View<Key, Value>& view, NotDeduced<Key> fr
         for (int run = 0; run < view.count; run++) {
             uint64_t position = upper_bound(view.runs[run], from);
             if (position == 0) continue;
-            Key last = __ldg(view.runs[run].keys + position - 1);
+            Key last = read_key(view.runs[run].keys + position - 1);
             if (nearest < 0 || last > greatest) {
                 nearest = run;
                 at = position - 1;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "view.cuh"
+#include "wide.cuh"
 
 namespace gpulsm {
 
@@ -31,16 +32,23 @@ __device__ __forceinline__ uint32_t less_in_node(const uint64_t* node, uint64_t 
     return less;
 }
 
+__device__ __forceinline__ uint32_t less_in_node(const WideKey* node, WideKey key) {
+    uint32_t less = 0;
+#pragma unroll
+    for (int i = 0; i < NODE; i++) less += read_key(node + i) < key;
+    return less;
+}
+
 /// Returns the first position in a sorted array whose key is not less than `key`.
 template <class Key, class Index>
 __device__ __forceinline__ Index lower_bound(const Key* keys, Index len, Key key) {
     Index start = 0;
     while (len > 1) {
         Index half = len / 2;
-        start = __ldg(keys + start + half - 1) < key ? start + half : start;
+        start = read_key(keys + start + half - 1) < key ? start + half : start;
         len -= half;
     }
-    return len == 0 ? start : start + (__ldg(keys + start) < key);
+    return len == 0 ? start : start + (read_key(keys + start) < key);
 }
 
 /// Like `lower_bound`, with a third of the steps and more than twice the loads, for kernels with few threads, which are
@@ -52,11 +60,11 @@ __device__ __forceinline__ Index lower_bound_wide(const Key* keys, Index len, Ke
     while (len >= WAYS) {
         Index piece = len / WAYS, less = 0;
 #pragma unroll
-        for (Index way = 1; way < WAYS; way++) less += __ldg(keys + start + way * piece - 1) < key;
+        for (Index way = 1; way < WAYS; way++) less += read_key(keys + start + way * piece - 1) < key;
         start += less * piece;
         len = less == WAYS - 1 ? len - less * piece : piece;
     }
-    for (Index i = 0, first = start; i < len; i++) start += __ldg(keys + first + i) < key;
+    for (Index i = 0, first = start; i < len; i++) start += read_key(keys + first + i) < key;
     return start;
 }
 

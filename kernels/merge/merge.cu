@@ -31,7 +31,7 @@ __device__ __forceinline__ void write_marks(const TileEntry* entries, uint32_t k
 /// Writes the sum before the sector that begins among this thread's entries, if one does. `ahead` are the totals of all
 /// entries before them.
 template <int PER_THREAD, class Key>
-__device__ __forceinline__ void write_sum(const ThreadEntries<PER_THREAD, Key>& mine, const Totals& ahead,
+__device__ __forceinline__ void write_sum(const ThreadEntries<PER_THREAD, Key>& mine, const Totals<Key>& ahead,
                                           Sector* marks) {
     uint64_t start = sector_of(ahead.kept) * static_cast<uint64_t>(SECTOR);
     if (start < ahead.kept) start += SECTOR;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void write_entries(const Key (&keys)[PER_THREAD], con
 /// If values combine, whether there are marks is known only at run time: that saves kernels.
 template <bool COMBINES, bool MARKS, int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, merge_blocks(COMBINES, MARKS, sizeof(Key) + sizeof(Value)))
-merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain chain,
+merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain<Key> chain,
              RunOutput<Key, Value> out, Combiner combiner) {
     static_assert(MARKS || !COMBINES);
     __shared__ MergeTile<MARKS, THREADS, PER_THREAD, Key, Value> tile;
@@ -96,11 +96,11 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
     pack(tile, mine, before, all);
 
     // While the first warp waits for the number of entries kept before, the others load what they will write.
-    uint32_t kept = static_cast<uint32_t>(totals_of<MARKS>(all).kept);
+    uint32_t kept = static_cast<uint32_t>(totals_of<MARKS, Key>(all).kept);
     if (threadIdx.x < 32) {
-        Totals own = totals_of<MARKS>(all);
+        Totals<Key> own = totals_of<MARKS, Key>(all);
         own.last = tile.keys[kept == 0 ? 0 : kept - 1];
-        Totals earlier = chain.look_back(own);
+        Totals<Key> earlier = chain.look_back(own);
         if (threadIdx.x == 0) tile.before = earlier;
         if (chain.is_last()) finish(earlier + own, out);
     }
@@ -120,7 +120,7 @@ merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t
     if constexpr (MARKS) {
         if (!has_marks) return;
         write_marks<COMBINES>(tile.entries, kept, tile.before.kept, out.marks);
-        write_sum(mine, tile.before + unpack_counts(before), out.marks);
+        write_sum(mine, tile.before + unpack_counts<Key>(before), out.marks);
     }
 }
 
@@ -144,7 +144,7 @@ using namespace gpulsm;
 /// Returns the bytes of scratch memory that `gpulsm_merge` needs: its chain and its cuts.
 extern "C" uint64_t gpulsm_merge_scratch(int key_width, int value_width, int sources, uint64_t bound) {
     uint64_t tiles = MergeTiling(key_width, value_width, sources, bound).tiles;
-    return Chain::bytes_for(tiles) + (tiles + 1) * sources * sizeof(uint64_t);
+    return chain_bytes(key_width, tiles) + (tiles + 1) * sources * sizeof(uint64_t);
 }
 
 /// Returns the number of tiles of a merge.
@@ -168,12 +168,12 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
-        uint64_t chain_bytes = Chain::bytes_for(tiling.tiles);
-        auto* cuts = reinterpret_cast<uint64_t*>(scratch + chain_bytes);
+        uint64_t bytes_of_chain = chain_bytes(key_width, tiling.tiles);
+        auto* cuts = reinterpret_cast<uint64_t*>(scratch + bytes_of_chain);
         TileCuts to_cut = {tiling.step, first, tiles, cuts,
                            {Zeros(out->marks, begins ? out->sectors * sizeof(Sector) : 0),
                             Zeros(out->filter, begins ? out->filter_len * sizeof(uint64_t) : 0),
-                            Zeros(scratch, begins ? chain_bytes : 0)}};
+                            Zeros(scratch, begins ? bytes_of_chain : 0)}};
         int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), to_cut,
                             reinterpret_cast<const ShadowQueries<Key>*>(queries),
                             typed<Key, Nothing>(*older), *filters, stream);
@@ -190,7 +190,7 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
             if (combiner->combines()) merge = choose(yes, yes);
         }
         merge<<<static_cast<unsigned>(tiles), THREADS, 0, stream>>>(
-            reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain(scratch, tiling.tiles, first),
+            reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain<Key>(scratch, tiling.tiles, first),
             reinterpret_cast<const RunOutput<Key, Value>&>(*out), *combiner);
         return cudaGetLastError();
     });

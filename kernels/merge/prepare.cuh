@@ -66,7 +66,7 @@ int prepare(const Sources<Key, Nothing>& sources, const TileCuts& tiles, const S
             const View<Key, Nothing>& older, const Filters& filters, cudaStream_t stream) {
     uint64_t keys = 0;
     for (int part = 0; part < MAX_PARTS; part++) keys += queries[part].bound;
-    return with_lanes(keys, older.count, [&](auto lanes) -> int {
+    return with_lanes<Key>(keys, older.count, [&](auto lanes) -> int {
         BatchParts<Key> parts;
         unsigned blocks = tiles.blocks();
         for (int part = 0; part < MAX_PARTS; part++) {

@@ -128,7 +128,8 @@ struct ThreadEntries {
         uint32_t many = min(tile_len - diagonal, static_cast<uint32_t>(PER_THREAD));
         SequencePair pair(tile.keys, 0, middle, tile_len, diagonal);
         // The preceding key, if there is one.
-        Key before = max(pair.a > 0 ? tile.keys[pair.a - 1] : 0, pair.b > middle ? tile.keys[pair.b - 1] : 0);
+        Key before_a = pair.a > 0 ? tile.keys[pair.a - 1] : 0, before_b = pair.b > middle ? tile.keys[pair.b - 1] : 0;
+        Key before = before_a < before_b ? before_b : before_a;
         pair.next(tile, keys, entries);
         // Older entries of the last key may belong to the next thread.
         bool shadow = false;
@@ -215,7 +216,7 @@ __device__ void pack(MergeTile<MARKS, BLOCK, PER_THREAD, Key, Value>& tile, cons
     else counts = __popc(mine.keep());
     cub::BlockScan<Counts<MARKS>, BLOCK>(tile.scan).ExclusiveSum(counts, before, all);
     // The scan has synchronized the block: every thread has read what it merged.
-    uint32_t place = static_cast<uint32_t>(totals_of<MARKS>(before).kept);
+    uint32_t place = static_cast<uint32_t>(totals_of<MARKS, Key>(before).kept);
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
         if (!(mine.keep() >> i & 1)) continue;

@@ -43,9 +43,9 @@ struct Part {
 template <bool MARKS>
 using Counts = std::conditional_t<MARKS, uint64_t, uint32_t>;
 
-template <bool MARKS>
-__device__ __forceinline__ Totals totals_of(Counts<MARKS> counts) {
-    if constexpr (MARKS) return unpack_counts(counts);
+template <bool MARKS, class Key>
+__device__ __forceinline__ Totals<Key> totals_of(Counts<MARKS> counts) {
+    if constexpr (MARKS) return unpack_counts<Key>(counts);
     else return {counts, static_cast<int64_t>(counts), 0, 0};
 }
 
@@ -62,7 +62,7 @@ struct MergeTile {
     Part<Key, Value> parts[MAX_SOURCES];
     uint32_t offset[MAX_SOURCES + 1];  // of the first entry of each part
     typename cub::BlockScan<Counts<MARKS>, BLOCK>::TempStorage scan;
-    Totals before;  // of the tiles before this one
+    Totals<Key> before;  // of the tiles before this one
 
     /// Returns the source of an entry; `source` is a lower bound.
     __device__ int source_of(uint32_t number, int source, int count) const {

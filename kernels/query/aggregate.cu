@@ -231,7 +231,7 @@ struct FoldBlock {
 
 /// Combines the ranges listed as long, one block each.
 template <class Key, class Value>
-__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)))
+__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key), sizeof(Value)))
 fold_long_kernel(const __grid_constant__ View<Key, Value> view,
                  const __grid_constant__ AggregateOutput<Key, Value> ranges) {
     __shared__ FoldBlock<false, Key, Value> block;
@@ -273,7 +273,7 @@ void fold_merged(const View<Key, Value>& view, const AggregateOutput<Key, Value>
     unsigned blocks = blocks_at_once(~0u, FLAT_BLOCKS);
     fold_flat_kernel<<<blocks, THREADS, 0, stream>>>(view, ranges);
     if constexpr (!COMBINES) {
-        blocks = blocks_at_once(~0u, range_blocks(sizeof(Key) + sizeof(Value)));
+        blocks = blocks_at_once(~0u, range_blocks(sizeof(Key), sizeof(Value)));
         fold_long_kernel<<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges);
     }
     blocks = blocks_at_once(~0u, DEAD_BLOCKS);
@@ -286,8 +286,8 @@ using namespace gpulsm;
 
 /// Returns how many bytes of memory the blocks share that combine `len` ranges, and how many of them must be zeroed.
 extern "C" uint64_t gpulsm_aggregate_bytes(uint64_t len, uint64_t* zeros) {
-    using Lists = AggregateLists<uint64_t>;
-    *zeros = offsetof(Lists, dead) + offsetof(DeadStretches<uint64_t>, first);
+    using Lists = AggregateLists<WideKey>;  // The largest.
+    *zeros = offsetof(Lists, dead) + offsetof(DeadStretches<WideKey>, first);
     return sizeof(Lists) + len * (sizeof(uint64_t) + sizeof(HugeRange));
 }
 

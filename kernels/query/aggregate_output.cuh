@@ -40,7 +40,7 @@ struct AggregateOutput {
     /// Return the lists of ranges that are merged by a block each, and of huge ones, with room for all ranges. Those that
     /// a warp combines fill the first of the two lists from its end.
     __device__ uint64_t* longs() const {
-        return reinterpret_cast<uint64_t*>(static_cast<AggregateLists<uint64_t>*>(scratch) + 1);
+        return reinterpret_cast<uint64_t*>(static_cast<AggregateLists<WideKey>*>(scratch) + 1);
     }
     __device__ HugeRange* huges() const { return reinterpret_cast<HugeRange*>(longs() + len); }
 

@@ -101,7 +101,7 @@ GPULSM_EXPORT gpulsm_count(int key_width, const View<char, char>* view, const vo
                            uint64_t len, ulonglong2* windows, uint64_t* counts, cudaStream_t stream) {
     return with_key(key_width, [&](auto key) -> int {
         using Key = typename decltype(key)::type;
-        return with_lanes(len, 2 * view->count, [&](auto lanes) -> int {
+        return with_lanes<Key>(len, 2 * view->count, [&](auto lanes) -> int {
             auto from = static_cast<const Key*>(lo), to = static_cast<const Key*>(hi);
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
@@ -121,7 +121,7 @@ GPULSM_EXPORT gpulsm_rank(int key_width, const View<char, char>* view, const voi
                           uint64_t* ranks, cudaStream_t stream) {
     return with_key(key_width, [&](auto key) -> int {
         using Key = typename decltype(key)::type;
-        return with_lanes(len, view->count, [&](auto lanes) -> int {
+        return with_lanes<Key>(len, view->count, [&](auto lanes) -> int {
             auto queries = static_cast<const Key*>(keys);
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count, RANK_BLOCKS<Key>);

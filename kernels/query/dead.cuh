@@ -51,7 +51,8 @@ __device__ Key next_key(const View<Key, Value>& view, const RunPositions& positi
 #pragma unroll
     for (int slot = 0; slot < RunPositions::SLOTS; slot++) {
         if (positions.start[slot] < positions.end[slot]) {
-            own = min(own, __ldg(view.runs[positions.run(slot)].keys + positions.start[slot]));
+            Key next = read_key(view.runs[positions.run(slot)].keys + positions.start[slot]);
+            own = next < own ? next : own;
         }
     }
     return min_lanes(own);
@@ -85,7 +86,7 @@ __device__ Key next_live(const View<Key, Value>& view, RunPositions& positions) 
         uint64_t widest = ~min_lanes(~own), width = widest >> 6;
         if (width == 0) return HIGHEST<Key>;  // Not reached: the marks promise a live key.
         uint64_t ahead = min(width / 2, stride), from = positions.of(widest & 63);
-        Key pivot = __ldg(view.runs[widest & 63].keys + from + ahead);
+        Key pivot = read_key(view.runs[widest & 63].keys + from + ahead);
         float share = __fdividef(static_cast<float>(ahead), static_cast<float>(width));
         uint64_t place[SLOTS], past[SLOTS];
 #pragma unroll
@@ -99,7 +100,7 @@ __device__ Key next_live(const View<Key, Value>& view, RunPositions& positions) 
             uint64_t guess = start + static_cast<uint64_t>(expected);
             const Key* keys = view.runs[run].keys;
             place[slot] = search_by_lanes(keys, start, end, guess, spread, pivot, positions.lanes);
-            past[slot] = place[slot] + (place[slot] < end && __ldg(keys + place[slot]) == pivot);
+            past[slot] = place[slot] + (place[slot] < end && read_key(keys + place[slot]) == pivot);
         }
         if (rank(place) > rank_here) {
 #pragma unroll
@@ -113,6 +114,13 @@ __device__ Key next_live(const View<Key, Value>& view, RunPositions& positions) 
         if (is_live) return pivot;
         stride = stride > ~0ull / 4 ? stride : stride * 4;
     }
+}
+
+/// Reads a key that another block may have written: not from the L1 cache, which may hold older contents.
+template <class Key>
+__device__ __forceinline__ Key read_new(const Key* key) {
+    if constexpr (sizeof(Key) == 16) return of_halves(__ldcg(reinterpret_cast<const ulonglong2*>(key)));
+    else return __ldcg(key);
 }
 
 /// Dead stretches found while a batch of ranges is answered, for other ranges that cross the same ones. In global
@@ -131,8 +139,7 @@ struct DeadStretches {
         int own = threadIdx.x % 32;
         bool is_known = *static_cast<volatile uint32_t*>(is_ready + own) != 0;
         __threadfence();  // Orders the loads below after that of the flag.
-        // Bypass the L1 cache, which may hold older contents.
-        unsigned having = __ballot_sync(~0u, is_known && __ldcg(first + own) <= key && key < __ldcg(end + own));
+        unsigned having = __ballot_sync(~0u, is_known && read_new(first + own) <= key && key < read_new(end + own));
         if (having == 0) return false;
         const uint64_t* to = positions[__ffs(having) - 1];
 #pragma unroll

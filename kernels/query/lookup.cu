@@ -98,7 +98,7 @@ GPULSM_EXPORT gpulsm_lookup(int key_width, int value_width, const View<char, cha
         auto runs = typed<Key, Value>(*view);
         auto queries = static_cast<const Key*>(keys);
         auto to = static_cast<Value*>(values);
-        return with_lanes(len, view->count, [&](auto lanes) -> int {
+        return with_lanes<Key>(len, view->count, [&](auto lanes) -> int {
             if constexpr (lanes == 1) {
                 IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
                 lookup_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(

@@ -27,7 +27,7 @@ nearest_kernel(const __grid_constant__ View<Key, Value> view, bool is_successor,
             if (to_the_end) before = index.len[run];
             if (at >= len || before == (is_successor ? index.len[run] : 0)) continue;
             uint64_t own = is_successor ? before : before - 1;
-            Key next = __ldg(index.runs[run].keys + own);
+            Key next = read_key(index.runs[run].keys + own);
             if (nearest < 0 || (is_successor ? next < key : next > key)) nearest = run, position = own, key = next;
         }
         if (at >= len) return;

@@ -38,7 +38,7 @@ copy_kernel(const __grid_constant__ RunView<Key, Value> run, const __grid_consta
         Value values[MANY];
 #pragma unroll
         for (int j = 0; j < MANY; j++) {
-            some[j] = __ldg(keys + i + j * LANES);
+            some[j] = read_key(keys + i + j * LANES);
             if (ranges.values != nullptr) values[j] = value_at(run.values, start + i + j * LANES);
         }
 #pragma unroll
@@ -47,7 +47,7 @@ copy_kernel(const __grid_constant__ RunView<Key, Value> run, const __grid_consta
             if (sizeof(Value) > 1 && ranges.values != nullptr) ranges.values[piece.begin + i + j * LANES] = values[j];
         }
     }
-    for (; i < len; i += LANES) ranges.write(piece.begin + i, __ldg(keys + i), run.values, start + i);
+    for (; i < len; i += LANES) ranges.write(piece.begin + i, read_key(keys + i), run.values, start + i);
 }
 
 /// Returns whether ranges are long on average, given room for the pairs of all of them.
@@ -65,7 +65,7 @@ extern "C" uint64_t gpulsm_range_words(int key_width, int value_width, uint64_t 
     using Any = RangeOutput<uint64_t, char>;
     *zeros = runs <= 1 ? 0 : Any::FLAG_WORDS * sizeof(uint64_t);
     if (runs <= 1 || !for_long || !are_long(room, all)) return *zeros / sizeof(uint64_t);
-    *zeros += offsetof(DeadStretches<uint64_t>, first);
+    *zeros += offsetof(DeadStretches<WideKey>, first);
     int width = key_width + (value_width > 0 ? value_width : sizeof(Nothing));
     return Any::FLAG_WORDS + Any::DEAD_WORDS + AnswerPieces(width, total, room).count * (runs + 2);
 }

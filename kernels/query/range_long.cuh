@@ -30,7 +30,7 @@ struct PairWriter {
 
 /// Merges long ranges, one block each, except those whose answers are divided.
 template <int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)))
+__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key), sizeof(Value)))
 merge_long_kernel(const __grid_constant__ View<Key, Value> view,
                   const __grid_constant__ RangeOutput<Key, Value> ranges, AnswerPieces pieces) {
     __shared__ RangeMerge<false, RANGE_THREADS, PER_THREAD, Key, Value> merge;
@@ -61,7 +61,7 @@ merge_pieces_kernel(const __grid_constant__ View<Key, Value> view,
 /// Merges pieces of more entries than `capacity`, if `flag` says that there may be any. Uses as many blocks as can
 /// run at once, since there are rarely many.
 template <int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key) + sizeof(Value)) - 1)
+__global__ void __launch_bounds__(RANGE_THREADS, range_blocks(sizeof(Key), sizeof(Value)) - 1)
 merge_oversized_kernel(const __grid_constant__ View<Key, Value> view,
                        const __grid_constant__ RangeOutput<Key, Value> ranges, AnswerPieces pieces, uint32_t flag,
                        uint32_t capacity) {
@@ -114,7 +114,7 @@ void merge_long(const View<Key, Value>& view, const RangeOutput<Key, Value>& ran
     if (many) merge_pieces_kernel<PER_THREAD><<<pieces.count, THREADS, 0, stream>>>(view, ranges, pieces);
     uint32_t flag = many ? HAS_OVERSIZED : HAS_PIECES;
     uint32_t capacity = many ? RangeMerge<false, THREADS, PER_THREAD, Key, Value>::capacity(static_cast<int>(view.count)) : 0;
-    unsigned blocks = blocks_at_once(static_cast<uint64_t>(pieces.count) * THREADS, range_blocks(WIDTH));
+    unsigned blocks = blocks_at_once(static_cast<uint64_t>(pieces.count) * THREADS, range_blocks(sizeof(Key), sizeof(Value)));
     merge_oversized_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges, pieces, flag, capacity);
     blocks = blocks_at_once((ranges.len + pieces.count) * THREADS, DEAD_BLOCKS);
     merge_dead_kernel<PER_THREAD><<<blocks, RANGE_THREADS, 0, stream>>>(view, ranges, pieces);

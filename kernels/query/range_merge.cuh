@@ -18,10 +18,22 @@ __device__ __forceinline__ uint32_t up_to(const Key* keys, uint32_t len, Key key
     return start;
 }
 
-__device__ __forceinline__ void lower_to(uint32_t& bound, uint32_t key) { atomicMin(&bound, key); }
-
-__device__ __forceinline__ void lower_to(uint64_t& bound, uint64_t key) {
-    atomicMin(reinterpret_cast<unsigned long long*>(&bound), static_cast<unsigned long long>(key));
+/// Lowers a bound in shared memory to the least of the threads' keys, or leaves it at the highest key if no thread has
+/// one. For the whole block, which sees the result after it has been synchronized.
+template <class Key>
+__device__ __forceinline__ void lower_to(Key& bound, Key key, bool has_key) {
+    using Word = unsigned long long;
+    if constexpr (sizeof(Key) == 4) {
+        if (has_key) atomicMin(&bound, key);
+    } else if constexpr (sizeof(Key) == 8) {
+        if (has_key) atomicMin(reinterpret_cast<Word*>(&bound), static_cast<Word>(key));
+    } else {
+        // The upper half first, then the lower one among the keys that share the upper one.
+        Word *low = reinterpret_cast<Word*>(&bound), *high = low + 1;
+        if (has_key) atomicMin(high, static_cast<Word>(key >> 64));
+        __syncthreads();
+        if (has_key && *high == static_cast<Word>(key >> 64)) atomicMin(low, static_cast<Word>(key));
+    }
 }
 
 /// The merge of a range, or of a piece of one, by a block: a window of every run, tile by tile. With `COMBINES` the values
@@ -134,6 +146,8 @@ struct RangeMerge {
             if (own == 0) bound = HIGHEST<Key>;
             __syncthreads();
         }
+        Key last_taken = 0;
+        bool leaves_some = false;
         if (own < count) {
             // If not all entries fit, take a proportional share of every run. Keys greater than the least of the
             // last keys taken are left for the next tile.
@@ -141,11 +155,13 @@ struct RangeMerge {
             float share = __fdividef(0.999f * (capacity(count) - count), left);
             uint32_t share_len = static_cast<uint32_t>(all ? len : min(len, static_cast<uint64_t>(len * share) + 1));
             const RunView<Key, Value>& run = view.runs[own];
-            if (share_len < len) lower_to(bound, run.keys[start[own] + share_len - 1]);
+            leaves_some = share_len < len;
+            if (leaves_some) last_taken = run.keys[start[own] + share_len - 1];
             tile.parts[own].source = as_source(run);
             tile.parts[own].ahead = start[own];
             tile.offset[own + 1] = share_len;
         }
+        if (!FITS) lower_to(bound, last_taken, leaves_some);
         __syncthreads();
         load<COMBINES>(tile, count);
         if (!FITS) {

@@ -25,7 +25,7 @@ struct RangeOutput {
     uint32_t* flags;
     uint64_t for_long;
 
-    static constexpr uint64_t FLAG_WORDS = 2, DEAD_WORDS = sizeof(DeadStretches<uint64_t>) / sizeof(uint64_t);
+    static constexpr uint64_t FLAG_WORDS = 2, DEAD_WORDS = sizeof(DeadStretches<WideKey>) / sizeof(uint64_t);
 
     __device__ DeadStretches<Key>& dead() const {
         return *reinterpret_cast<DeadStretches<Key>*>(reinterpret_cast<uint64_t*>(flags) + FLAG_WORDS);

@@ -42,7 +42,7 @@ struct ThreadMerge {
 
     __device__ __forceinline__ void move(const View<Key, Value>& view, int run, uint64_t to) {
         position[run] = to;
-        if (position[run] < stop[run]) next[run] = __ldg(view.runs[run].keys + position[run]);
+        if (position[run] < stop[run]) next[run] = read_key(view.runs[run].keys + position[run]);
     }
 
     /// Finds the least of the next keys; returns whether there is any.
@@ -131,7 +131,7 @@ struct ShortRange : ThreadMerge<false, RUNS, Key, Value> {
         }
         Key own = 0;
         next_key(view, own);
-        Key first = __shfl_sync(~0u, own, owner), live = next_live(view, positions);
+        Key first = shuffle(~0u, own, owner), live = next_live(view, positions);
         bool skips = is_stuck && own >= first && own < live;
 #pragma unroll UNROLL
         for (int run = 0; run < RUNS; run++) {

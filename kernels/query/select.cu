@@ -2,6 +2,7 @@
 // that of the newest run that holds it; where values combine, `combine.cu` replaces it.
 #include "dispatch.cuh"
 #include "query/pairs_output.cuh"
+#include "run/warp.cuh"
 
 namespace gpulsm {
 
@@ -10,7 +11,7 @@ template <class Key>
 __device__ __forceinline__ uint64_t lower_bound_near(const Key* keys, uint64_t len, uint64_t guess, uint64_t spread,
                                                      Key key) {
     uint64_t start = guess - min(guess, spread), end = min(len, guess + spread);
-    bool before = start > 0 && __ldg(keys + start - 1) >= key, behind = end < len && __ldg(keys + end) < key;
+    bool before = start > 0 && read_key(keys + start - 1) >= key, behind = end < len && read_key(keys + end) < key;
     if (before) end = start - 1, start = 0;
     else if (behind) start = end + 1, end = len;
     return start + lower_bound(keys + start, end - start, key);
@@ -41,8 +42,8 @@ __device__ bool select_by_lanes(const View<Key, Value>& view, uint64_t index, ui
         float share = round > 3 && round % 2 ? 0.5f : min(even, 1.0f);
         float ahead = width * share, variance = max(ahead * (1 - share), 4.0f);
         uint64_t guess = width == 0 ? 0 : min(static_cast<uint64_t>(ahead), width - 1);
-        Key pivot = width == 0 ? 0 : __ldg(run.keys + start + guess);
-        pivot = __shfl_sync(group, pivot, widest & 63, LANES);
+        Key pivot = width == 0 ? 0 : read_key(run.keys + start + guess);
+        pivot = shuffle(group, pivot, widest & 63, LANES);
         uint64_t spread = static_cast<uint64_t>(4 * variance * rsqrtf(variance));
         uint64_t place = start + lower_bound_near(run.keys + start, width, guess, spread, pivot);
         uint64_t rank = sum_of_group(has_run ? sum_before(run.marks, place) : 0);
@@ -52,13 +53,16 @@ __device__ bool select_by_lanes(const View<Key, Value>& view, uint64_t index, ui
             continue;
         }
         // Advance past the pivot in every run, so that it is never compared again.
-        start = place + (place < end && __ldg(run.keys + place) == pivot);
+        start = place + (place < end && read_key(run.keys + place) == pivot);
         below = sum_of_group(has_run ? sum_before(run.marks, start) : 0);
         if (below > index) break;  // The pivot itself is the key.
     }
     // The newest run decides: the first of those that have the largest key before their window.
-    Key last = start > 0 ? __ldg(run.keys + start - 1) : 0, largest = last;
-    for (int step = LANES / 2; step > 0; step /= 2) largest = max(largest, __shfl_xor_sync(group, largest, step));
+    Key last = start > 0 ? read_key(run.keys + start - 1) : 0, largest = last;
+    for (int step = LANES / 2; step > 0; step /= 2) {
+        Key other = shuffle_across(group, largest, step);
+        largest = other > largest ? other : largest;
+    }
     unsigned having = __ballot_sync(group, start > 0 && last == largest);
     position = start - 1;
     return having != 0 && threadIdx.x % 32 == __ffs(having) - 1;
@@ -75,7 +79,7 @@ select_lanes_kernel(const __grid_constant__ View<Key, Value> view, const uint64_
     if (thread % LANES == 0 && index >= gpulsm::len(view)) out.write(at, false, 0, zero<Value>());
     if (!select_by_lanes<LANES>(view, index, position)) return;
     const RunView<Key, Value>& run = view.runs[thread % LANES];
-    out.write(at, true, __ldg(run.keys + position), value_at(run.values, position));
+    out.write(at, true, read_key(run.keys + position), value_at(run.values, position));
 }
 
 /// Selects with one thread for all runs.

@@ -38,12 +38,12 @@ struct RunOutput {
 };
 
 /// What the threads of a block share about a tile.
-template <int PER_THREAD>
+template <int PER_THREAD, class Key>
 struct Tally {
     // For each warp and iteration the entries that are kept, live, and shadows, in 20 bits each; then their
     // exclusive prefix sums.
     uint64_t counts[PER_THREAD * WARPS];
-    Totals before;
+    Totals<Key> before;
 };
 
 __device__ __forceinline__ uint64_t pack_counts(unsigned keep, unsigned live, unsigned shadow) {
@@ -52,7 +52,8 @@ __device__ __forceinline__ uint64_t pack_counts(unsigned keep, unsigned live, un
 }
 
 /// Returns counts as totals, without the last key.
-__device__ __forceinline__ Totals unpack_counts(uint64_t counts) {
+template <class Key>
+__device__ __forceinline__ Totals<Key> unpack_counts(uint64_t counts) {
     int64_t kept = counts & 0xfffff, live = counts >> 20 & 0xfffff, shadow = counts >> 40;
     return {static_cast<uint64_t>(kept), live - shadow, static_cast<uint64_t>(kept - live), 0};
 }
@@ -85,7 +86,7 @@ __device__ __forceinline__ void write_fences(const RunOutput<Key, Value>& out, u
 
 /// Writes what only the last tile knows: the head, the last fences, and the padding of the last nodes.
 template <class Key, class Value>
-__device__ void finish(const Totals& all, const RunOutput<Key, Value>& out) {
+__device__ void finish(const Totals<Key>& all, const RunOutput<Key, Value>& out) {
     Head head = {all.kept, all.sum, all.tombstones};
     if (threadIdx.x == 0) {
         *out.head = head;
@@ -93,13 +94,12 @@ __device__ void finish(const Totals& all, const RunOutput<Key, Value>& out) {
         publish(out.pinned_head, head);
     }
     if (out.inner == nullptr || head.len == 0) return;
-    Key last = static_cast<Key>(all.last);
     uint64_t nodes = (head.len + NODE - 1) / NODE;
     uint64_t pad = head.len + threadIdx.x, fence = nodes + threadIdx.x;
     if (pad < nodes * NODE) out.keys[pad] = HIGHEST<Key>;
     if (fence < (nodes + NODE - 1) / NODE * NODE) out.inner[fence] = HIGHEST<Key>;
-    if (threadIdx.x == 0 && head.len % NODE != 0) out.inner[nodes - 1] = last;
-    if (threadIdx.x == 0 && head.len % (NODE * NODE) != 0) out.outer[(nodes - 1) / NODE] = last;
+    if (threadIdx.x == 0 && head.len % NODE != 0) out.inner[nodes - 1] = all.last;
+    if (threadIdx.x == 0 && head.len % (NODE * NODE) != 0) out.outer[(nodes - 1) / NODE] = all.last;
 }
 
 }  // namespace gpulsm

@@ -29,8 +29,8 @@ GPULSM_EXPORT gpulsm_filter(int key_width, const void* keys, const uint64_t* len
 }
 
 /// Computes the place of a key in a filter on the host, for the test that the CPU uses the same.
-extern "C" void gpulsm_filter_place(uint64_t key, uint32_t* fraction, uint64_t* bits) {
-    FilterPlace place(key);
+extern "C" void gpulsm_filter_place(uint64_t high, uint64_t low, uint32_t* fraction, uint64_t* bits) {
+    FilterPlace place(static_cast<WideKey>(high) << 64 | low);
     *fraction = place.fraction;
     *bits = place.bits;
 }

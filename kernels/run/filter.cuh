@@ -21,9 +21,13 @@ struct FilterPlace {
     uint32_t fraction;
     uint64_t bits;
 
-    __host__ __device__ explicit FilterPlace(uint64_t key) {
+    template <class Key>
+    __host__ __device__ explicit FilterPlace(Key key) {
         // Every bit of the key affects every bit of the hash, so that similar keys are spread as well.
-        uint64_t hash = (key ^ key >> 32) * 0x9e3779b97f4a7c15ull;
+        uint64_t digest = static_cast<uint64_t>(key);
+        // The upper half is multiplied, so that keys with equal sums of their halves differ.
+        if constexpr (sizeof(Key) == 16) digest ^= static_cast<uint64_t>(key >> 64) * 0xc2b2ae3d27d4eb4full;
+        uint64_t hash = (digest ^ digest >> 32) * 0x9e3779b97f4a7c15ull;
         hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ull;
         hash ^= hash >> 32;
         fraction = static_cast<uint32_t>(hash >> 32);
@@ -34,7 +38,8 @@ struct FilterPlace {
 };
 
 /// Adds a key to a filter.
-__device__ __forceinline__ void add_to(unsigned long long* words, uint32_t len, uint64_t key) {
+template <class Key>
+__device__ __forceinline__ void add_to(unsigned long long* words, uint32_t len, Key key) {
     FilterPlace place(key);
     atomicOr(words + place.word(len), static_cast<unsigned long long>(place.bits));
 }

@@ -5,6 +5,7 @@
 #include <gpulsm/queries.cuh>
 
 #include "dispatch.cuh"
+#include "run/warp.cuh"
 
 namespace gpulsm {
 
@@ -28,22 +29,44 @@ __device__ __forceinline__ bool equal_of(uint4 keys, uint32_t to) {
 
 __device__ __forceinline__ bool equal_of(ulonglong2 keys, uint64_t to) { return keys.x == to || keys.y == to; }
 
-/// Compares each lane's key with each lane's node. A node is read by a few lanes, 16 bytes each. For whole warps;
-/// the result is undefined where the node is null.
+/// Two wide keys.
+struct WidePair {
+    WideKey x, y;
+};
+
+__device__ __forceinline__ uint32_t less_of(const WidePair& keys, WideKey than) {
+    return (keys.x < than) + (keys.y < than);
+}
+
+__device__ __forceinline__ bool equal_of(const WidePair& keys, WideKey to) { return keys.x == to || keys.y == to; }
+
+/// What one lane reads of a node: 16 bytes, or two wide keys.
+template <class Key>
+using NodePart =
+    std::conditional_t<sizeof(Key) == 4, uint4, std::conditional_t<sizeof(Key) == 8, ulonglong2, WidePair>>;
+
+template <class Part>
+__device__ __forceinline__ Part read_part(const Part* part) {
+    if constexpr (std::is_same_v<Part, WidePair>) return {read_key(&part->x), read_key(&part->y)};
+    else return __ldg(part);
+}
+
+/// Compares each lane's key with each lane's node. A node is read by a few lanes, a part each. For whole warps; the
+/// result is undefined where the node is null.
 template <class Key>
 __device__ __forceinline__ NodeResult search_nodes(const Key* node, Key key) {
-    using Quad = std::conditional_t<sizeof(Key) == 4, uint4, ulonglong2>;
-    constexpr int LANES = NODE * sizeof(Key) / sizeof(Quad), NODES = 32 / LANES;  // per round
+    using Part = NodePart<Key>;
+    constexpr int LANES = NODE * sizeof(Key) / sizeof(Part), NODES = 32 / LANES;  // per round
     int lane = threadIdx.x % 32;
     uint32_t own = 0;
 #pragma unroll
     for (int round = 0; round < LANES; round++) {
         int owner = round * NODES + lane / LANES;
-        auto of = reinterpret_cast<const Quad*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
-        Key wanted = __shfl_sync(~0u, key, owner);
+        auto of = reinterpret_cast<const Part*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
+        Key wanted = shuffle(~0u, key, owner);
         uint32_t result = 0;
         if (of != nullptr) {
-            Quad keys = __ldg(of + lane % LANES);
+            Part keys = read_part(of + lane % LANES);
             result = less_of(keys, wanted) | equal_of(keys, wanted) << 8;
         }
 #pragma unroll
@@ -55,23 +78,24 @@ __device__ __forceinline__ NodeResult search_nodes(const Key* node, Key key) {
 }
 
 /// Returns how many keys of each lane's node are less than each lane's key. Like `search_nodes`, but issues the
-/// loads of two rounds at once, for kernels with registers to spare.
+/// loads of two rounds at once, for kernels with registers to spare; wide keys leave none.
 template <class Key>
 __device__ __forceinline__ uint32_t less_in_nodes(const Key* node, Key key) {
-    using Quad = std::conditional_t<sizeof(Key) == 4, uint4, ulonglong2>;
-    constexpr int LANES = NODE * sizeof(Key) / sizeof(Quad), NODES = 32 / LANES;
+    if constexpr (sizeof(Key) == 16) return search_nodes(node, key).less;
+    using Part = NodePart<Key>;
+    constexpr int LANES = NODE * sizeof(Key) / sizeof(Part), NODES = 32 / LANES;
     int lane = threadIdx.x % 32;
     uint32_t own = 0;
 #pragma unroll
     for (int round = 0; round < LANES; round += 2) {
-        Quad keys[2];
+        Part keys[2];
         Key wanted[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             int owner = (round + i) * NODES + lane / LANES;
-            auto of = reinterpret_cast<const Quad*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
-            wanted[i] = __shfl_sync(~0u, key, owner);
-            keys[i] = of == nullptr ? Quad() : __ldg(of + lane % LANES);
+            auto of = reinterpret_cast<const Part*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
+            wanted[i] = shuffle(~0u, key, owner);
+            keys[i] = of == nullptr ? Part() : read_part(of + lane % LANES);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -138,7 +162,7 @@ struct Index {
         for (int run = 0; run < view.count; run++) {
             uint32_t count = first[run + 1] - first[run];
             for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
-                top_fences[first[run] + i] = __ldg(runs[run].outer + min((i + 1) * step, fences[run]) - 1);
+                top_fences[first[run] + i] = read_key(runs[run].outer + min((i + 1) * step, fences[run]) - 1);
             }
         }
         __syncthreads();

@@ -4,10 +4,13 @@
 
 namespace gpulsm {
 
+/// Keys play no part here: the last one of a tile is not looked at.
+using NoKey = uint32_t;
+
 /// Writes the marks of a run, tile by tile, and its head's sum.
 __global__ void __launch_bounds__(THREADS, 3)
-mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, PinnedHead* pinned_head) {
-    __shared__ Tally<ITEMS> tally;
+mark_kernel(const uint8_t* shadows, Chain<NoKey> chain, Sector* marks, Head* head, PinnedHead* pinned_head) {
+    __shared__ Tally<ITEMS, NoKey> tally;
     constexpr uint64_t TILE = THREADS * ITEMS;
     uint64_t first = chain.tile() * TILE, len = head->len;
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -31,7 +34,7 @@ mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Pinn
 
     // Find the sum before this tile.
     if (warp == 0) {
-        Totals mine = unpack_counts(exclusive_sum(tally.counts)), before = chain.look_back(mine);
+        Totals<NoKey> mine = unpack_counts<NoKey>(exclusive_sum(tally.counts)), before = chain.look_back(mine);
         if (lane == 0) tally.before = before;
         if (lane == 0 && chain.is_last()) {
             head->sum = before.sum + mine.sum;
@@ -49,7 +52,7 @@ mark_kernel(const uint8_t* shadows, Chain chain, Sector* marks, Head* head, Pinn
         Sector& sector = marks[word / SECTOR_WORDS];
         sector.live[word % SECTOR_WORDS] = live[i];
         sector.shadow[word % SECTOR_WORDS] = shadow[i];
-        if (word % SECTOR_WORDS == 0) sector.sum = tally.before.sum + unpack_counts(tally.counts[i * WARPS + warp]).sum;
+        if (word % SECTOR_WORDS == 0) sector.sum = tally.before.sum + unpack_counts<NoKey>(tally.counts[i * WARPS + warp]).sum;
     }
 }
 
@@ -60,12 +63,12 @@ uint64_t mark_tiles(uint64_t bound) { return (bound + SECTOR) / (THREADS * ITEMS
 using namespace gpulsm;
 
 /// Returns the bytes of zeroed memory that `gpulsm_mark` needs.
-extern "C" uint64_t gpulsm_mark_scratch(uint64_t bound) { return Chain::bytes_for(mark_tiles(bound)); }
+extern "C" uint64_t gpulsm_mark_scratch(uint64_t bound) { return chain_bytes(sizeof(NoKey), mark_tiles(bound)); }
 
 /// Marks the entries of a run, at most `bound`, given one byte per entry that is 1 if the entry is a shadow.
 GPULSM_EXPORT gpulsm_mark(const uint8_t* shadows, uint64_t bound, void* zeros, const RunOutput<char, char>* out,
                           cudaStream_t stream) {
     unsigned tiles = static_cast<unsigned>(mark_tiles(bound));
-    mark_kernel<<<tiles, THREADS, 0, stream>>>(shadows, Chain(zeros, tiles), out->marks, out->head, out->pinned_head);
+    mark_kernel<<<tiles, THREADS, 0, stream>>>(shadows, Chain<NoKey>(zeros, tiles), out->marks, out->head, out->pinned_head);
     return cudaGetLastError();
 }

@@ -10,15 +10,15 @@ namespace gpulsm {
 /// tiles before it have read theirs.
 template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, sizeof(Value) > 8 ? 3 : 4)
-dedup_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_duplicates, Chain chain,
+dedup_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_duplicates, Chain<Key> chain,
              RunOutput<Key, Value> out) {
     if (has_duplicates != nullptr && *has_duplicates == 0) {
-        if (chain.is_last()) finish({len, static_cast<int64_t>(len), 0, keys[len - 1]}, out);
+        if (chain.is_last()) finish(Totals<Key>{len, static_cast<int64_t>(len), 0, keys[len - 1]}, out);
         return;
     }
     constexpr unsigned TILE = THREADS * PER_THREAD;
     static_assert(PER_THREAD <= 32, "each iteration has a lane");
-    __shared__ Tally<PER_THREAD> tally;
+    __shared__ Tally<PER_THREAD, Key> tally;
     __shared__ Key tile[TILE + 1];
     __shared__ unsigned last_place;
     uint64_t first = chain.tile() * TILE;
@@ -53,10 +53,10 @@ dedup_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned*
 
     // Find how many are kept before: in this tile and in those before it.
     if (warp == 0) {
-        Totals own = unpack_counts(exclusive_sum(tally.counts));
+        Totals<Key> own = unpack_counts<Key>(exclusive_sum(tally.counts));
         own.last = tile[last_place];
         __threadfence();  // …before other tiles see the totals…
-        Totals before = chain.look_back(own);
+        Totals<Key> before = chain.look_back(own);
         __threadfence();  // …and those of other tiles are seen before anything is written.
         if (lane == 0) tally.before = before;
         if (chain.is_last()) finish(before + own, out);
@@ -90,7 +90,7 @@ using namespace gpulsm;
 
 /// Returns the bytes of zeroed memory that `gpulsm_dedup` needs: a chain, and the flag for duplicates.
 extern "C" uint64_t gpulsm_dedup_scratch(int key_width, int value_width, uint64_t len) {
-    return Chain::bytes_for(dedup_tiles(key_width, value_width, len)) + sizeof(unsigned);
+    return chain_bytes(key_width, dedup_tiles(key_width, value_width, len)) + sizeof(unsigned);
 }
 
 /// Removes duplicates from a sorted batch of at least one key, in place if it lies in the output.
@@ -102,11 +102,11 @@ GPULSM_EXPORT gpulsm_dedup(int key_width, int value_width, const void* keys, con
         constexpr int MANY = dedup_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
         unsigned tiles = static_cast<unsigned>(dedup_tiles(key_width, value_width, len));
         auto* typed_keys = static_cast<const Key*>(keys);
-        unsigned* has_duplicates = find_duplicates(typed_keys, len, static_cast<char*>(zeros) + Chain::bytes_for(tiles),
+        unsigned* has_duplicates = find_duplicates(typed_keys, len, static_cast<char*>(zeros) + chain_bytes(key_width, tiles),
                                                    *out, stream);
         auto kernel = len <= FEW_ENTRIES ? dedup_kernel<FEW_ITEMS, Key, Value> : dedup_kernel<MANY, Key, Value>;
         kernel<<<tiles, THREADS, 0, stream>>>(typed_keys, static_cast<const Value*>(values), len, has_duplicates,
-                                             Chain(zeros, tiles),
+                                             Chain<Key>(zeros, tiles),
                                              reinterpret_cast<const RunOutput<Key, Value>&>(*out));
         return cudaGetLastError();
     });

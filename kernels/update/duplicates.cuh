@@ -3,6 +3,7 @@
 
 #include "dispatch.cuh"
 #include "run/emit.cuh"
+#include "run/warp.cuh"
 
 namespace gpulsm {
 
@@ -32,9 +33,9 @@ fence_kernel(const Key* keys, uint64_t len, Key* inner, Key* outer, unsigned* ha
 #pragma unroll
     for (int i = 0; i < FENCE_ITEMS; i++) {
         uint64_t position = first + i * CHUNK;
-        Key next = __shfl_down_sync(~0u, mine[i].keys[0], 1);
+        Key next = shuffle_from_next(mine[i].keys[0]);
         constexpr int LAST = FENCE_ITEMS - 1;
-        Key next_chunks = i < LAST ? __shfl_sync(~0u, mine[i < LAST ? i + 1 : i].keys[0], 0) : next_warps;
+        Key next_chunks = i < LAST ? shuffle(~0u, mine[i < LAST ? i + 1 : i].keys[0], 0) : next_warps;
         if (lane == 31) next = next_chunks;
 #pragma unroll
         for (unsigned k = 0; k < WIDTH; k++) {

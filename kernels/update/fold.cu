@@ -5,38 +5,40 @@
 
 namespace gpulsm {
 
-constexpr unsigned FOLD_TILE = THREADS * ITEMS;
+/// Entries of a tile per thread: as many as fit in shared memory.
+constexpr int fold_items(int key_width) { return key_width <= 8 ? ITEMS : LESS_ITEMS; }
 
 /// Keeps the last of equal keys of a sorted batch, with the combined value of all. If `fence_kernel` found no duplicates,
 /// only the end of the run remains to be written. The batch may lie in the output already, as in `dedup_kernel`.
-template <class Key, class Value>
+template <int PER_THREAD, class Key, class Value>
 __global__ void __launch_bounds__(THREADS, 3)
-fold_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_duplicates, Chain chain,
+fold_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* has_duplicates, Chain<Key> chain,
             RestChain<Value> rests, Combiner combiner, RunOutput<Key, Value> out) {
     if (has_duplicates != nullptr && *has_duplicates == 0) {
-        if (chain.is_last()) finish({len, static_cast<int64_t>(len), 0, keys[len - 1]}, out);
+        if (chain.is_last()) finish(Totals<Key>{len, static_cast<int64_t>(len), 0, keys[len - 1]}, out);
         return;
     }
+    constexpr unsigned FOLD_TILE = THREADS * PER_THREAD;
     constexpr uint16_t NOT_KEPT = ~0;
     __shared__ Key tile[FOLD_TILE + 1];
     __shared__ Value folded[FOLD_TILE];
     __shared__ uint16_t places[FOLD_TILE];  // among the entries that are kept
     __shared__ Segment<Value> of_warps[WARPS], carried;
-    __shared__ Totals totals_before;
+    __shared__ Totals<Key> totals_before;
     __shared__ unsigned last_end;
     uint64_t first = chain.tile() * FOLD_TILE;
     unsigned tile_len = static_cast<unsigned>(min(static_cast<uint64_t>(FOLD_TILE), len - first));
 
     // Load the tile and the next key. The key before is read while other tiles may write it, but it stays the same.
     unsigned seen = static_cast<unsigned>(min(static_cast<uint64_t>(FOLD_TILE + 1), len - first));
-    load_keys<ITEMS>(keys + first, tile_len, seen, tile);
+    load_keys<PER_THREAD>(keys + first, tile_len, seen, tile);
     for (unsigned place = threadIdx.x; place < tile_len; place += THREADS) folded[place] = values[first + place];
     bool continues = first > 0 && keys[first - 1] == keys[first];
     if (threadIdx.x == 0) last_end = 0;
     __syncthreads();
 
     // Combine the values of each thread's entries, and learn what the threads before have of the first key.
-    unsigned start = threadIdx.x * ITEMS, stop = min(start + ITEMS, tile_len);
+    unsigned start = threadIdx.x * PER_THREAD, stop = min(start + PER_THREAD, tile_len);
     auto is_end = [&](unsigned at) { return at + 1 == seen || tile[at] != tile[at + 1]; };
     Segment<Value> own = {}, all;
 #pragma unroll 1
@@ -49,10 +51,10 @@ fold_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* 
 
     // The same for the tiles before this one.
     if (threadIdx.x < 32) {
-        Totals mine = {all.ends, static_cast<int64_t>(all.ends), 0, tile[last_end]};
+        Totals<Key> mine = {all.ends, static_cast<int64_t>(all.ends), 0, tile[last_end]};
         Segment<Value> rest = rests.look_back(chain.tile(), all, continues, combiner);
         __threadfence();  // …before other tiles see the totals…
-        Totals earlier = chain.look_back(mine);
+        Totals<Key> earlier = chain.look_back(mine);
         __threadfence();  // …and those of other tiles are seen before anything is written.
         if (threadIdx.x == 0) carried = rest, totals_before = earlier;
         if (chain.is_last()) finish(earlier + mine, out);
@@ -80,16 +82,16 @@ fold_kernel(const Key* keys, const Value* values, uint64_t len, const unsigned* 
     }
 }
 
-uint64_t fold_tiles(uint64_t len) { return (len + FOLD_TILE - 1) / FOLD_TILE; }
+uint64_t fold_tiles(int key_width, uint64_t len) { return blocks_for(len, THREADS * fold_items(key_width)); }
 
 }  // namespace gpulsm
 
 using namespace gpulsm;
 
 /// Returns the bytes of zeroed memory that `gpulsm_fold` needs: two chains, and the flag for duplicates.
-extern "C" uint64_t gpulsm_fold_scratch(uint64_t len) {
-    uint64_t tiles = fold_tiles(len);
-    return Chain::bytes_for(tiles) + RestChain<ulonglong2>::bytes_for(tiles) + sizeof(unsigned);
+extern "C" uint64_t gpulsm_fold_scratch(int key_width, uint64_t len) {
+    uint64_t tiles = fold_tiles(key_width, len);
+    return chain_bytes(key_width, tiles) + RestChain<ulonglong2>::bytes_for(tiles) + sizeof(unsigned);
 }
 
 /// Combines the values of equal keys in a sorted batch of at least one key, in place if it lies in the output.
@@ -102,13 +104,13 @@ GPULSM_EXPORT gpulsm_fold(int key_width, int value_width, const void* keys, cons
         if constexpr (sizeof(Value) == 1) {
             return cudaErrorInvalidValue;  // A set has no values.
         } else {
-            unsigned tiles = static_cast<unsigned>(fold_tiles(len));
-            char* rests = static_cast<char*>(zeros) + Chain::bytes_for(tiles);
+            unsigned tiles = static_cast<unsigned>(fold_tiles(key_width, len));
+            char* rests = static_cast<char*>(zeros) + chain_bytes(key_width, tiles);
             auto* typed_keys = static_cast<const Key*>(keys);
             unsigned* has_duplicates =
                 find_duplicates(typed_keys, len, rests + RestChain<Value>::bytes_for(tiles), *out, stream);
-            fold_kernel<<<tiles, THREADS, 0, stream>>>(
-                typed_keys, static_cast<const Value*>(values), len, has_duplicates, Chain(zeros, tiles),
+            fold_kernel<fold_items(sizeof(Key))><<<tiles, THREADS, 0, stream>>>(
+                typed_keys, static_cast<const Value*>(values), len, has_duplicates, Chain<Key>(zeros, tiles),
                 RestChain<Value>(rests, tiles), *combiner, reinterpret_cast<const RunOutput<Key, Value>&>(*out));
             return cudaGetLastError();
         }

@@ -20,7 +20,7 @@ GPULSM_EXPORT gpulsm_shadows(int key_width, const void* keys, const uint64_t* le
                              const View<char, char>* older, uint8_t* shadows, cudaStream_t stream) {
     return with_key(key_width, [&](auto key) -> int {
         using Key = typename decltype(key)::type;
-        return with_lanes(bound, older->count, [&](auto lanes) -> int {
+        return with_lanes<Key>(bound, older->count, [&](auto lanes) -> int {
             shadows_kernel<lanes><<<blocks_for(bound * lanes, THREADS), THREADS, 0, stream>>>(
                 ShadowQueries<Key>{static_cast<const Key*>(keys), len, bound, shadows}, typed<Key, Nothing>(*older),
                 Filters{});

@@ -57,7 +57,7 @@ __device__ void find_shadows(const ShadowQueries<Key>& batch, const View<Key, No
         } else {
             position = lower_bound_wide(run, key);
         }
-        if (position < entries && __ldg(run.keys + position) == key) {
+        if (position < entries && read_key(run.keys + position) == key) {
             sum += sum_at(run.marks, position);
         }
     }

@@ -61,7 +61,7 @@ sort_tile_kernel(const Key* keys, const Value* values, uint64_t len, Combiner co
     using Scan = cub::BlockScan<unsigned, SORT_THREADS>;
     __shared__ typename TileSort<Key>::Shared shared;
     __shared__ typename Scan::TempStorage scan;
-    constexpr bool STAGED = sizeof(Value) <= 8;  // Values are loaded early if they fit in shared memory.
+    constexpr bool STAGED = sizeof(Key) + sizeof(Value) <= 16;  // Values are loaded early if they fit in shared memory.
     __shared__ Value staged[STAGED ? SORTED_TILE : 1];
     uint64_t first = blockIdx.x * static_cast<uint64_t>(SORTED_TILE);
     unsigned tile_len = static_cast<unsigned>(min(static_cast<uint64_t>(SORTED_TILE), len - first));

@@ -1,14 +1,16 @@
 """Sums by key: one batch, and a stream of batches, beside what arrays and data frames are used for.
 
-    python benchmarks/group_by.py [--device cuda] [--log-n 24] [--log-batch 16]
+    python benchmarks/group_by.py [--device cuda] [--log-n 24] [--log-batch 16] [--cucollections LIBRARY]
 
 All add up the same values by the same keys, and their answers are compared. Of a stream, the sums so far must be there after
-every batch: libraries of arrays join what they have with the batch, and group it again.
+every batch: libraries of arrays join what they have with the batch, and group it again. A hash map of cuCollections, whose
+size is given beforehand, is measured if its library, built from rivals/kernels/cucollections.cu, is named.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib.util
 import statistics
 import time
@@ -127,7 +129,46 @@ class Polars:
         return sums["key"].to_numpy(), sums["value"].to_numpy()
 
 
-def contenders(device: str, batch: int) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
+class CuCollections:
+    """A hash map of cuCollections that is at most half full."""
+
+    def __init__(self, library: str) -> None:
+        self.calls = ctypes.CDLL(library)
+        for name, result in (("new", ctypes.c_void_p), ("read", ctypes.c_uint64)):
+            getattr(self.calls, f"cucollections_{name}").restype = result
+
+    def group(self, keys: Any, values: Any, size: int) -> Any:
+        address = ctypes.c_void_p
+        made = address(self.calls.cucollections_new(ctypes.c_uint64(2 * len(keys))))
+        for start in range(0, len(keys), size):
+            some = keys[start : start + size], values[start : start + size]
+            pointers = (address(array.data.ptr) for array in some)
+            self.calls.cucollections_add(made, *pointers, ctypes.c_uint64(len(some[0])))
+        return Hashed(self.calls, made, len(keys))
+
+    def read(self, sums: Any) -> Sums:
+        import cupy
+
+        keys, totals = cupy.empty(sums.most, "int64"), cupy.empty(sums.most, "int64")
+        pointers = (ctypes.c_void_p(array.data.ptr) for array in (keys, totals))
+        count = self.calls.cucollections_read(sums.made, *pointers)
+        order = cupy.argsort(keys[:count])
+        return cupy.asnumpy(keys[order]), cupy.asnumpy(totals[order])
+
+
+class Hashed:
+    """What a hash map of cuCollections holds, at most so many keys."""
+
+    def __init__(self, calls: ctypes.CDLL, made: ctypes.c_void_p, most: int) -> None:
+        self.calls, self.made, self.most = calls, made, most
+
+    def __del__(self) -> None:
+        self.calls.cucollections_free(self.made)
+
+
+def contenders(
+    device: str, batch: int, cucollections: str | None
+) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     """Each with how it gets its arrays."""
 
     def is_there(name: str) -> bool:
@@ -151,6 +192,8 @@ def contenders(device: str, batch: int) -> dict[str, tuple[Any, Callable[[Any], 
         import torch
 
         found["PyTorch"] = (torch_arrays(), lambda a: torch.asarray(a, device=device))
+    if cucollections is not None:
+        found["cuCollections"] = (CuCollections(cucollections), cupy.asarray)
     return found
 
 
@@ -178,11 +221,12 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
     parser.add_argument("--log-n", type=int, default=20, help="log2 of the inserts")
     parser.add_argument("--log-batch", type=int, default=16, help="log2 of a stream's batches")
+    parser.add_argument("--cucollections", metavar="LIBRARY", help="libcucollections.so (CUDA)")
     given = parser.parse_args()
     n, batch = 1 << given.log_n, 1 << given.log_batch
-    all_of_them = contenders(given.device, batch)
+    all_of_them = contenders(given.device, batch, given.cucollections)
     print(f"2^{given.log_n} inserts of int64 on {given.device}, million a second\n")
-    print(f"{'':28}" + "".join(f"{name:>12}" for name in all_of_them))
+    print(f"{'':28}" + "".join(f"{name:>14}" for name in all_of_them))
     for shape, keys in shapes(n, batch).items():
         values = np.arange(n) % 251 + 1
         for what, size in (("one batch", n), (f"batches of 2^{given.log_batch}", batch)):
@@ -194,7 +238,7 @@ def main() -> None:
                 sums = contender.read(sums)
                 first = first or sums
                 assert all(np.array_equal(a, b) for a, b in zip(sums, first, strict=True)), shape
-                cells.append(f"{million:12,.1f}")
+                cells.append(f"{million:14,.1f}")
             print(f"{shape + ', ' + what:28}" + "".join(cells), flush=True)
 
 

@@ -151,6 +151,7 @@ mod tests {
     use super::*;
     use crate::cpu::{FilterPlace, filter_place};
     use crate::cuda::ffi;
+    use crate::key::OrderedKey;
 
     #[test]
     fn rust_and_the_kernels_agree() {
@@ -185,12 +186,16 @@ mod tests {
 
     #[test]
     fn filters_place_keys_alike_on_both_devices() {
-        let spread = (0..10_000_u64).map(|i| i.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        for key in (0..1000).chain([u64::from(u32::MAX), 1 << 32, u64::MAX]).chain(spread) {
+        let spread =
+            (0..10_000_u128).map(|i| i.wrapping_mul(0x2545_f491_4f6c_dd1d_3c6e_f372_fe94_f82b));
+        let edges = [u64::from(u32::MAX), 1 << 32, u64::MAX].map(u128::from);
+        for key in (0..1000).chain(edges).chain([1 << 64, u128::MAX]).chain(spread) {
             let (mut fraction, mut bits) = (0, 0);
             // SAFETY: it is a function of the key alone, on the host, and writes its two answers.
-            unsafe { ffi::gpulsm_filter_place(key, &mut fraction, &mut bits) };
-            assert_eq!(FilterPlace { fraction, bits }, filter_place(key), "key {key}");
+            unsafe {
+                ffi::gpulsm_filter_place((key >> 64) as u64, key as u64, &mut fraction, &mut bits);
+            };
+            assert_eq!(FilterPlace { fraction, bits }, filter_place(key.digest()), "key {key}");
         }
     }
 }

@@ -299,6 +299,15 @@ unsafe extern "C" {
         values_in: Address,
         values_out: Address,
         len: u64,
+        begin_bit: c_int,
+        end_bit: c_int,
+        stream: CUstream,
+    ) -> c_int;
+    pub(crate) fn gpulsm_differing_bits(
+        key_width: c_int,
+        keys: Address,
+        len: u64,
+        bits: Address,
         stream: CUstream,
     ) -> c_int;
 
@@ -314,7 +323,7 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
-    pub(crate) fn gpulsm_fold_scratch(len: u64) -> u64;
+    pub(crate) fn gpulsm_fold_scratch(key_width: c_int, len: u64) -> u64;
     pub(crate) fn gpulsm_fold(
         key_width: c_int,
         value_width: c_int,
@@ -435,7 +444,7 @@ unsafe extern "C" {
     ) -> c_int;
 
     #[cfg(test)]
-    pub(crate) fn gpulsm_filter_place(key: u64, fraction: *mut u32, bits: *mut u64);
+    pub(crate) fn gpulsm_filter_place(high: u64, low: u64, fraction: *mut u32, bits: *mut u64);
 
     pub(crate) fn gpulsm_count(
         key_width: c_int,

@@ -25,7 +25,7 @@ pub use self::parts::Prefix;
 /// - Tuples of two to four keys, of at most 16 bytes in all, compared from the first part on: `(u32, i64)`.
 /// - Wrappers and structs of keys that the macro [`key!`](crate::key) made keys.
 ///
-/// Every value of the type is a legal key. Keys of more than 8 bytes live on the CPU only.
+/// Every value of the type is a legal key.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a key of a gpulsm dictionary",
     note = "keys are `u32`, `u64`, `u128`, `i32`, `i64`, `i128`, `f32`, `f64`, `[u8; N]` up to 16 bytes, and tuples of two to four keys; convert narrower integers",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpulsm::testing::script::Random;
-use gpulsm::{AsOfKey, Device, Dictionary, Direction, Error, Key, OrderedKey, Sum, prefix};
+use gpulsm::{AsOfKey, Device, Dictionary, Direction, Key, OrderedKey, Sum, prefix};
 
 use crate::each_device;
 
@@ -119,45 +119,35 @@ each_device! {
     }
 }
 
-#[test]
-fn as_of_wide_keys() {
-    let cpu = Device::cpu();
-    let pair = |random: &mut Random| ((random.number() % 9) as u32, random.number() as i64 >> 50);
-    check(cpu, pair, &[0, 3, u64::MAX]);
-    let ends = |random: &mut Random| {
-        let times = [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX];
-        ((random.number() % 3) as i64 - 1, times[random.number() as usize % 6])
-    };
-    check(cpu, ends, &[0, 1, u64::MAX]);
-    let triple = |random: &mut Random| {
-        ((random.number() % 3) as u32, *b"ab", (random.number() % 100) as f32)
-    };
-    check(cpu, triple, &[0.0, 2.5]);
-    check(cpu, |random| u128::from(random.number()) << 60, &[0, 1 << 100]);
-}
+each_device! {
+    fn as_of_wide_keys(device) {
+        let pair = |random: &mut Random| ((random.number() % 9) as u32, random.number() as i64 >> 50);
+        check(device, pair, &[0, 3, u64::MAX]);
+        let ends = |random: &mut Random| {
+            let times = [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX];
+            ((random.number() % 3) as i64 - 1, times[random.number() as usize % 6])
+        };
+        check(device, ends, &[0, 1, u64::MAX]);
+        let triple = |random: &mut Random| {
+            ((random.number() % 3) as u32, *b"ab", (random.number() % 100) as f32)
+        };
+        check(device, triple, &[0.0, 2.5]);
+        check(device, |random| u128::from(random.number()) << 60, &[0, 1 << 100]);
+    }
 
-#[test]
-fn prefixes_of_one_to_three_parts() {
-    let keys: Vec<(u32, i32, u32, u32)> =
-        (0..625).map(|i| (i / 125, (i / 25 % 5) as i32 - 2, i / 5 % 5, i % 5)).collect();
-    let settings = Dictionary::<(u32, i32, u32, u32), ()>::builder().device(Device::cpu());
-    let mut d = settings.bulk_build(&keys, &[(); 625]).unwrap();
-    assert_eq!(d.count(&[prefix(2), prefix(5)]).unwrap(), [125, 0]);
-    assert_eq!(d.count(&[prefix((2, -2)), prefix((2, 3))]).unwrap(), [25, 0]);
-    assert_eq!(d.count(&[prefix((2, -2, 4))]).unwrap(), [5]);
-    assert_eq!(d.range_one(prefix((4, 2, 4))).unwrap()[4].0, (4, 2, 4, 4));
-    d.delete_range(&[prefix((4, 2))]).unwrap();
-    assert_eq!(d.len().unwrap(), 600);
-    d.validate().unwrap();
-}
-
-#[test]
-#[cfg(feature = "cuda")]
-#[ignore = "needs an NVIDIA GPU"]
-fn a_gpu_refuses_wide_keys() {
-    let gpu = Device::cuda(0).unwrap();
-    let error = Dictionary::<(u32, i64), ()>::builder().device(gpu).build().unwrap_err();
-    assert_eq!(error, Error::WideKeysOnGpu);
+    fn prefixes_of_one_to_three_parts(device) {
+        let keys: Vec<(u32, i32, u32, u32)> =
+            (0..625).map(|i| (i / 125, (i / 25 % 5) as i32 - 2, i / 5 % 5, i % 5)).collect();
+        let settings = Dictionary::<(u32, i32, u32, u32), ()>::builder().device(device);
+        let mut d = settings.bulk_build(&keys, &[(); 625]).unwrap();
+        assert_eq!(d.count(&[prefix(2), prefix(5)]).unwrap(), [125, 0]);
+        assert_eq!(d.count(&[prefix((2, -2)), prefix((2, 3))]).unwrap(), [25, 0]);
+        assert_eq!(d.count(&[prefix((2, -2, 4))]).unwrap(), [5]);
+        assert_eq!(d.range_one(prefix((4, 2, 4))).unwrap()[4].0, (4, 2, 4, 4));
+        d.delete_range(&[prefix((4, 2))]).unwrap();
+        assert_eq!(d.len().unwrap(), 600);
+        d.validate().unwrap();
+    }
 }
 
 /// The struct of the documentation of `key!`, with a signed and a wide field.
@@ -178,10 +168,4 @@ fn structs_are_keys() {
     assert_eq!(pairs, [(trade(1, 7), 2.0), (trade(2, -6), 3.0), (trade(2, -5), 1.0)]);
     assert_eq!(d.lookup(&[trade(2, -6), trade(3, 0)]).unwrap(), [Some(3.0), None]);
     assert_eq!(trade(1, 0).to_ordered().widen(), 1 << 64 | 1 << 63);
-}
-
-#[test]
-fn an_error_says_what_to_do_about_wide_keys() {
-    let message = Error::WideKeysOnGpu.to_string();
-    assert!(message.contains("more than 8 bytes") && message.contains("`cpu`"), "{message}");
 }

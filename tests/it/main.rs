@@ -20,6 +20,7 @@ mod limits;
 mod model;
 mod parity;
 mod regressions;
+mod wide;
 
 /// Runs the same test on every device of this build: `each_device! { fn name(device) { … } }`.
 #[macro_export]

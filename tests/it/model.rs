@@ -39,16 +39,6 @@ macro_rules! model_tests {
     )*};
 }
 
-/// Keys of more than 8 bytes, which a GPU does not take yet.
-macro_rules! wide_model_tests {
-    ($($name:ident: $key:ty, $value:ty;)*) => {$(
-        #[test]
-        fn $name() {
-            check_lists::<$key, $value>(Device::cpu());
-        }
-    )*};
-}
-
 model_tests! {
     u32_set: u32, ();
     u32_u32: u32, u32;
@@ -79,9 +69,6 @@ model_tests! {
     pair_set: (u32, u32), ();
     pair_u32: (i32, f32), u32;
     pair_wide: (f32, [u8; 2]), u128;
-}
-
-wide_model_tests! {
     u128_set: u128, ();
     u128_u32: u128, u32;
     u128_u64: u128, u64;

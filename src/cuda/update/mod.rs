@@ -4,5 +4,6 @@ pub(super) mod absorb;
 pub(super) mod batch;
 pub(super) mod buffer;
 pub(super) mod plan;
+mod radix_sort;
 mod scratch;
 mod sort;

@@ -2,14 +2,13 @@
 //!
 //! Each way to sort is a step: `plan` reserves its scratch, and `launch` uses it.
 
-use std::sync::PoisonError;
-
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::ffi::{
     self, Address, Head, MAX_PARTS, MAX_SOURCES, RunOutput, ShadowQueries, Source, Sources, check,
 };
 use crate::cuda::merge::{self, ALL_TILES, MergeInput, MergeSize, OlderRuns};
 use crate::cuda::update::batch::BatchPart;
+use crate::cuda::update::radix_sort::radix_sort;
 use crate::cuda::update::scratch::{Scratch, ScratchLayout, Slot};
 use crate::error::Error;
 
@@ -159,7 +158,7 @@ impl WholeSort {
         // SAFETY: no pointers.
         let zeros = unsafe {
             match part.combines() {
-                true => ffi::gpulsm_fold_scratch(part.len),
+                true => ffi::gpulsm_fold_scratch(part.key_width, part.len),
                 false => ffi::gpulsm_dedup_scratch(part.key_width, part.value_width, part.len),
             }
         };
@@ -245,44 +244,4 @@ impl WholeSort {
         };
         check("removing duplicates from a batch", launched)
     }
-}
-
-/// Sorts a part to these keys and values; equal keys stay in the order of the input.
-fn radix_sort(
-    cuda: &EnteredCuda<'_>,
-    part: &BatchPart,
-    (keys, values): (Address, Address),
-) -> Result<(), Error> {
-    let launch = |temp: Address, temp_bytes: &mut usize| {
-        // SAFETY: inputs and outputs have `len` elements of the widths given, `temp` is null or of the size
-        // that this function returned, and all are used in the order of this stream.
-        check("sorting a batch", unsafe {
-            ffi::gpulsm_sort(
-                part.key_width,
-                part.value_width,
-                temp,
-                temp_bytes,
-                part.keys,
-                keys,
-                part.values,
-                values,
-                part.len,
-                cuda.raw_stream(),
-            )
-        })
-    };
-    let shape = (part.value_width, part.len);
-    let mut last = cuda.shared.sort_temp_bytes.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut temp_bytes = match *last {
-        Some((last_shape, bytes)) if last_shape == shape => bytes,
-        _ => {
-            let mut bytes = 0;
-            launch(0, &mut bytes)?;
-            *last = Some((shape, bytes));
-            bytes
-        }
-    };
-    drop(last);
-    let temp = cuda.alloc(temp_bytes as u64)?;
-    launch(temp.address(), &mut temp_bytes)
 }
