@@ -6,7 +6,7 @@ use std::any::Any;
 use gpulsm::private::Fold;
 use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Error, OrderedKey, Stats};
 
-use crate::types::{Column, Element, KeyType, Types, ValueType};
+use crate::types::{Column, Element, Types, ValueType};
 
 /// A pair: the integer that the key sorts by, and the bits of the value.
 pub type Pair = (u128, u128);
@@ -68,9 +68,10 @@ pub fn open(settings: Settings) -> Result<Box<dyn AnyDictionary>, Error> {
             ValueType::U128 => build::<K, u128>(settings),
         }
     }
-    match settings.types.key {
-        KeyType::U32 | KeyType::I32 | KeyType::F32 => with_key::<u32>(settings),
-        KeyType::U64 | KeyType::I64 | KeyType::F64 => with_key::<u64>(settings),
+    match settings.types.key.width() {
+        4 => with_key::<u32>(settings),
+        8 => with_key::<u64>(settings),
+        _ => with_key::<u128>(settings),
     }
 }
 

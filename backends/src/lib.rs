@@ -7,15 +7,15 @@
 //! ```
 //! use gpulsm::{Combine, Device};
 //! use gpulsm_backends::dictionary::{Settings, open};
-//! use gpulsm_backends::types::{KeyType, Scalar, Types, ValueType};
+//! use gpulsm_backends::types::{Part, Types, ValueType};
 //!
-//! let types = Types { key: KeyType::I32, value: ValueType::U64 };
+//! let types = Types { key: Part::I32.into(), value: ValueType::U64 };
 //! let settings = Settings { types, combine: Combine::Add, device: Device::cpu(), batch_size: 1 << 10 };
 //! let mut counters = open(settings)?;
 //!
 //! let (mut keys, mut values) = (types.key.column(), types.value.column());
 //! for _ in 0..3 {
-//!     keys.push(types.key.encode(Scalar::Signed(-7)));
+//!     keys.push(types.key.parse("-7").expect("a number").ordered());
 //!     values.push(1);
 //! }
 //! counters.update((&keys, &values), &types.key.column())?;
@@ -32,6 +32,7 @@
     reason = "only the program uses this, and never asks for it"
 )]
 
+pub mod asof;
 pub mod backend;
 pub mod baselines;
 pub mod dictionary;

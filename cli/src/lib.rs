@@ -5,6 +5,7 @@ mod bench;
 mod completions;
 mod devices;
 mod experiment;
+mod key_type;
 mod man;
 mod report;
 mod results;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use gpulsm::Device;
-use gpulsm_backends::types::{KeyType, Rule, ValueType};
-use gpulsm_verify::{Check, KeyKind, List, check_of};
+use gpulsm_backends::types::{Rule, ValueType};
+use gpulsm_verify::{Check, KEYS, List, check_of};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::batch_size;
@@ -22,6 +22,7 @@ Examples:
   gpulsm verify --ops 1000000 --seed 7             a longer one, with another seed
   gpulsm verify --seconds 60 --scale 50            for a minute, with long batches
   gpulsm verify --key f64 --value u128 --batch-size 8
+  gpulsm verify --key u32,i64                      keys of two parts
   gpulsm verify --value f64 --combine max          values of which the greatest stays";
 
 /// Checks random operation lists against the model.
@@ -44,9 +45,9 @@ pub struct Verify {
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 
-    /// The type of keys
-    #[arg(long, value_enum, default_value_t = KeyType::U32)]
-    key: KeyType,
+    /// The type of keys; a comma stands between the parts of keys of several
+    #[arg(long, value_name = "TYPE[,TYPE…]", value_parser = KEYS, default_value = "u32")]
+    key: String,
 
     /// The type of values; none for a set
     #[arg(long, value_enum, default_value_t = ValueType::U32)]
@@ -113,15 +114,7 @@ impl Verify {
     /// Returns the check for the types that the command line names. Of a value, a dictionary knows only the
     /// width.
     fn check(&self) -> Check {
-        let key = match self.key {
-            KeyType::U32 => KeyKind::U32,
-            KeyType::U64 => KeyKind::U64,
-            KeyType::I32 => KeyKind::I32,
-            KeyType::I64 => KeyKind::I64,
-            KeyType::F32 => KeyKind::F32,
-            KeyType::F64 => KeyKind::F64,
-        };
-        check_of(key, self.value.width()).expect("the program offers values of these widths only")
+        check_of(&self.key, self.value.width()).expect("the program offers these types only")
     }
 
     fn list(&self, number: u64, len: u64) -> List {

@@ -1,14 +1,7 @@
 //! Which columns of a file hold the keys and the values.
 
-use crate::{Choice, ReadOptions, Type, shown};
-
-/// The places of the columns, counted from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Columns {
-    pub key: usize,
-    /// A set has none.
-    pub value: Option<usize>,
-}
+use crate::rows::Role;
+use crate::{Choice, shown};
 
 /// What a file's columns are named, or how many there are if it doesn't name them.
 #[derive(Debug)]
@@ -82,45 +75,52 @@ impl Names {
     }
 }
 
-/// Finds the columns: those that were chosen, then those named `key` and `value`, then, if there are no
-/// others, the rest in their order.
-pub fn find(names: &Names, options: &ReadOptions) -> Result<Columns, String> {
-    let roles = [("key", &options.key_column), ("value", &options.value_column)];
-    let roles = if options.value == Type::None { &roles[..1] } else { &roles };
+/// Finds the places of columns, counted from 0: those that were chosen, then those with the names of their roles,
+/// then, if there are no others, the rest in their order.
+pub fn find(names: &Names, roles: &[Role<'_>]) -> Result<Vec<usize>, String> {
     let mut found = Vec::new();
-    for (role, choice) in roles {
-        found.push(match choice {
+    for role in roles {
+        found.push(match role.choice {
             Some(choice) => Some(names.choose(choice)?),
-            None => names.find(role)?,
+            None => names.find(&role.name)?,
         });
     }
-    for index in 0..roles.len() {
-        let mut others = (0..names.len()).filter(|column| !found.contains(&Some(*column)));
-        found[index] = match found[index] {
-            None if names.len() == roles.len() => others.next(),
-            known => known,
-        };
-        if found[index].is_none() {
-            let (role, _) = roles[index];
-            let has = names.summary();
-            if names.len() == 1 && roles.len() == 2 {
-                return Err(format!(
-                    "the file has {has}, but keys and values need two; a set has keys alone (option \
-                     value=none)"
-                ));
-            }
-            return Err(format!(
-                "which column holds the {role}s? Choose it by name or number (option {role}-column): \
-                 the file has {has}, none named `{role}`"
-            ));
+    if names.len() == roles.len() {
+        for index in 0..roles.len() {
+            let mut others = (0..names.len()).filter(|column| !found.contains(&Some(*column)));
+            found[index] = found[index].or_else(|| others.next());
         }
     }
-    Ok(Columns { key: found[0].unwrap_or_default(), value: found.get(1).copied().flatten() })
+    let places = found.iter().zip(roles);
+    places.map(|(place, role)| place.ok_or_else(|| missing(role, names, roles))).collect()
+}
+
+/// Returns what is to be done about a column that wasn't found.
+fn missing(role: &Role<'_>, names: &Names, roles: &[Role<'_>]) -> String {
+    let (has, name) = (names.summary(), &role.name);
+    let parts = roles.iter().filter(|role| !role.is_value).count();
+    if names.len() == 1 && parts == 1 && roles.len() == 2 {
+        return format!(
+            "the file has {has}, but keys and values need two; a set has keys alone (option value=none)"
+        );
+    }
+    let (holds, choose) = match role.is_value {
+        true => ("the values".into(), "Choose it by name or number (option value-column)".into()),
+        false if parts == 1 => {
+            ("the keys".into(), "Choose it by name or number (option key-column)".into())
+        }
+        false => (
+            format!("part {} of the keys", &name[3..]),
+            format!("Choose {parts} by name or number (option key-column, given for each part)"),
+        ),
+    };
+    format!("which column holds {holds}? {choose}: the file has {has}, none named `{name}`")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Field, ReadOptions, RowOptions, Type};
 
     fn named(names: &[&str]) -> Names {
         Names::Known(names.iter().map(|name| name.to_string()).collect())
@@ -133,7 +133,14 @@ mod tests {
             value_column: choice(value),
             ..ReadOptions::new(Type::U32, Type::U32)
         };
-        find(names, &options).map(|columns| (columns.key, columns.value.unwrap()))
+        find(names, &RowOptions::from(&options).roles()).map(|columns| (columns[0], columns[1]))
+    }
+
+    fn find_parts(names: &Names, columns: &[&str]) -> Result<Vec<usize>, String> {
+        let keys = vec![Field::from(Type::U32), Type::I64.into()];
+        let key_columns = columns.iter().map(|column| column.parse().unwrap()).collect();
+        let options = RowOptions { key_columns, ..RowOptions::new(keys, Type::U32) };
+        find(names, &options.roles())
     }
 
     #[test]
@@ -147,8 +154,19 @@ mod tests {
         assert_eq!(find_chosen(&Names::Unknown(5), "5", "2"), Ok((4, 1)));
         assert_eq!(find_chosen(&Names::Unknown(2), "", "1"), Ok((1, 0)));
         let set = ReadOptions::new(Type::U32, Type::None);
-        let columns = find(&Names::Unknown(1), &set);
-        assert_eq!(columns, Ok(Columns { key: 0, value: None }));
+        let columns = find(&Names::Unknown(1), &RowOptions::from(&set).roles());
+        assert_eq!(columns, Ok(vec![0]));
+    }
+
+    #[test]
+    fn every_part_of_a_key_has_a_column() {
+        assert_eq!(find_parts(&Names::Unknown(3), &[]), Ok(vec![0, 1, 2]));
+        assert_eq!(find_parts(&named(&["value", "KEY2", "x", "key1"]), &[]), Ok(vec![3, 1, 0]));
+        assert_eq!(find_parts(&named(&["t", "price", "id"]), &["id", "t"]), Ok(vec![2, 0, 1]));
+        assert_eq!(find_parts(&named(&["a", "value", "b", "c"]), &["4", "1"]), Ok(vec![3, 0, 1]));
+        let error = find_parts(&named(&["key1", "b", "c", "value"]), &[]).unwrap_err();
+        assert!(error.contains("which column holds part 2 of the keys?"), "{error}");
+        assert!(error.contains("(option key-column, given for each part)"), "{error}");
     }
 
     #[test]

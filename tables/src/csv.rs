@@ -6,24 +6,31 @@ use std::io::{self, BufWriter, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::columns::{self, Columns, Names};
+use crate::columns::{self, Names};
 use crate::format::Text;
 use crate::options::{Choice, Header, Missing, Separator};
 use crate::records::Records;
+use crate::rows::{Role, RowOptions, Rows, WriteColumn};
 use crate::table::Cell;
-use crate::{Numbers, ReadOptions, Table, Type, WriteOptions, shown};
+use crate::{Field, Scalar, Type, WriteOptions, shown};
 
-pub fn read(file: File, format: Text, options: &ReadOptions) -> Result<Table, String> {
+/// Reads all rows.
+pub fn read(
+    file: File,
+    format: Text,
+    options: &RowOptions,
+    rows: &mut Rows<'_>,
+) -> Result<(), String> {
     let separator = options.separator.unwrap_or(format.separator);
     let mut records = Records::open(file, format.is_gzipped, separator)?;
     if !records.advance()? {
         return Err("this file is empty: not even a header is in it".into());
     }
-    let has_header = has_header(&records, options)?;
-    let layout = Layout::of_first(&records, has_header, separator, options)?;
-    let mut table = Table::new(options);
+    let roles = options.roles();
+    let has_header = has_header(&records, options.header, &roles)?;
+    let mut layout = Layout::of_first(&records, has_header, separator, roles)?;
     if has_header && !records.advance()? {
-        return Ok(table);
+        return Ok(());
     }
     let hint = |error| match options.header {
         Header::Auto if !has_header => {
@@ -31,37 +38,38 @@ pub fn read(file: File, format: Text, options: &ReadOptions) -> Result<Table, St
         }
         _ => error,
     };
-    layout.add_row(&records, &mut table, options).map_err(hint)?;
+    layout.add_row(&records, rows, options.missing).map_err(hint)?;
     while records.advance()? {
-        layout.add_row(&records, &mut table, options)?;
+        layout.add_row(&records, rows, options.missing)?;
     }
-    Ok(table)
+    Ok(())
 }
 
 /// Returns whether the first record names the columns.
-fn has_header(first: &Records, options: &ReadOptions) -> Result<bool, String> {
-    let choices = [&options.key_column, &options.value_column];
-    let chooses_name = choices.iter().any(|choice| matches!(choice, Some(Choice::Name(_))));
-    let is_set = options.value == Type::None;
-    Ok(match options.header {
+fn has_header(first: &Records, header: Header, roles: &[Role<'_>]) -> Result<bool, String> {
+    let chooses_name = roles.iter().any(|role| matches!(role.choice, Some(Choice::Name(_))));
+    Ok(match header {
         Header::Yes => true,
         Header::No if chooses_name => {
             return Err("without a header, columns can be chosen only by number".into());
         }
         Header::No => false,
         Header::Auto => {
-            let has = |name: &str| {
-                first.fields().any(|field| field.eq_ignore_ascii_case(name.as_bytes()))
+            let has = |role: &Role<'_>| {
+                first.fields().any(|field| field.eq_ignore_ascii_case(role.name.as_bytes()))
             };
-            let has_names = has("key") && (is_set || has("value"));
-            // A single word might be a misspelt `inf` or `NaN`.
-            let is_clear = first.len() > 1 || !matches!(options.key, Type::F32 | Type::F64);
-            let is_words = is_clear
-                && first.fields().all(|field| field.is_empty() || is_word(field))
-                && first.fields().any(is_word);
-            chooses_name || has_names || is_words
+            chooses_name || roles.iter().all(has) || is_of_words(first, roles)
         }
     })
+}
+
+/// Returns whether the first record consists of words, as no row of numbers does.
+fn is_of_words(first: &Records, roles: &[Role<'_>]) -> bool {
+    let has_numbers = roles.iter().any(|role| !matches!(role.field, Field::Bytes(_)));
+    // A single word might be a misspelt `inf` or `NaN`.
+    let is_clear = first.len() > 1 || !roles[0].field.is_float();
+    let are_words = first.fields().all(|field| field.is_empty() || is_word(field));
+    has_numbers && is_clear && are_words && first.fields().any(is_word)
 }
 
 /// Returns whether a field is neither a number nor empty.
@@ -74,9 +82,12 @@ fn is_word(field: &[u8]) -> bool {
 /// The fields of a record that hold keys and values.
 struct Layout {
     names: Names,
-    columns: Columns,
+    /// The places of the columns, and what they hold.
+    columns: Vec<(usize, Field)>,
     /// How many fields a record has.
     fields: usize,
+    /// The cells of the present row.
+    cells: Vec<Option<Cell>>,
 }
 
 impl Layout {
@@ -84,7 +95,7 @@ impl Layout {
         first: &Records,
         has_header: bool,
         separator: Separator,
-        options: &ReadOptions,
+        roles: Vec<Role<'_>>,
     ) -> Result<Self, String> {
         let line = first.line();
         if first.fields().any(|field| field.contains(&0)) {
@@ -95,7 +106,7 @@ impl Layout {
             true => Names::Known(first.fields().map(name).collect()),
             false => Names::Unknown(first.len()),
         };
-        let columns = columns::find(&names, options).map_err(|error| {
+        let columns = columns::find(&names, &roles).map_err(|error| {
             if first.fields().any(|field| str::from_utf8(field).is_err()) {
                 return format!("line {line}: not UTF-8 text; is this a CSV file?");
             }
@@ -109,26 +120,27 @@ impl Layout {
                 None => format!("line {line}: {error}"),
             }
         })?;
-        Ok(Layout { names, columns, fields: first.len() })
+        let columns = columns.into_iter().zip(roles.iter().map(|role| role.field)).collect();
+        Ok(Layout { names, columns, fields: first.len(), cells: Vec::new() })
     }
 
     fn add_row(
-        &self,
+        &mut self,
         record: &Records,
-        table: &mut Table,
-        options: &ReadOptions,
+        rows: &mut Rows<'_>,
+        missing: Missing,
     ) -> Result<(), String> {
         if record.len() != self.fields {
             let (line, has, wanted) = (record.line(), record.len(), self.fields);
             let fields = if has == 1 { "field" } else { "fields" };
             return Err(format!("line {line}: {has} {fields}, where the first line has {wanted}"));
         }
-        let key = self.cell(record, self.columns.key, options.key, options.missing)?;
-        let value = match self.columns.value {
-            Some(column) => self.cell(record, column, options.value, options.missing)?,
-            None => Some(Cell::PRESENT),
-        };
-        table.push(key, value);
+        self.cells.clear();
+        for &(column, field) in &self.columns {
+            let cell = self.cell(record, column, field, missing)?;
+            self.cells.push(cell);
+        }
+        rows.push(&self.cells);
         Ok(())
     }
 
@@ -138,7 +150,7 @@ impl Layout {
         &self,
         record: &Records,
         column: usize,
-        of: Type,
+        of: Field,
         missing: Missing,
     ) -> Result<Option<Cell>, String> {
         let field = record.field(column);
@@ -163,33 +175,49 @@ impl Layout {
 pub fn write(
     file: &mut dyn Write,
     format: Text,
-    (keys, values): (&Numbers, &Numbers),
+    (rows, columns): (usize, &[WriteColumn<'_>]),
     options: &WriteOptions,
 ) -> io::Result<()> {
     let separator = options.separator.unwrap_or(format.separator);
     if !format.is_gzipped {
-        return write_lines(file, (keys, values), separator);
+        return write_lines(file, (rows, columns), separator);
     }
     // The encoder is slow if it gets a field at a time.
     let mut encoder = BufWriter::new(GzEncoder::new(file, Compression::default()));
-    write_lines(&mut encoder, (keys, values), separator)?;
+    write_lines(&mut encoder, (rows, columns), separator)?;
     let encoder = encoder.into_inner().map_err(io::IntoInnerError::into_error)?;
     encoder.finish().map(|_| ())
 }
 
 fn write_lines(
     file: &mut dyn Write,
-    (keys, values): (&Numbers, &Numbers),
+    (rows, columns): (usize, &[WriteColumn<'_>]),
     separator: Separator,
 ) -> io::Result<()> {
     let separator = char::from(separator.byte());
-    if values.of() == Type::None {
-        writeln!(file, "key")?;
-        return (0..keys.len()).try_for_each(|row| writeln!(file, "{}", keys.get(row)));
+    let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
+    writeln!(file, "{}", names.join(&separator.to_string()))?;
+    for row in 0..rows {
+        for (index, column) in columns.iter().enumerate() {
+            if index > 0 {
+                write!(file, "{separator}")?;
+            }
+            match (column.get)(row) {
+                Scalar::Bytes(bytes) => write_text(file, &bytes.to_string(), separator)?,
+                number => write!(file, "{number}")?,
+            }
+        }
+        writeln!(file)?;
     }
-    writeln!(file, "key{separator}value")?;
-    (0..keys.len())
-        .try_for_each(|row| writeln!(file, "{}{separator}{}", keys.get(row), values.get(row)))
+    Ok(())
+}
+
+/// Writes a text, in quotes if it contains the separator. It contains no quotes.
+fn write_text(file: &mut dyn Write, text: &str, separator: char) -> io::Result<()> {
+    match text.contains(separator) {
+        true => write!(file, "\"{text}\""),
+        false => write!(file, "{text}"),
+    }
 }
 
 #[cfg(test)]

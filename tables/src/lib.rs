@@ -20,16 +20,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bytes;
 mod columns;
 mod csv;
 mod error;
+mod field;
 mod format;
+mod integers;
 mod numbers;
 mod options;
 mod output;
 mod parquet;
 mod precision;
 mod records;
+mod rows;
 mod scalar;
 mod table;
 mod unit;
@@ -37,19 +41,39 @@ mod unit;
 use std::fs::File;
 use std::path::Path;
 
+pub use bytes::FixedBytes;
 pub use error::Error;
+pub use field::Field;
 pub use numbers::Numbers;
 pub use options::{Choice, Header, Missing, ReadOptions, Separator, WriteOptions};
+pub use rows::{RowNotes, RowOptions, WriteColumn};
 pub use scalar::{Scalar, Type};
 pub use table::{Notes, Table};
 pub use unit::{Step, Unit};
 
 use error::Context;
 use format::Format;
+use rows::Rows;
 
 /// Reads the keys and values of a file, whose format its name tells. Reads all of it, or returns which
 /// row is wrong, and how.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Table, Error> {
+    let (mut keys, mut values) = (Numbers::new(options.key), Numbers::new(options.value));
+    let notes = read_rows(path, &options.into(), &mut |key, value| {
+        keys.push(key[0]);
+        values.push(value);
+    })?;
+    let [key_notes] = <[Notes; 1]>::try_from(notes.keys).expect("a key has one part");
+    Ok(Table { keys, values, skipped: notes.skipped, key_notes, value_notes: notes.value })
+}
+
+/// Reads the rows of a file, whose format its name tells, and passes on the parts of each key and its value. Reads
+/// all of it, or returns which row is wrong, and how.
+pub fn read_rows(
+    path: &Path,
+    options: &RowOptions,
+    take: &mut dyn FnMut(&[Scalar], Scalar),
+) -> Result<RowNotes, Error> {
     let format = Format::of(path)?;
     let wrong = |message: &str| Error::Content { path: path.into(), message: message.into() };
     let is_of_text = options.separator.is_some() || options.header != Header::Auto;
@@ -60,11 +84,13 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table, Error> {
     if file.metadata().for_path(path)?.is_dir() {
         return Err(wrong("this is a folder"));
     }
-    let table = match format {
-        Format::Text(text) => csv::read(file, text, options),
-        Format::Parquet => parquet::read(file, options),
+    let mut rows = Rows::new(options, take);
+    let read = match format {
+        Format::Text(text) => csv::read(file, text, options, &mut rows),
+        Format::Parquet => parquet::read(file, options, &mut rows),
     };
-    table.map_err(|message| wrong(&message))
+    read.map_err(|message| wrong(&message))?;
+    Ok(rows.notes)
 }
 
 /// Writes keys and values, as columns `key` and `value`, to a file whose format its name tells. Until all
@@ -75,17 +101,38 @@ pub fn write(
     values: &Numbers,
     options: &WriteOptions,
 ) -> Result<(), Error> {
+    let (key, value) = (|row| keys.get(row), |row| values.get(row));
+    let mut columns = vec![WriteColumn {
+        name: "key".into(),
+        field: keys.of().into(),
+        times: options.key_times,
+        get: &key,
+    }];
+    if values.of() != Type::None {
+        let (field, times) = (values.of().into(), options.value_times);
+        columns.push(WriteColumn { name: "value".into(), field, times, get: &value });
+    }
+    write_rows(path, keys.len(), &columns, options)
+}
+
+/// Writes rows to a file whose format its name tells. Until all of it is written, an old file of this name stays as
+/// it was. What times count, the columns say.
+pub fn write_rows(
+    path: &Path,
+    rows: usize,
+    columns: &[WriteColumn<'_>],
+    options: &WriteOptions,
+) -> Result<(), Error> {
     let format = Format::of(path)?;
     if format == Format::Parquet && options.separator.is_some() {
         return Err(Error::Content { path: path.into(), message: NOT_FOR_PARQUET.into() });
     }
-    let has_times = options.key_times.is_some() || options.value_times.is_some();
-    if format != Format::Parquet && has_times {
+    if format != Format::Parquet && columns.iter().any(|column| column.times.is_some()) {
         return Err(Error::Content { path: path.into(), message: NO_TIMES_IN_TEXT.into() });
     }
     output::replace(path, options.force, |file| match format {
-        Format::Text(text) => Ok(csv::write(file, text, (keys, values), options)?),
-        Format::Parquet => parquet::write(file, (keys, values), options),
+        Format::Text(text) => Ok(csv::write(file, text, (rows, columns), options)?),
+        Format::Parquet => parquet::write(file, (rows, columns)),
     })
 }
 

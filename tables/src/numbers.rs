@@ -86,7 +86,7 @@ impl Numbers {
             Numbers::U64(numbers) => Scalar::Unsigned(numbers[row].into()),
             Numbers::U128(numbers) => Scalar::Unsigned(numbers[row]),
             Numbers::I32(numbers) => Scalar::Signed(numbers[row].into()),
-            Numbers::I64(numbers) => Scalar::Signed(numbers[row]),
+            Numbers::I64(numbers) => Scalar::Signed(numbers[row].into()),
             Numbers::F32(numbers) => Scalar::Single(numbers[row]),
             Numbers::F64(numbers) => Scalar::Double(numbers[row]),
         }
@@ -101,7 +101,7 @@ impl Numbers {
             (Numbers::U64(numbers), Scalar::Unsigned(number)) => numbers.push(number as u64),
             (Numbers::U128(numbers), Scalar::Unsigned(number)) => numbers.push(number),
             (Numbers::I32(numbers), Scalar::Signed(number)) => numbers.push(number as i32),
-            (Numbers::I64(numbers), Scalar::Signed(number)) => numbers.push(number),
+            (Numbers::I64(numbers), Scalar::Signed(number)) => numbers.push(number as i64),
             (Numbers::F32(numbers), Scalar::Single(number)) => numbers.push(number),
             (Numbers::F64(numbers), Scalar::Double(number)) => numbers.push(number),
             _ => unreachable!("`Type` gives numbers their own variant"),

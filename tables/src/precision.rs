@@ -14,9 +14,9 @@ impl Scalar {
         };
         match number {
             Scalar::Unsigned(number) => double as u128 != number,
-            Scalar::Signed(number) => double as i128 != number.into(),
+            Scalar::Signed(number) => double as i128 != number,
             Scalar::Double(number) => double != number && !number.is_nan(),
-            Scalar::Single(_) | Scalar::Present => false,
+            Scalar::Single(_) | Scalar::Bytes(_) | Scalar::Present => false,
         }
     }
 

@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde_core::{Serialize, Serializer};
 
+use crate::FixedBytes;
+use crate::integers::{Integers, expected, not_a_number};
+
 /// The type of a key or of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
@@ -30,12 +33,14 @@ pub enum Type {
 pub enum Scalar {
     /// Of [`Type::U32`], [`Type::U64`] or [`Type::U128`].
     Unsigned(u128),
-    /// Of [`Type::I32`] or [`Type::I64`].
-    Signed(i64),
+    /// Of [`Type::I32`], [`Type::I64`] or [`Field::I128`](crate::Field::I128).
+    Signed(i128),
     /// Of [`Type::F32`].
     Single(f32),
     /// Of [`Type::F64`].
     Double(f64),
+    /// Of [`Field::Bytes`](crate::Field::Bytes).
+    Bytes(FixedBytes),
     /// Stands for the value of a key in a set.
     Present,
 }
@@ -55,16 +60,17 @@ impl Type {
         }
     }
 
-    /// Returns the least and the greatest integer of the type; `None` for floats.
-    pub(crate) fn integers(self) -> Option<(i128, u128)> {
-        match self {
-            Type::U32 => Some((0, u32::MAX.into())),
-            Type::U64 => Some((0, u64::MAX.into())),
-            Type::U128 => Some((0, u128::MAX)),
-            Type::I32 => Some((i32::MIN.into(), i32::MAX as u128)),
-            Type::I64 => Some((i64::MIN.into(), i64::MAX as u128)),
-            Type::F32 | Type::F64 | Type::None => None,
-        }
+    /// Returns the integers of the type; `None` for floats.
+    pub(crate) fn integers(self) -> Option<Integers> {
+        let (least, greatest) = match self {
+            Type::U32 => (0, u32::MAX.into()),
+            Type::U64 => (0, u64::MAX.into()),
+            Type::U128 => (0, u128::MAX),
+            Type::I32 => (i32::MIN.into(), i32::MAX as u128),
+            Type::I64 => (i64::MIN.into(), i64::MAX as u128),
+            Type::F32 | Type::F64 | Type::None => return None,
+        };
+        Some(Integers { name: self.name(), least, greatest })
     }
 
     /// Parses a number of this type, or returns what is wrong with the text.
@@ -72,104 +78,43 @@ impl Type {
         if text.is_empty() {
             return Err(format!("missing (expected {})", self.name()));
         }
-        if self.integers().is_some() {
-            if let Ok(number) = text.parse::<u128>() {
-                return self.convert(Scalar::Unsigned(number));
-            }
-            if let Ok(number) = text.parse::<i64>() {
-                return self.convert(Scalar::Signed(number));
-            }
-            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-            let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-            return Err(if is_number { self.out_of_range() } else { self.not_a_number(text) });
+        if let Some(integers) = self.integers() {
+            return integers.parse(text);
         }
         let number = match self {
             Type::F32 => text.parse().map(Scalar::Single),
             _ => text.parse().map(Scalar::Double),
         };
-        let number = number.map_err(|_| self.not_a_number(text))?;
+        let number = number.map_err(|_| not_a_number(text, self.name(), "number"))?;
         let names_infinity = text.to_ascii_lowercase().contains("inf");
         if number.is_infinite() && !names_infinity {
-            return Err(self.out_of_range());
+            return Err(self.too_large());
         }
         Ok(number)
     }
 
     /// Converts a number to this type, or returns what is wrong with it. A float is rounded.
     pub fn convert(self, number: Scalar) -> Result<Scalar, String> {
-        if let Some((least, greatest)) = self.integers() {
-            let fits = match number {
-                Scalar::Unsigned(number) => number <= greatest,
-                Scalar::Signed(number) => {
-                    i128::from(number) >= least && (number < 0 || number as u128 <= greatest)
-                }
-                _ => return Err(self.expected()),
-            };
-            if !fits {
-                return Err(self.out_of_range());
-            }
-            return Ok(match (self, number) {
-                (Type::I32 | Type::I64, Scalar::Unsigned(number)) => Scalar::Signed(number as i64),
-                (Type::U32 | Type::U64 | Type::U128, Scalar::Signed(number)) => {
-                    Scalar::Unsigned(number as u128)
-                }
-                _ => number,
-            });
+        if let Some(integers) = self.integers() {
+            return integers.convert(number);
         }
         let (single, double) = match number {
             Scalar::Unsigned(number) => (number as f32, number as f64),
             Scalar::Signed(number) => (number as f32, number as f64),
             Scalar::Single(number) => (number, number.into()),
             Scalar::Double(number) => (number as f32, number),
-            Scalar::Present => return Err(self.expected()),
+            Scalar::Bytes(_) | Scalar::Present => return Err(expected(self.name(), "number")),
         };
         match self {
-            Type::F32 if single.is_infinite() && double.is_finite() => Err(self.out_of_range()),
+            Type::F32 if single.is_infinite() && double.is_finite() => Err(self.too_large()),
             Type::F32 => Ok(Scalar::Single(single)),
             _ => Ok(Scalar::Double(double)),
         }
     }
 
-    /// Returns what is wrong with a text that no number begins with.
-    fn not_a_number(self, text: &str) -> String {
-        let name = self.name();
-        if is_time(text) {
-            return format!(
-                "a date or time in text: convert it to a number first, such as seconds since \
-                 1970-01-01 (expected {name})"
-            );
-        }
-        if text.contains(',') && text.replace(',', "").parse::<f64>().is_ok() {
-            let advice = "use a decimal point, and no mark between thousands";
-            return format!("not a number: it has a comma; {advice} (expected {name})");
-        }
-        self.expected()
+    fn too_large(self) -> String {
+        format!("out of range: too large for {}", self.name())
     }
-
-    fn expected(self) -> String {
-        match self.integers() {
-            Some(_) => format!("not an integer (expected {})", self.name()),
-            None => format!("not a number (expected {})", self.name()),
-        }
-    }
-
-    fn out_of_range(self) -> String {
-        match self.integers() {
-            Some((least, greatest)) => {
-                format!("out of range: {} goes from {least} to {greatest}", self.name())
-            }
-            None => format!("out of range: too large for {}", self.name()),
-        }
-    }
-}
-
-/// Returns whether a text looks like a date, a time or both: ISO 8601, RFC 3339, or as people write them.
-fn is_time(text: &str) -> bool {
-    const SHAPES: [&str; 6] =
-        ["0000-00-00", "0000/00/00", "00/00/0000", "00.00.0000", "00:00:00", "00000000T"];
-    let digit = |letter: char| if letter.is_ascii_digit() { '0' } else { letter };
-    let shape: String = text.chars().take(10).map(digit).collect();
-    SHAPES.iter().any(|time| shape.starts_with(time))
 }
 
 impl Scalar {
@@ -190,12 +135,13 @@ impl fmt::Display for Scalar {
             // Debug writes large and small numbers with exponents.
             Scalar::Single(number) => fmt::Debug::fmt(number, f),
             Scalar::Double(number) => fmt::Debug::fmt(number, f),
+            Scalar::Bytes(bytes) => bytes.fmt(f),
             Scalar::Present => "true".fmt(f),
         }
     }
 }
 
-/// Writes JSON numbers. Floats that JSON has no number for become strings.
+/// Writes JSON numbers. Floats that JSON has no number for become strings, and so do bytes.
 impl Serialize for Scalar {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
@@ -203,10 +149,15 @@ impl Serialize for Scalar {
                 Ok(number) => serializer.serialize_u64(number),
                 Err(_) => serializer.serialize_u128(number),
             },
-            Scalar::Signed(number) => serializer.serialize_i64(number),
+            Scalar::Signed(number) => match i64::try_from(number) {
+                Ok(number) => serializer.serialize_i64(number),
+                Err(_) => serializer.serialize_i128(number),
+            },
             Scalar::Single(number) if number.is_finite() => serializer.serialize_f32(number),
             Scalar::Double(number) if number.is_finite() => serializer.serialize_f64(number),
-            Scalar::Single(_) | Scalar::Double(_) => serializer.collect_str(self),
+            Scalar::Single(_) | Scalar::Double(_) | Scalar::Bytes(_) => {
+                serializer.collect_str(self)
+            }
             Scalar::Present => serializer.serialize_bool(true),
         }
     }
@@ -220,7 +171,7 @@ mod tests {
     fn numbers_are_read_with_their_ranges() {
         assert_eq!(Type::U32.parse("4294967295"), Ok(Scalar::Unsigned(u32::MAX.into())));
         assert_eq!(Type::I32.parse("-2147483648"), Ok(Scalar::Signed(i32::MIN.into())));
-        assert_eq!(Type::I64.parse("9223372036854775807"), Ok(Scalar::Signed(i64::MAX)));
+        assert_eq!(Type::I64.parse("9223372036854775807"), Ok(Scalar::Signed(i64::MAX.into())));
         assert_eq!(Type::F32.parse("-inf"), Ok(Scalar::Single(f32::NEG_INFINITY)));
         for (of, text) in [
             (Type::U32, "4294967296"),
@@ -287,6 +238,8 @@ mod tests {
         assert_eq!(json(Scalar::Double(f64::NAN)), "\"NaN\"");
         assert_eq!(json(Scalar::Single(f32::NEG_INFINITY)), "\"-inf\"");
         assert_eq!(json(Scalar::Unsigned(u128::MAX)), u128::MAX.to_string());
+        assert_eq!(json(Scalar::Signed(i128::MIN)), i128::MIN.to_string());
+        assert_eq!(json(Scalar::Bytes(FixedBytes::new(b"AB"))), "\"AB\"");
         assert_eq!(json(Scalar::Present), "true");
     }
 }

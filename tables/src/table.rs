@@ -1,6 +1,6 @@
 //! What a file holds.
 
-use crate::{Numbers, ReadOptions, Scalar, Type, Unit};
+use crate::{Field, FixedBytes, Numbers, Scalar, Unit};
 
 /// The rows of a file, and what was noticed when they were read.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    fn add(&mut self, number: Scalar, is_rounded: bool) {
+    pub(crate) fn add(&mut self, number: Scalar, is_rounded: bool) {
         let float = match number {
             Scalar::Single(number) => number.into(),
             Scalar::Double(number) => number,
@@ -57,7 +57,7 @@ impl Cell {
 
     /// Parses a text. An integer may have a fraction of zeros.
     #[inline]
-    pub fn parse(of: Type, text: &str) -> Result<Self, String> {
+    pub fn parse(of: Field, text: &str) -> Result<Self, String> {
         let number = of.parse(text).or_else(|error| match without_zeros(of, text) {
             Some(whole) => of.parse(whole),
             None => Err(error),
@@ -65,25 +65,31 @@ impl Cell {
         Ok(Cell { number, is_rounded: number.is_rounded_from_text(text) })
     }
 
+    /// Takes at most `len` bytes, to which zeros are appended.
+    pub fn bytes(bytes: &[u8], len: usize) -> Result<Self, String> {
+        let bytes = FixedBytes::from_bytes(bytes, len)?;
+        Ok(Cell { number: Scalar::Bytes(bytes), is_rounded: false })
+    }
+
     /// Converts a number; a float that is whole is an integer, too.
     #[inline]
-    pub fn convert(of: Type, from: Scalar) -> Result<Self, String> {
-        let number = of.convert(if of.integers().is_some() { whole(from) } else { from })?;
+    pub fn convert(of: Field, from: Scalar) -> Result<Self, String> {
+        let number = of.convert(if of.is_integer() { whole(from) } else { from })?;
         Ok(Cell { number, is_rounded: number.is_rounded_from(from) })
     }
 }
 
 /// Returns the text of an integer without its fraction, if that is of zeros only.
-fn without_zeros(of: Type, text: &str) -> Option<&str> {
+fn without_zeros(of: Field, text: &str) -> Option<&str> {
     let (whole, fraction) = text.split_once('.')?;
     let is_zero = !fraction.is_empty() && fraction.bytes().all(|digit| digit == b'0');
-    (of.integers().is_some() && is_zero).then_some(whole)
+    (of.is_integer() && is_zero).then_some(whole)
 }
 
 /// Returns the integer that a float is, if it is one of a type there is, or else the float.
 fn whole(number: Scalar) -> Scalar {
-    const ENDS: std::ops::Range<f64> =
-        -9_223_372_036_854_775_808.0..340_282_366_920_938_463_463_374_607_431_768_211_456.0;
+    const ENDS: std::ops::Range<f64> = -170_141_183_460_469_231_731_687_303_715_884_105_728.0
+        ..340_282_366_920_938_463_463_374_607_431_768_211_456.0;
     let float = match number {
         Scalar::Single(float) => float.into(),
         Scalar::Double(float) => float,
@@ -92,47 +98,24 @@ fn whole(number: Scalar) -> Scalar {
     match float {
         _ if float.fract() != 0.0 || !ENDS.contains(&float) => number,
         0.0.. => Scalar::Unsigned(float as u128),
-        _ => Scalar::Signed(float as i64),
-    }
-}
-
-impl Table {
-    pub(crate) fn new(options: &ReadOptions) -> Self {
-        Table {
-            keys: Numbers::new(options.key),
-            values: Numbers::new(options.value),
-            skipped: 0,
-            key_notes: Notes::default(),
-            value_notes: Notes::default(),
-        }
-    }
-
-    /// Appends a row, or skips it if a part of it is missing.
-    #[inline]
-    pub(crate) fn push(&mut self, key: Option<Cell>, value: Option<Cell>) {
-        let (Some(key), Some(value)) = (key, value) else {
-            self.skipped += 1;
-            return;
-        };
-        self.keys.push(key.number);
-        self.values.push(value.number);
-        self.key_notes.add(key.number, key.is_rounded);
-        self.value_notes.add(value.number, value.is_rounded);
+        _ => Scalar::Signed(float as i128),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Type;
 
     #[test]
     fn a_whole_float_is_an_integer() {
         let number = |cell: Result<Cell, String>| cell.map(|cell| cell.number);
-        let convert = |of: Type, float: f64| number(Cell::convert(of, Scalar::Double(float)));
+        let convert =
+            |of: Type, float: f64| number(Cell::convert(of.into(), Scalar::Double(float)));
         assert_eq!(convert(Type::U32, 7.0), Ok(Scalar::Unsigned(7)));
         assert_eq!(convert(Type::U32, -0.0), Ok(Scalar::Unsigned(0)));
         assert_eq!(convert(Type::I32, -7.0), Ok(Scalar::Signed(-7)));
-        assert_eq!(convert(Type::I64, -(2f64.powi(63))), Ok(Scalar::Signed(i64::MIN)));
+        assert_eq!(convert(Type::I64, -(2f64.powi(63))), Ok(Scalar::Signed(i64::MIN.into())));
         assert_eq!(convert(Type::U64, 2f64.powi(63)), Ok(Scalar::Unsigned(1 << 63)));
         assert!(convert(Type::U64, 2f64.powi(64)).unwrap_err().starts_with("out of range"));
         assert!(convert(Type::U32, -1.0).unwrap_err().starts_with("out of range"));
@@ -144,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_integer_may_be_written_with_a_fraction_of_zeros() {
-        let parse = |of: Type, text: &str| Cell::parse(of, text).map(|cell| cell.number);
+        let parse = |of: Type, text: &str| Cell::parse(of.into(), text).map(|cell| cell.number);
         assert_eq!(parse(Type::U32, "7.0"), Ok(Scalar::Unsigned(7)));
         assert_eq!(
             parse(Type::I64, "-9007199254740993.000"),

@@ -6,9 +6,9 @@
 //!
 //! ```
 //! use gpulsm::Device;
-//! use gpulsm_verify::{KeyKind, List, check_of};
+//! use gpulsm_verify::{List, check_of};
 //!
-//! let check = check_of(KeyKind::F32, 8).expect("values have 0, 4, 8 or 16 bytes");
+//! let check = check_of("u32,i64", 8).expect("values have 0, 4, 8 or 16 bytes");
 //! let device = Device::cpu();
 //! let list = List { seed: 1, len: 20, scale: 1, batch_size: None, combine: None, device };
 //! assert!(check(&list)?.is_ok());
@@ -38,30 +38,45 @@ pub struct List {
     pub device: Device,
 }
 
-/// A type of keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names of the types")]
-pub enum KeyKind {
-    U32,
-    U64,
-    I32,
-    I64,
-    F32,
-    F64,
-}
-
 /// Executes a list on a dictionary and on the model; returns the first difference between them.
 pub type Check = fn(&List) -> Result<Result<(), Mismatch>, Error>;
 
-/// Returns the check for keys of a type and values of this many bytes; `None` if no dictionary has such values.
-pub fn check_of(key: KeyKind, value_width: usize) -> Option<Check> {
+/// The types of keys that are checked, by name: numbers, bytes, and tuples that are packed into integers of 8 and of 16
+/// bytes, with and without bits to spare.
+pub const KEYS: [&str; 13] = [
+    "u32",
+    "u64",
+    "u128",
+    "i32",
+    "i64",
+    "i128",
+    "f32",
+    "f64",
+    "bytes12",
+    "u32,u32",
+    "u32,i64",
+    "u64,u64",
+    "u32,f32,bytes4",
+];
+
+/// Returns the check for keys of one of the types in [`KEYS`] and values of this many bytes; `None` if no dictionary
+/// has such values, or the type is none of these.
+pub fn check_of(key: &str, value_width: usize) -> Option<Check> {
     match key {
-        KeyKind::U32 => check_of_values::<u32>(value_width),
-        KeyKind::U64 => check_of_values::<u64>(value_width),
-        KeyKind::I32 => check_of_values::<i32>(value_width),
-        KeyKind::I64 => check_of_values::<i64>(value_width),
-        KeyKind::F32 => check_of_values::<f32>(value_width),
-        KeyKind::F64 => check_of_values::<f64>(value_width),
+        "u32" => check_of_values::<u32>(value_width),
+        "u64" => check_of_values::<u64>(value_width),
+        "u128" => check_of_values::<u128>(value_width),
+        "i32" => check_of_values::<i32>(value_width),
+        "i64" => check_of_values::<i64>(value_width),
+        "i128" => check_of_values::<i128>(value_width),
+        "f32" => check_of_values::<f32>(value_width),
+        "f64" => check_of_values::<f64>(value_width),
+        "bytes12" => check_of_values::<[u8; 12]>(value_width),
+        "u32,u32" => check_of_values::<(u32, u32)>(value_width),
+        "u32,i64" => check_of_values::<(u32, i64)>(value_width),
+        "u64,u64" => check_of_values::<(u64, u64)>(value_width),
+        "u32,f32,bytes4" => check_of_values::<(u32, f32, [u8; 4])>(value_width),
+        _ => None,
     }
 }
 
@@ -87,4 +102,25 @@ fn check_list<K: Key, V: Value>(list: &List) -> Result<Result<(), Mismatch>, Err
     let types = Types::of::<K, V>();
     let operations: Vec<Operation> = (0..list.len).map(|_| draw.operation(&types)).collect();
     Ok(check(settings.build()?, &operations))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_is_checked() {
+        for key in KEYS {
+            for width in [0, 4, 8, 16] {
+                let check = check_of(key, width).expect(key);
+                let device = Device::cpu();
+                let list =
+                    List { seed: 7, len: 25, scale: 1, batch_size: None, combine: None, device };
+                let checked = check(&list).expect("a dictionary on the CPU");
+                assert!(checked.is_ok(), "{key}, values of {width} bytes: {checked:?}");
+            }
+        }
+        assert!(check_of("u32", 5).is_none());
+        assert!(check_of("u16", 4).is_none());
+    }
 }

@@ -2,8 +2,6 @@
 
 use gpulsm::Value;
 
-use super::Type;
-
 /// Integers of one width: what keys sort by, or the bits of values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
@@ -15,13 +13,13 @@ pub enum Column {
 }
 
 impl Column {
-    /// Makes an empty column that is as wide as a type.
-    pub fn new(of: Type) -> Self {
-        match of {
-            Type::None => Column::Empty(Vec::new()),
-            Type::U32 | Type::I32 | Type::F32 => Column::U32(Vec::new()),
-            Type::U64 | Type::I64 | Type::F64 => Column::U64(Vec::new()),
-            Type::U128 => Column::U128(Vec::new()),
+    /// Makes an empty column for numbers of 0, 4, 8 or 16 bytes.
+    pub(super) fn with_width(bytes: usize) -> Self {
+        match bytes {
+            0 => Column::Empty(Vec::new()),
+            4 => Column::U32(Vec::new()),
+            8 => Column::U64(Vec::new()),
+            _ => Column::U128(Vec::new()),
         }
     }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use gpulsm::private::Operation;
 use gpulsm::{Bytes, Combine, LevelStats, Stats};
-use gpulsm_backends::types::{Scalar, Type};
+use gpulsm_backends::types::{Key, KeyType, Scalar, Type};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -21,23 +21,23 @@ pub enum Answer {
     /// Done, and the shell ends.
     Quit,
     /// Keys with their values.
-    Values(Vec<(Scalar, Option<Scalar>)>),
+    Values(Vec<(Key, Option<Scalar>)>),
     /// Ranges with their counts.
-    Counts(Vec<(Scalar, Scalar, u64)>),
+    Counts(Vec<(Key, Key, u64)>),
     /// Ranges with what their values are combined to; `None` where there is no value.
-    Aggregates(Operation, Vec<(Scalar, Scalar, Option<Scalar>)>),
+    Aggregates(Operation, Vec<(Key, Key, Option<Scalar>)>),
     /// Keys, and whether they are there.
-    Contained(Vec<(Scalar, bool)>),
+    Contained(Vec<(Key, bool)>),
     /// The pairs of a range, and how many more there are than the limit allows.
     Pairs {
-        pairs: Vec<(Scalar, Scalar)>,
+        pairs: Vec<(Key, Scalar)>,
         more: u64,
     },
-    Pair(Option<(Scalar, Scalar)>),
+    Pair(Option<(Key, Scalar)>),
     /// Keys or indices, each with the pair that was found for it.
-    Found(Vec<(Scalar, Option<(Scalar, Scalar)>)>),
+    Found(Vec<(String, Option<(Key, Scalar)>)>),
     /// Keys with their ranks.
-    Ranks(Vec<(Scalar, u64)>),
+    Ranks(Vec<(Key, u64)>),
     Len(u64),
     /// How many rows were written.
     Rows(u64),
@@ -46,7 +46,7 @@ pub enum Answer {
     Snapshots(Vec<Saved>),
     Stats {
         stats: Stats,
-        key: Type,
+        key: KeyType,
         value: Type,
         combine: Combine,
     },
@@ -177,7 +177,7 @@ impl Serialize for Answer {
             Answer::Snapshots(all) => map.serialize_entry("snapshots", all)?,
             Answer::Stats { stats, key, value, combine } => {
                 map.serialize_entry("device", &stats.device.to_string())?;
-                map.serialize_entry("key", key.name())?;
+                map.serialize_entry("key", &key.to_string())?;
                 map.serialize_entry("value", value.name())?;
                 map.serialize_entry("combine", combine.name())?;
                 map.serialize_entry("batch_size", &stats.batch_size)?;

@@ -1,5 +1,9 @@
 //! Checks of a command's arguments, with messages that name the word in question.
 
+use gpulsm::Direction;
+use gpulsm_backends::asof::{AsOf, tolerance_type};
+use gpulsm_backends::types::{Field, KeyType, Scalar};
+
 use super::answer::Answer;
 use super::command::{COMMANDS, Word, nearest};
 use super::failure::{Code, Failure};
@@ -70,6 +74,56 @@ pub fn take_limit<'a>(args: &[Word<'a>]) -> Result<(Vec<Word<'a>>, Option<Option
         }
     };
     Ok(([&args[..at], &args[at + 2..]].concat(), Some(limit)))
+}
+
+/// Takes `--direction D` and `--tolerance T` out of arguments: returns the others, and the query.
+pub fn take_asof<'a>(
+    command: Word<'_>,
+    args: &[Word<'a>],
+    key: KeyType,
+) -> Result<(Vec<Word<'a>>, AsOf), Failure> {
+    let Some(tolerance_type) = tolerance_type(key) else {
+        return Err(command.wrong(format!("keys must end with a number, and these are {key}")));
+    };
+    let mut query = AsOf { direction: Direction::Backward, tolerance: None };
+    let (mut others, mut args) = (Vec::new(), args.iter());
+    while let Some(&word) = args.next() {
+        let mut value = || args.next().ok_or_else(|| word.wrong("its value is missing"));
+        match word.text {
+            "--direction" => query.direction = direction(*value()?)?,
+            "--tolerance" => query.tolerance = Some(tolerance(*value()?, tolerance_type)?),
+            text if text.starts_with("--") => {
+                return Err(word.wrong(
+                    "no such option; there are --direction backward|forward|nearest and --tolerance T",
+                ));
+            }
+            _ => others.push(word),
+        }
+    }
+    Ok((others, query))
+}
+
+fn direction(word: Word<'_>) -> Result<Direction, Failure> {
+    match word.text {
+        "backward" => Ok(Direction::Backward),
+        "forward" => Ok(Direction::Forward),
+        "nearest" => Ok(Direction::Nearest),
+        _ => Err(word.wrong("expected backward, forward or nearest")),
+    }
+}
+
+/// Parses how far a key may be from the question: 0 or more.
+fn tolerance(word: Word<'_>, of: Field) -> Result<Scalar, Failure> {
+    let tolerance = of.parse(word.text).map_err(|error| word.wrong(error))?;
+    let is_distance = match tolerance {
+        Scalar::Single(number) => number >= 0.0,
+        Scalar::Double(number) => number >= 0.0,
+        _ => true,
+    };
+    match is_distance {
+        true => Ok(tolerance),
+        false => Err(word.wrong("a tolerance is 0 or more")),
+    }
 }
 
 /// Describes the commands that are named, or all of them.

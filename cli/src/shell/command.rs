@@ -42,6 +42,12 @@ pub const COMMANDS: &[Usage] = &[
     ),
     usage("successor", "K [K …]", "the first pair whose key is K or greater"),
     usage("predecessor", "K [K …]", "the last pair whose key is K or less"),
+    usage(
+        "asof",
+        "K [K …] [--direction backward|forward|nearest] [--tolerance T]",
+        "the pair whose key has the same parts as K but the last, which is the nearest to K's in this direction \
+         (default: backward, so at K or before it), and at most T away",
+    ),
     usage("first", "", "the pair with the least key"),
     usage("last", "", "the pair with the greatest key"),
     usage("select", "I [I …]", "the pair at index I in key order, counted from 0"),
@@ -53,7 +59,8 @@ pub const COMMANDS: &[Usage] = &[
         "import",
         "FILE [OPTION …]",
         "insert the rows of a .csv, .tsv, .csv.gz or .parquet file, as one batch, all or none; options: \
-         --key-column and --value-column (name or number), --header yes|no|auto, --separator C, \
+         --key-column (once for each part of a key) and --value-column (name or number), \
+         --header yes|no|auto, --separator C, \
          --missing error|skip",
     ),
     usage(

@@ -1,14 +1,17 @@
 //! A dictionary and what each command does with it.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use gpulsm::private::{Fold, Operation};
+use gpulsm_backends::asof::asof;
 use gpulsm_backends::dictionary::{AnyDictionary, Pair};
-use gpulsm_backends::types::{Column, Scalar, Type, Types, ValueType};
+use gpulsm_backends::types::{Column, End, Key, Scalar, Type, Types, ValueType};
 
 use super::answer::Answer;
 use super::arguments::{
-    expect_args, expect_exactly, expect_no_args, expect_pairs, help, take_limit, unknown_command,
+    expect_args, expect_exactly, expect_no_args, expect_pairs, help, take_asof, take_limit,
+    unknown_command,
 };
 use super::command::{Word, words};
 use super::failure::Failure;
@@ -82,6 +85,7 @@ impl Interpreter {
             "range" => self.range(command, args),
             "successor" => self.nearest(command, args, |of, keys| of.successor(keys)),
             "predecessor" => self.nearest(command, args, |of, keys| of.predecessor(keys)),
+            "asof" => self.asof(command, args),
             "select" => self.select(command, args),
             "rank" => self.rank(command, args),
             "import" => self.import(command, args, line),
@@ -101,7 +105,7 @@ impl Interpreter {
             "len" => unexpected.and_then(|()| Ok(Answer::Len(dictionary.len()? as u64))),
             "levels" => unexpected.and_then(|()| Ok(Answer::Levels(dictionary.stats()?))),
             "stats" => unexpected.and_then(|()| {
-                let (key, value) = (self.types.key.into(), self.types.value.into());
+                let (key, value) = (self.types.key, self.types.value.into());
                 let combine = dictionary.combine();
                 Ok(Answer::Stats { stats: dictionary.stats()?, key, value, combine })
             }),
@@ -131,14 +135,14 @@ impl Interpreter {
         let (mut keys, mut values) = (self.types.key.column(), self.types.value.column());
         if self.types.value == ValueType::None {
             for &word in args {
-                keys.push(self.key(word)?);
+                keys.push(self.key(word)?.ordered());
                 values.push(0);
             }
         } else {
             for &[key, value] in
                 expect_pairs(command, args, "this key has no value: give pairs, K V")?
             {
-                keys.push(self.key(key)?);
+                keys.push(self.key(key)?.ordered());
                 values.push(self.value(value)?);
             }
         }
@@ -188,8 +192,8 @@ impl Interpreter {
 
     fn delete_range(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let [lo, hi] = expect_exactly(command, args)?;
-        let (lo, hi) = (self.key(lo)?, self.key(hi)?);
-        done(self.dictionary.delete_range(lo, hi))
+        let (lo, hi) = (self.end(lo, End::First)?, self.end(hi, End::Last)?);
+        done(self.dictionary.delete_range(lo.ordered(), hi.ordered()))
     }
 
     fn lookup(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
@@ -238,18 +242,19 @@ impl Interpreter {
     fn range(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let (args, limit) = take_limit(args)?;
         let [lo, hi] = expect_exactly(command, &args)?;
-        let (lo, mut hi) = (self.scalar(lo)?, self.key(hi)?);
+        let (lo, hi) = (self.end(lo, End::First)?, self.end(hi, End::Last)?);
+        let mut hi = hi.ordered();
         let more = match limit.unwrap_or(self.limit) {
             Some(limit) => self.cut(lo, &mut hi, limit)?,
             None => 0,
         };
-        let (keys, values) = self.dictionary.range(self.types.key.encode(lo), hi)?;
+        let (keys, values) = self.dictionary.range(lo.ordered(), hi)?;
         let pairs = keys.iter().zip(values.iter()).map(|pair| self.decode(pair));
         Ok(Answer::Pairs { pairs: pairs.collect(), more })
     }
 
     /// Moves the end of a range so that it has `limit` pairs at most. Returns how many are left out.
-    fn cut(&self, lo: Scalar, hi: &mut u128, limit: u64) -> Result<u64, Failure> {
+    fn cut(&self, lo: Key, hi: &mut u128, limit: u64) -> Result<u64, Failure> {
         let (first, mut last) = (self.column(&[lo]), self.types.key.column());
         last.push(*hi);
         let more = self.dictionary.count(&first, &last)?[0].saturating_sub(limit);
@@ -263,7 +268,14 @@ impl Interpreter {
     fn nearest(&self, command: Word<'_>, args: &[Word<'_>], find: Find) -> Outcome {
         let keys = self.keys(command, args)?;
         let pairs = find(&*self.dictionary, &self.column(&keys))?;
-        Ok(self.found(keys, pairs))
+        Ok(self.found(&keys, pairs))
+    }
+
+    fn asof(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        let (args, query) = take_asof(command, args, self.types.key)?;
+        let questions = self.keys(command, &args)?;
+        let pairs = asof(&*self.dictionary, self.types.key, &questions, query)?;
+        Ok(self.found(&questions, pairs))
     }
 
     fn select(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
@@ -272,7 +284,7 @@ impl Interpreter {
         let queried = args.iter().map(index).collect::<Result<Vec<Scalar>, _>>()?;
         let indices: Vec<u64> =
             queried.iter().map(|&index| ValueType::U64.encode(index) as u64).collect();
-        Ok(self.found(queried, self.dictionary.select(&indices)?))
+        Ok(self.found(&indices, self.dictionary.select(&indices)?))
     }
 
     fn rank(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
@@ -298,42 +310,43 @@ impl Interpreter {
         files::export(&*self.dictionary, self.types, line).map(Answer::Rows).map_err(Failure::file)
     }
 
-    fn scalar(&self, word: Word<'_>) -> Result<Scalar, Failure> {
-        Type::from(self.types.key).parse(word.text).map_err(|error| word.wrong(error))
-    }
-
-    fn scalars(&self, words: &[Word<'_>]) -> Result<Vec<Scalar>, Failure> {
-        words.iter().map(|&word| self.scalar(word)).collect()
-    }
-
     /// Parses keys, at least one.
-    fn keys(&self, command: Word<'_>, args: &[Word<'_>]) -> Result<Vec<Scalar>, Failure> {
+    fn keys(&self, command: Word<'_>, args: &[Word<'_>]) -> Result<Vec<Key>, Failure> {
         expect_args(command, args)?;
-        self.scalars(args)
+        args.iter().map(|&word| self.key(word)).collect()
     }
 
     /// Parses ranges, at least one: their first keys, and their last keys.
     fn ranges(&self, command: Word<'_>, args: &[Word<'_>]) -> Result<Ends, Failure> {
         let ranges = expect_pairs(command, args, "this range has no end: give pairs, LO HI")?;
-        let ends = self.scalars(ranges.as_flattened())?;
-        Ok(ends.chunks_exact(2).map(|ends| (ends[0], ends[1])).unzip())
+        let ends =
+            |&[lo, hi]: &[Word<'_>; 2]| Ok((self.end(lo, End::First)?, self.end(hi, End::Last)?));
+        ranges.iter().map(ends).collect()
     }
 
-    fn column(&self, keys: &[Scalar]) -> Column {
+    fn column(&self, keys: &[Key]) -> Column {
         let mut column = self.types.key.column();
-        keys.iter().for_each(|&key| column.push(self.types.key.encode(key)));
+        keys.iter().for_each(|key| column.push(key.ordered()));
         column
     }
 
-    fn key(&self, word: Word<'_>) -> Result<u128, Failure> {
-        Ok(self.types.key.encode(self.scalar(word)?))
+    fn key(&self, word: Word<'_>) -> Result<Key, Failure> {
+        self.types.key.parse(word.text).map_err(|error| word.wrong(error))
+    }
+
+    /// Parses an end of a range.
+    fn end(&self, word: Word<'_>, end: End) -> Result<Key, Failure> {
+        self.types.key.parse_end(word.text, end).map_err(|error| word.wrong(error))
     }
 
     /// Parses a key that is a part of a word.
     fn key_of(&self, word: Word<'_>, text: &str) -> Result<u128, Failure> {
-        let key = Type::from(self.types.key).parse(text);
-        let key = key.map_err(|error| word.wrong(format!("the key is {error}")))?;
-        Ok(self.types.key.encode(key))
+        let key = self.types.key.parse(text);
+        let key = key.map_err(|error| match self.types.key.parts() {
+            [_] => word.wrong(format!("the key is {error}")),
+            _ => word.wrong(format!("in the key, {error}")),
+        })?;
+        Ok(key.ordered())
     }
 
     fn value(&self, word: Word<'_>) -> Result<u128, Failure> {
@@ -342,8 +355,8 @@ impl Interpreter {
         Ok(self.types.value.encode(value))
     }
 
-    fn decode(&self, (key, value): Pair) -> (Scalar, Scalar) {
-        (self.types.key.decode(key), self.types.value.decode(value))
+    fn decode(&self, (key, value): Pair) -> (Key, Scalar) {
+        (self.types.key.key(key), self.types.value.decode(value))
     }
 
     fn pair(&self, pair: Option<Pair>) -> Answer {
@@ -351,14 +364,14 @@ impl Interpreter {
     }
 
     /// Answers what was queried with the pair that was found for each.
-    fn found(&self, queried: Vec<Scalar>, pairs: Vec<Option<Pair>>) -> Answer {
+    fn found<Q: Display>(&self, queried: &[Q], pairs: Vec<Option<Pair>>) -> Answer {
         let pairs = pairs.into_iter().map(|pair| pair.map(|pair| self.decode(pair)));
-        Answer::Found(queried.into_iter().zip(pairs).collect())
+        Answer::Found(queried.iter().map(Q::to_string).zip(pairs).collect())
     }
 }
 
 /// The first keys of ranges, and the last ones.
-type Ends = (Vec<Scalar>, Vec<Scalar>);
+type Ends = (Vec<Key>, Vec<Key>);
 
 /// A query for the pair nearest to each key.
 type Find = fn(&dyn AnyDictionary, &Column) -> Result<Vec<Option<Pair>>, gpulsm::Error>;

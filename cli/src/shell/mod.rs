@@ -23,6 +23,7 @@ use gpulsm_backends::dictionary::{self, Settings};
 use gpulsm_backends::types::{KeyType, Rule, Types, ValueType};
 
 use crate::batch_size;
+use crate::key_type::KeyTypeParser;
 use answer::{Form, Source};
 use interpreter::Interpreter;
 use script::Script;
@@ -34,6 +35,7 @@ const NOTES: &str = "\
 Examples:
   gpulsm shell                               type commands; `help` lists them, Tab completes them
   gpulsm shell --key i64 --value f64         signed keys, values that are floats
+  gpulsm shell --key u32,i64 --value f64     keys of two parts, written 7:100
   gpulsm shell --value none                  a set
   gpulsm shell --combine add                 counters: an insert adds to what the key has
   gpulsm shell --import prices.csv           begin with the pairs of a file
@@ -42,6 +44,12 @@ Examples:
   gpulsm shell --strict < script             stop at the first error, with exit status 1
   echo 'insert 1 10 3 30
   count 0 9' | gpulsm shell --json           for programs: an answer in JSON for each command
+
+A key of several parts is written with colons, 7:100, and compared from the first part on. An end of a
+range may have its first parts alone, for the first or the last key that begins with them: with --key
+u32,i64, `count 7 7` counts the keys 7:…, and `range 7:100 7` lists those from 7:100 on. In JSON such a key
+is an array. Bytes are written as text, with zeros added at the end, or as 0x and two hexadecimal digits for
+each byte; so are those printed that are not a word.
 
 Empty lines and lines that begin with # are skipped. What goes wrong is an answer too: the dictionary
 is as it was, and the next line is read; the exit status stays 0, unless there is --strict. Of commands
@@ -55,8 +63,10 @@ At the prompt Ctrl-C clears the line and Ctrl-D ends the shell. While a command 
 ends that command alone: the dictionary is as it was before it. (An export may still finish its file.)
 
 Files (import, export): .csv, .tsv, .tab (with .gz: compressed), .parquet. Columns named key and value
-are found among others; else there must be just these two (a set has keys alone), or choose:
+(of keys of several parts: key1, key2 and so on) are found among others; else there must be just these (a
+set has keys alone), or choose:
   import orders.csv --key-column order_id --value-column 3    by name or number, counted from 1
+  import quotes.csv --key-column symbol --key-column time     a column for each part of keys
   import orders.csv --separator ; --header no                 other text
   import orders.csv --missing skip                            rows without a key or value
   export orders.parquet --force                               replace a file
@@ -83,8 +93,9 @@ pub struct Shell {
     #[arg(long)]
     strict: bool,
 
-    /// The type of keys
-    #[arg(long, value_enum, default_value_t = KeyType::U32)]
+    /// The type of keys: u32, u64, u128, i32, i64, i128, f32, f64, bytes1 to bytes16, or two to four of these
+    /// with commas between them, of at most 16 bytes in all
+    #[arg(long, value_name = "TYPE[,TYPE…]", value_parser = KeyTypeParser, default_value = "u32", hide_possible_values = true)]
     key: KeyType,
 
     /// The type of values; none for a set

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use gpulsm::{Combine, Stats};
-use gpulsm_backends::types::{Scalar, Type};
+use gpulsm_backends::types::{Key, KeyType, Scalar, Type};
 
 use super::answer::{Answer, Saved};
 use super::command::{Usage, counted, shown};
@@ -54,7 +54,7 @@ impl<W: Write> People<'_, W> {
                 [(_, pair)] => self.pair(pair),
                 found => self.table(found, |(queried, pair)| {
                     let pair = pair.map(|(key, value)| format!("{key}  {value}"));
-                    (queried.to_string(), pair.unwrap_or_else(|| nothing("nothing")))
+                    (queried.clone(), pair.unwrap_or_else(|| nothing("nothing")))
                 }),
             },
             Answer::Ranks(ranks) => match ranks[..] {
@@ -76,7 +76,7 @@ impl<W: Write> People<'_, W> {
         }
     }
 
-    fn pair(&mut self, pair: &Option<(Scalar, Scalar)>) -> io::Result<()> {
+    fn pair(&mut self, pair: &Option<(Key, Scalar)>) -> io::Result<()> {
         match pair {
             Some(pair) => self.table(&[pair], |(key, value)| (key.to_string(), value.to_string())),
             None => self.dim("nothing"),
@@ -106,11 +106,17 @@ impl<W: Write> People<'_, W> {
         })
     }
 
-    fn stats(&mut self, stats: &Stats, key: Type, value: Type, combine: Combine) -> io::Result<()> {
+    fn stats(
+        &mut self,
+        stats: &Stats,
+        key: KeyType,
+        value: Type,
+        combine: Combine,
+    ) -> io::Result<()> {
         let bytes = &stats.bytes;
         let rows = [
             ("device", stats.device.to_string()),
-            ("key", key.name().into()),
+            ("key", key.to_string()),
             ("value", value.name().into()),
             ("combine", combine.name().into()),
             ("batch size", stats.batch_size.to_string()),

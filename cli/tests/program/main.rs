@@ -3,6 +3,7 @@
 mod bench;
 mod files;
 mod hostile;
+mod keys;
 mod report;
 // The made-up run and the folder it goes to are the program's own: not all of them is wanted here.
 #[allow(dead_code)]
@@ -64,7 +65,9 @@ fn verify_says_how_many_passed() {
 
 #[test]
 fn every_pair_of_types_can_be_verified() {
-    for key in ["u32", "u64", "i32", "i64", "f32", "f64"] {
+    for key in
+        ["u32", "u64", "u128", "i32", "i64", "i128", "f32", "f64", "bytes12", "u32,u32", "u32,i64"]
+    {
         for value in ["none", "u32", "u64", "i32", "i64", "f32", "f64", "u128"] {
             let arguments = ["verify", "--ops", "20", "--key", key, "--value", value];
             assert!(printed(&arguments, "").ends_with("\n20 passed, 0 failed\n"), "{key} {value}");
@@ -121,7 +124,11 @@ fn the_tour_refuses_batches_that_fill_the_memory() {
 #[test]
 fn wrong_arguments_are_refused_with_a_reason() {
     for (arguments, reason) in [
-        (&["shell", "--key", "u16"][..], "possible values: u32, u64, i32, i64, f32, f64"),
+        (
+            &["shell", "--key", "u16"][..],
+            "no type of keys is named `u16`; types are u32, u64, u128",
+        ),
+        (&["shell", "--key", "u64,u64,u32"], "at most 16 bytes, and these parts have 20"),
         (&["shell", "--batch-size", "0"], "--batch-size"),
         (&["shell", "--device", "cuda:99"], NO_CUDA_99),
         (&["verify", "--ops", "0"], "--ops"),
@@ -163,6 +170,9 @@ fn completions_and_manual_pages_are_made_from_the_arguments() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = printed(&["completions", shell], "");
         assert!(script.contains("batch-size") && script.contains("tour"), "{shell}: {script}");
+        if shell != "powershell" && shell != "elvish" {
+            assert!(script.contains("u32,i64") && script.contains("i128"), "{shell}: {script}");
+        }
     }
     let page = printed(&["man"], "");
     assert!(page.contains(".TH gpulsm") && page.contains("verify"), "{page}");

@@ -2,6 +2,7 @@ use std::io::Read;
 
 use super::*;
 use crate::{Error, read, write};
+use crate::{Numbers, ReadOptions, Table};
 
 /// Reads a file of this name and content.
 fn read_as(name: &str, content: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Table, String> {

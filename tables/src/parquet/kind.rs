@@ -3,7 +3,7 @@
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::schema::types::ColumnDescriptor;
 
-use crate::{Step, Unit};
+use crate::{Field, Step, Unit};
 
 /// How the numbers of a column are understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +15,18 @@ pub enum Kind {
     Decimal(u32),
     /// Signed integers that count this.
     Time(Unit),
+    /// Bytes or text, to be taken as so many bytes.
+    Bytes(usize),
 }
 
 impl Kind {
-    /// Returns the kind of a column, or what it holds instead of numbers.
-    pub fn of(column: &ColumnDescriptor) -> Result<Kind, String> {
+    /// Returns the kind of a column from which this is wanted, or what it holds instead.
+    pub fn of(column: &ColumnDescriptor, wanted: Field) -> Result<Kind, String> {
         if column.max_rep_level() > 0 {
             return Err("lists".into());
+        }
+        if let Field::Bytes(len) = wanted {
+            return Kind::of_bytes(column, len);
         }
         match (column.logical_type_ref(), column.converted_type()) {
             (Some(logical), _) => Kind::of_logical(logical, column),
@@ -34,6 +39,18 @@ impl Kind {
         match self {
             Kind::Time(unit) => Some(unit),
             _ => None,
+        }
+    }
+
+    /// Returns the kind of a column of bytes or text.
+    fn of_bytes(column: &ColumnDescriptor, len: usize) -> Result<Kind, String> {
+        let is_decimal = matches!(column.logical_type_ref(), Some(LogicalType::Decimal(_)))
+            || column.converted_type() == ConvertedType::DECIMAL;
+        match column.physical_type() {
+            Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY if !is_decimal => {
+                Ok(Kind::Bytes(len))
+            }
+            _ => Err("numbers".into()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Parquet: a column of keys and, but for a set, one of values.
+//! Parquet: a column for each part of keys and, but for a set, one of values.
 
 mod kind;
 mod pages;
@@ -15,10 +15,10 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::SchemaDescriptor;
 
+use crate::Field;
 use crate::columns::{self, Names};
 use crate::error::plain;
-use crate::table::Cell;
-use crate::{ReadOptions, Table};
+use crate::rows::{RowOptions, Rows};
 use kind::Kind;
 use pages::Pages;
 use source::Source;
@@ -27,7 +27,8 @@ pub use write::write;
 /// Rows that are read at a time.
 const CHUNK: usize = 1 << 14;
 
-pub fn read(file: File, options: &ReadOptions) -> Result<Table, String> {
+/// Reads all rows.
+pub fn read(file: File, options: &RowOptions, rows: &mut Rows<'_>) -> Result<(), String> {
     let len = file.metadata().map_err(|error| plain(&error))?.len();
     let reader = SerializedFileReader::new(file).map_err(|error| reason(&error))?;
     check_places(reader.metadata(), len)?;
@@ -35,45 +36,55 @@ pub fn read(file: File, options: &ReadOptions) -> Result<Table, String> {
     // Columns inside of other columns are ignored.
     let fields = schema.root_schema().get_fields();
     let names = Names::Known(fields.iter().map(|field| field.name().into()).collect());
-    let columns = columns::find(&names, options)?;
-    let leaf = |field: usize| leaf_of(schema, field, &names);
-    let key = leaf(columns.key)?;
-    let value = columns.value.map(leaf).transpose()?;
-    let mut table = Table::new(options);
-    table.key_notes.unit = Kind::of(&schema.column(key)).ok().and_then(Kind::unit);
-    table.value_notes.unit =
-        value.and_then(|leaf| Kind::of(&schema.column(leaf)).ok().and_then(Kind::unit));
-    let mut row = 1;
+    let roles = options.roles();
+    let places = columns::find(&names, &roles)?;
+    let mut columns = Vec::new();
+    for (role, &place) in places.iter().enumerate() {
+        let leaf = leaf_of(schema, place, &names)?;
+        let field = roles[role].field;
+        rows.set_unit(role, Kind::of(&schema.column(leaf), field).ok().and_then(Kind::unit));
+        columns.push(Column { leaf, field, name: names.shown(place) });
+    }
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(|error| reason(&error))?;
-        let source = |leaf: usize, field: usize, of| {
-            let pages = group.get_column_page_reader(leaf).map_err(|error| reason(&error))?;
-            let pages = Box::new(Pages::new(pages));
-            let reader = get_column_reader(schema.column(leaf), pages);
-            Source::new(reader, &schema.column(leaf), of, names.shown(field), options.missing)
+        let source = |column: &Column| {
+            let pages =
+                group.get_column_page_reader(column.leaf).map_err(|error| reason(&error))?;
+            let descriptor = schema.column(column.leaf);
+            let reader = get_column_reader(descriptor.clone(), Box::new(Pages::new(pages)));
+            Source::new(reader, &descriptor, column, options.missing)
         };
-        let mut keys = source(key, columns.key, options.key)?;
-        let mut values = match value.zip(columns.value) {
-            Some((leaf, field)) => Some(source(leaf, field, options.value)?),
-            None => None,
-        };
-        loop {
-            let keys = keys.read(CHUNK, row)?;
-            let values = match &mut values {
-                Some(values) => values.read(CHUNK, row)?,
-                None => vec![Some(Cell::PRESENT); keys.len()],
-            };
-            if keys.len() != values.len() {
-                return Err(format!("row {row}: there are not as many values as keys"));
-            }
-            if keys.is_empty() {
-                break;
-            }
-            row += keys.len();
-            keys.into_iter().zip(values).for_each(|(key, value)| table.push(key, value));
-        }
+        let mut sources = columns.iter().map(source).collect::<Result<Vec<_>, _>>()?;
+        while read_chunk(&mut sources, rows)? {}
     }
-    Ok(table)
+    Ok(())
+}
+
+/// A column to be read.
+struct Column {
+    /// Its place among all leaves of the schema.
+    leaf: usize,
+    field: Field,
+    /// What messages call it.
+    name: String,
+}
+
+/// Reads the next rows of a group; returns whether there are any.
+fn read_chunk(sources: &mut [Source], rows: &mut Rows<'_>) -> Result<bool, String> {
+    let row = (rows.notes.rows + rows.notes.skipped + 1) as usize;
+    let cells = sources.iter_mut().map(|source| source.read(CHUNK, row));
+    let cells = cells.collect::<Result<Vec<_>, _>>()?;
+    let len = cells[0].len();
+    if cells.iter().any(|column| column.len() != len) {
+        return Err(format!("row {row}: the columns don't have as many rows as each other"));
+    }
+    let mut present = Vec::new();
+    for index in 0..len {
+        present.clear();
+        present.extend(cells.iter().map(|column| column[index]));
+        rows.push(&present);
+    }
+    Ok(len > 0)
 }
 
 /// Checks that every column lies within the file: the reader panics where it does not.

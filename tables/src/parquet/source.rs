@@ -5,10 +5,10 @@ use parquet::data_type::{AsBytes, DataType, Int96};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::kind::Kind;
-use super::reason;
+use super::{Column, reason};
 use crate::options::Missing;
 use crate::table::Cell;
-use crate::{Scalar, Type};
+use crate::{Field, Scalar};
 
 /// The cells of a column.
 pub struct Source {
@@ -16,7 +16,7 @@ pub struct Source {
     /// A number is missing where the level is below this.
     full_level: i16,
     kind: Kind,
-    of: Type,
+    of: Field,
     name: String,
     missing: Missing,
 }
@@ -24,14 +24,15 @@ pub struct Source {
 impl Source {
     pub fn new(
         reader: ColumnReader,
-        column: &ColumnDescriptor,
-        of: Type,
-        name: String,
+        descriptor: &ColumnDescriptor,
+        column: &Column,
         missing: Missing,
     ) -> Result<Self, String> {
-        let kind =
-            Kind::of(column).map_err(|holds| format!("{name} holds {holds}, not numbers"))?;
-        Ok(Source { reader, full_level: column.max_def_level(), kind, of, name, missing })
+        let (of, name) = (column.field, column.name.clone());
+        let wanted = if matches!(of, Field::Bytes(_)) { "bytes" } else { "numbers" };
+        let kind = Kind::of(descriptor, of);
+        let kind = kind.map_err(|holds| format!("{name} holds {holds}, not {wanted}"))?;
+        Ok(Source { reader, full_level: descriptor.max_def_level(), kind, of, name, missing })
     }
 
     /// Reads as many cells, or what is left of them, of which the first belongs to this row. A missing
@@ -40,7 +41,7 @@ impl Source {
         let Source { reader, full_level, kind, of, name, missing } = self;
         let of = *of;
         let chunk = Chunk { full_level: *full_level, most, row, name, missing: *missing };
-        let signed = |number: i64| Cell::convert(of, Scalar::Signed(number));
+        let signed = |number: i64| Cell::convert(of, Scalar::Signed(number.into()));
         let unsigned = |number: u64| Cell::convert(of, Scalar::Unsigned(number.into()));
         match (reader, &*kind) {
             (ColumnReader::Int32ColumnReader(reader), Kind::Unsigned) => {
@@ -69,6 +70,12 @@ impl Source {
             }
             (ColumnReader::DoubleColumnReader(reader), _) => {
                 chunk.read(reader, |&number| Cell::convert(of, Scalar::Double(number)))
+            }
+            (ColumnReader::ByteArrayColumnReader(reader), Kind::Bytes(len)) => {
+                chunk.read(reader, |bytes| Cell::bytes(bytes.as_bytes(), *len))
+            }
+            (ColumnReader::FixedLenByteArrayColumnReader(reader), Kind::Bytes(len)) => {
+                chunk.read(reader, |bytes| Cell::bytes(bytes.as_bytes(), *len))
             }
             (ColumnReader::ByteArrayColumnReader(reader), Kind::Decimal(scale)) => {
                 chunk.read(reader, |bytes| decimal(of, integer(bytes.as_bytes())?, *scale))
@@ -122,7 +129,7 @@ impl Chunk<'_> {
 }
 
 /// Converts a decimal to a type that represents it exactly, a float with all of its digits.
-fn decimal(of: Type, unscaled: i128, scale: u32) -> Result<Cell, String> {
+fn decimal(of: Field, unscaled: i128, scale: u32) -> Result<Cell, String> {
     let one = 10i128.pow(scale);
     let (whole, part) = (unscaled / one, (unscaled % one).unsigned_abs());
     let sign = if unscaled < 0 && whole == 0 { "-" } else { "" };
@@ -131,7 +138,7 @@ fn decimal(of: Type, unscaled: i128, scale: u32) -> Result<Cell, String> {
         places => format!("{sign}{whole}.{part:0places$}"),
     };
     let wrong = |error| format!("{text}: {error}");
-    if of.integers().is_some() {
+    if of.is_integer() {
         return match part {
             0 => Cell::parse(of, &whole.to_string()).map_err(wrong),
             _ => Err(wrong(format!("not an integer (expected {})", of.name()))),
@@ -171,10 +178,12 @@ fn nanoseconds(moment: &Int96) -> Result<i64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Type;
 
     #[test]
     fn decimals_fit_exactly_or_are_refused() {
-        let number = |of, unscaled, scale| decimal(of, unscaled, scale).map(|cell| cell.number);
+        let number =
+            |of: Type, unscaled, scale| decimal(of.into(), unscaled, scale).map(|cell| cell.number);
         assert_eq!(number(Type::I32, -1200, 2), Ok(Scalar::Signed(-12)));
         assert_eq!(number(Type::U128, i128::MAX, 0), Ok(Scalar::Unsigned(i128::MAX as u128)));
         assert_eq!(number(Type::F64, -5, 2), Ok(Scalar::Double(-0.05)));

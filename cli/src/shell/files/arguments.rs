@@ -6,26 +6,39 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use gpulsm_backends::types::Types;
-use gpulsm_tables::{ReadOptions, WriteOptions};
+use gpulsm_tables::{RowOptions, WriteOptions};
 use rustyline::completion::unescape;
 
-use crate::shell::command::shown;
+use crate::shell::command::{counted, shown};
 
 /// Parses the line of an import.
-pub fn import(line: &str, types: Types) -> Result<(PathBuf, ReadOptions), String> {
+pub fn import(line: &str, types: Types) -> Result<(PathBuf, RowOptions), String> {
     let known = ["--key-column", "--value-column", "--header", "--separator", "--missing"];
     let (path, options) = parse(line, &known)?;
-    let mut read = ReadOptions::new(types.key.into(), types.value.into());
+    let mut read = defaults(types);
     for option in options {
         match option.name {
-            "--key-column" => read.key_column = Some(option.value()?),
+            "--key-column" => read.key_columns.push(option.value()?),
             "--value-column" => read.value_column = Some(option.value()?),
             "--header" => read.header = option.value()?,
             "--separator" => read.separator = Some(option.value()?),
             _ => read.missing = option.value()?,
         }
     }
+    let (given, parts) = (read.key_columns.len(), read.keys.len());
+    if given > 0 && given != parts {
+        let (given, parts) = (counted(given, "column"), counted(parts, "part"));
+        return Err(format!(
+            "--key-column: {given}, where keys have {parts}; give it once for each"
+        ));
+    }
     Ok((path, read))
+}
+
+/// Returns the options of an import that has none.
+pub fn defaults(types: Types) -> RowOptions {
+    let parts = types.key.parts().iter().map(|part| part.field());
+    RowOptions::new(parts.collect(), types.value.into())
 }
 
 /// Parses the line of an export.

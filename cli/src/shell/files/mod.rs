@@ -5,10 +5,10 @@ mod report;
 
 use std::path::Path;
 
-use gpulsm_tables::{Error, ReadOptions};
+use gpulsm_tables::{Error, Field, RowOptions, WriteColumn};
 
 use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::types::Types;
+use gpulsm_backends::types::{Types, ValueType};
 pub use report::Imported;
 
 /// Inserts the rows of a file as one batch.
@@ -27,8 +27,7 @@ pub fn import_file(
     types: Types,
     path: &Path,
 ) -> Result<Imported, String> {
-    let options = ReadOptions::new(types.key.into(), types.value.into());
-    insert(dictionary, types, path, &options).map_err(|error| {
+    insert(dictionary, types, path, &arguments::defaults(types)).map_err(|error| {
         // `--import` itself takes no options.
         match IMPORT_HINTS.iter().any(|(_, flag)| error.contains(flag)) {
             true => format!("{error}: the command `import FILE [OPTION …]` takes it"),
@@ -38,8 +37,9 @@ pub fn import_file(
 }
 
 /// What messages about files advise, and the options of the command `import` that do it.
-const IMPORT_HINTS: [(&str, &str); 5] = [
+const IMPORT_HINTS: [(&str, &str); 6] = [
     ("(option key-column)", "(--key-column)"),
+    ("(option key-column, given for each part)", "(--key-column, given for each part)"),
     ("(option value-column)", "(--value-column)"),
     ("(option separator)", "(--separator)"),
     ("use the option header=yes", "use --header yes"),
@@ -60,11 +60,15 @@ fn insert(
     dictionary: &mut dyn AnyDictionary,
     types: Types,
     path: &Path,
-    options: &ReadOptions,
+    options: &RowOptions,
 ) -> Result<Imported, String> {
-    let table = gpulsm_tables::read(path, options).map_err(|error| explain(&error))?;
-    let mut imported = Imported::new(&table, dictionary.combine());
-    let (keys, values) = (types.key.ordered(table.keys), types.value.bits(table.values));
+    let (mut keys, mut values) = (types.key.column(), types.value.column());
+    let notes = gpulsm_tables::read_rows(path, options, &mut |key, value| {
+        keys.push(types.key.encode(key.iter().copied()));
+        values.push(types.value.encode(value));
+    });
+    let notes = notes.map_err(|error| explain(&error))?;
+    let mut imported = Imported::new(notes, types, dictionary.combine());
     let before = dictionary.len().map_err(|error| error.to_string())?;
     let inserts = (&keys, &values);
     dictionary.update(inserts, &types.key.column()).map_err(|error| error.to_string())?;
@@ -78,7 +82,23 @@ fn insert(
 pub fn export(dictionary: &dyn AnyDictionary, types: Types, line: &str) -> Result<u64, String> {
     let (path, options) = arguments::export(line)?;
     let (keys, values) = dictionary.columns().map_err(|error| error.to_string())?;
-    let (keys, values) = (types.key.numbers(keys), types.value.numbers(values));
-    gpulsm_tables::write(&path, &keys, &values, &options).map_err(|error| explain(&error))?;
+    let parts = types.key.parts();
+    let part = |index: usize| {
+        let (keys, key) = (&keys, &types.key);
+        move |row: usize| key.decode(keys.get(row)).nth(index).expect("a key has its parts")
+    };
+    let parts_of_rows: Vec<_> = (0..parts.len()).map(part).collect();
+    let value = |row: usize| types.value.decode(values.get(row));
+    let mut columns: Vec<WriteColumn<'_>> = Vec::new();
+    for (index, get) in parts_of_rows.iter().enumerate() {
+        let name = if parts.len() == 1 { "key".into() } else { format!("key{}", index + 1) };
+        columns.push(WriteColumn { name, field: parts[index].field(), times: None, get });
+    }
+    if types.value != ValueType::None {
+        let field = Field::Number(types.value.into());
+        columns.push(WriteColumn { name: "value".into(), field, times: None, get: &value });
+    }
+    let written = gpulsm_tables::write_rows(&path, keys.len(), &columns, &options);
+    written.map_err(|error| explain(&error))?;
     Ok(keys.len() as u64)
 }

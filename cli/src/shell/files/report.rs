@@ -3,7 +3,8 @@
 use std::fmt;
 
 use gpulsm::Combine;
-use gpulsm_tables::{Notes, Table, Type};
+use gpulsm_backends::types::{Types, ValueType};
+use gpulsm_tables::{Notes, RowNotes, Type};
 use serde::ser::SerializeMap;
 
 use crate::shell::command::counted;
@@ -17,22 +18,22 @@ pub struct Imported {
     replaced: u64,
     combine: Combine,
     skipped: u64,
-    keys: (Type, Notes),
-    values: (Type, Notes),
+    /// What each part of the keys is, and what was noticed about it.
+    keys: Vec<(String, Notes)>,
+    value: (ValueType, Notes),
 }
 
 impl Imported {
-    /// Describes the import of a table, all of whose rows replace others, or combine with them, unless keys
-    /// are added.
-    pub fn new(table: &Table, combine: Combine) -> Self {
-        let inserted = table.keys.len() as u64;
+    /// Describes the import of rows, all of which replace others, or combine with them, unless keys are added.
+    pub fn new(notes: RowNotes, types: Types, combine: Combine) -> Self {
+        let parts = types.key.parts().iter().map(|part| part.to_string());
         Imported {
-            rows: inserted + table.skipped,
-            replaced: inserted,
+            rows: notes.rows + notes.skipped,
+            replaced: notes.rows,
             combine,
-            skipped: table.skipped,
-            keys: (table.keys.of(), table.key_notes.clone()),
-            values: (table.values.of(), table.value_notes.clone()),
+            skipped: notes.skipped,
+            keys: parts.zip(notes.keys).collect(),
+            value: (types.value, notes.value),
         }
     }
 
@@ -44,14 +45,21 @@ impl Imported {
     /// Returns whether the dictionary is not simply the file: rows were replaced or skipped, or numbers
     /// changed.
     pub fn is_notable(&self) -> bool {
-        let (keys, values) = (&self.keys.1, &self.values.1);
-        let changed = keys.rounded + values.rounded + keys.negative_zeros + self.nans();
-        self.replaced + self.skipped + changed > 0
+        let changed = self.keys_rounded() + self.value.1.rounded + self.negative_zeros();
+        self.replaced + self.skipped + changed + self.nans() > 0
+    }
+
+    fn keys_rounded(&self) -> u64 {
+        self.keys.iter().map(|(_, notes)| notes.rounded).sum()
+    }
+
+    fn negative_zeros(&self) -> u64 {
+        self.keys.iter().map(|(_, notes)| notes.negative_zeros).sum()
     }
 
     /// Returns how many keys are NaN, if they might have been different ones.
     fn nans(&self) -> u64 {
-        if self.keys.1.nans > 1 { self.keys.1.nans } else { 0 }
+        self.keys.iter().map(|(_, notes)| notes.nans).filter(|&nans| nans > 1).sum()
     }
 
     /// Adds the entries of an answer in JSON.
@@ -61,21 +69,41 @@ impl Imported {
         map.serialize_entry(verb, &self.replaced)?;
         map.serialize_entry("skipped", &self.skipped)?;
         for (name, number) in [
-            ("keys_rounded", self.keys.1.rounded),
-            ("values_rounded", self.values.1.rounded),
-            ("keys_negative_zero", self.keys.1.negative_zeros),
+            ("keys_rounded", self.keys_rounded()),
+            ("values_rounded", self.value.1.rounded),
+            ("keys_negative_zero", self.negative_zeros()),
             ("keys_nan", self.nans()),
         ] {
             if number > 0 {
                 map.serialize_entry(name, &number)?;
             }
         }
-        for (name, (_, notes)) in [("key_unit", &self.keys), ("value_unit", &self.values)] {
+        for (index, (_, notes)) in self.keys.iter().enumerate() {
             if let Some(unit) = notes.unit {
-                map.serialize_entry(name, &unit.to_string())?;
+                let number =
+                    if self.keys.len() == 1 { String::new() } else { (index + 1).to_string() };
+                map.serialize_entry(&format!("key{number}_unit"), &unit.to_string())?;
             }
         }
-        Ok(())
+        match self.value.1.unit {
+            Some(unit) => map.serialize_entry("value_unit", &unit.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what the numbers of files count.
+    fn write_units(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (_, notes)) in self.keys.iter().enumerate() {
+            match notes.unit {
+                Some(unit) if self.keys.len() == 1 => write!(f, "; keys are {unit}")?,
+                Some(unit) => write!(f, "; part {} of keys is {unit}", index + 1)?,
+                None => {}
+            }
+        }
+        match self.value.1.unit {
+            Some(unit) => write!(f, "; values are {unit}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -90,23 +118,20 @@ impl fmt::Display for Imported {
         if self.skipped > 0 {
             write!(f, ", {} skipped for a missing key or value", self.skipped)?;
         }
-        for (thing, (of, notes)) in [("key", &self.keys), ("value", &self.values)] {
+        let keys = self.keys.iter().map(|(of, notes)| ("key", of.as_str(), notes));
+        let values = ("value", Type::from(self.value.0).name(), &self.value.1);
+        for (thing, of, notes) in keys.chain([values]) {
             if notes.rounded > 0 {
                 let things = counted(notes.rounded as usize, thing);
-                write!(f, "; {things} lost precision as {}", of.name())?;
+                write!(f, "; {things} lost precision as {of}")?;
             }
         }
-        if self.keys.1.negative_zeros > 0 {
-            write!(f, "; {} -0 became 0", counted(self.keys.1.negative_zeros as usize, "key"))?;
+        if self.negative_zeros() > 0 {
+            write!(f, "; {} -0 became 0", counted(self.negative_zeros() as usize, "key"))?;
         }
         if self.nans() > 0 {
             write!(f, "; {} are NaN, which is one key", counted(self.nans() as usize, "key"))?;
         }
-        for (things, (_, notes)) in [("keys", &self.keys), ("values", &self.values)] {
-            if let Some(unit) = notes.unit {
-                write!(f, "; {things} are {unit}")?;
-            }
-        }
-        Ok(())
+        self.write_units(f)
     }
 }
