@@ -8,7 +8,7 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Err(mismatch) = gpulsm::testing::check::check_bytes(bytes) {
+    if let Err(mismatch) = gpulsm::testing::from_bytes::check_bytes(bytes) {
         panic!("{mismatch}");
     }
 });

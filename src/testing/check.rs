@@ -13,7 +13,7 @@ use crate::testing::aggregates::{aggregate, folds};
 use crate::testing::bits::{KeyBits, KeyType, Types, ValueBits};
 use crate::testing::model::Model;
 use crate::testing::rules::{combined, exact};
-use crate::testing::script::{Change, Draw, Operation, canonical_kind};
+use crate::testing::script::{Change, Operation};
 use crate::testing::subject::{Pair, Queries, Subject};
 use crate::value::Value;
 
@@ -48,7 +48,7 @@ pub fn check<K: Key, V: Value>(
 }
 
 /// [`check`], compiled once for all types.
-fn check_subject(dictionary: Box<dyn Subject>, operations: &[Operation]) -> Result<(), Mismatch> {
+pub(super) fn check_subject(dictionary: Box<dyn Subject>, operations: &[Operation]) -> Result<(), Mismatch> {
     check_once(dictionary.fork(), operations, Validate::AfterChanges)?;
     check_once(dictionary, operations, Validate::AtTheEnd).map_err(|mismatch| Mismatch {
         what: format!("with buffering: {}", mismatch.what),
@@ -110,53 +110,6 @@ fn check_once(
         compare(&**snapshot, meaning).map_err(|what| at_end(what, "a snapshot at the end"))?;
     }
     checked.compare().map_err(|what| at_end(what, "after the clones changed"))
-}
-
-/// Checks a list of operations drawn from `bytes`, on key and value types that they choose too.
-#[inline] // Instantiated only in crates that call it.
-pub fn check_bytes(bytes: &[u8]) -> Result<(), Mismatch> {
-    fn open<K: Key, V: Value>(settings: Option<u8>) -> (Box<dyn Subject>, Types) {
-        let dictionary = Draw::new(settings).settings::<K, V>().build();
-        (Box::new(dictionary.expect("the best device can be used")), Types::of::<K, V>())
-    }
-    let [types, rest @ ..] = bytes else { return Ok(()) };
-    let mut bytes = rest.iter().copied().peekable();
-    let settings = bytes.next();
-    let (dictionary, types) = match types % 6 {
-        0 => open::<u32, u32>(settings),
-        1 => open::<u64, ()>(settings),
-        2 => open::<i32, [u64; 2]>(settings),
-        3 => open::<i64, u64>(settings),
-        4 => open::<f32, f32>(settings),
-        _ => open::<f64, f64>(settings),
-    };
-    let operations = std::iter::from_fn(|| {
-        bytes.peek()?;
-        Some(Draw::new(&mut bytes).operation(&types))
-    });
-    check_subject(dictionary, &operations.collect::<Vec<_>>())
-}
-
-/// Returns bytes from which [`check_bytes`] draws the same operations, with the least number for the kind of
-/// each. The fuzzer's corpus is kept like that: greater numbers are free for new kinds of operations.
-pub fn canonical(bytes: &[u8]) -> Vec<u8> {
-    let mut canonical = bytes.to_vec();
-    let [types, _settings, rest @ ..] = bytes else { return canonical };
-    let types = match types % 6 {
-        0 => Types::of::<u32, u32>(),
-        1 => Types::of::<u64, ()>(),
-        2 => Types::of::<i32, [u64; 2]>(),
-        3 => Types::of::<i64, u64>(),
-        4 => Types::of::<f32, f32>(),
-        _ => Types::of::<f64, f64>(),
-    };
-    let mut rest = rest.iter();
-    while !rest.as_slice().is_empty() {
-        let kind = &mut canonical[bytes.len() - rest.as_slice().len()];
-        *kind = canonical_kind(*kind);
-        Draw::new(rest.by_ref().copied()).operation(&types);
-    }
-    canonical
 }
 
 /// What a dictionary should contain: the model, keyed by the integers that keys sort by.

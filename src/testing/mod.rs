@@ -8,6 +8,7 @@ mod aggregates;
 pub mod bits;
 pub mod check;
 mod elements;
+pub mod from_bytes;
 pub mod model;
 mod rules;
 pub mod script;

@@ -15,7 +15,7 @@ fn every_kept_input_passes() {
     for entry in std::fs::read_dir(corpus).unwrap() {
         let path = entry.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();
-        let canonical = gpulsm::testing::check::canonical(&bytes);
+        let canonical = gpulsm::testing::from_bytes::canonical(&bytes);
         if bytes != canonical && std::env::var_os("GPULSM_CORPUS_REWRITE").is_some() {
             std::fs::write(&path, &canonical).unwrap();
         } else {
@@ -25,7 +25,7 @@ fn every_kept_input_passes() {
                 path.display()
             );
         }
-        gpulsm::testing::check::check_bytes(&bytes)
+        gpulsm::testing::from_bytes::check_bytes(&bytes)
             .unwrap_or_else(|mismatch| panic!("{}: {mismatch}", path.display()));
         replayed += 1;
     }
