@@ -2,9 +2,10 @@
 //! values as bits, so that everything above this file is compiled once, whatever the types.
 
 use std::any::Any;
+use std::borrow::Cow;
 
 use gpulsm::private::Fold;
-use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Error, OrderedKey, Stats};
+use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Error, Key, OrderedKey, Stats};
 
 use crate::types::{Column, Element, Types, ValueType};
 
@@ -58,9 +59,7 @@ pub struct Settings {
 
 /// Makes an empty dictionary.
 pub fn open(settings: Settings) -> Result<Box<dyn AnyDictionary>, Error> {
-    fn with_key<K: OrderedKey + Element>(
-        settings: Settings,
-    ) -> Result<Box<dyn AnyDictionary>, Error> {
+    fn with_key<K: ColumnKey>(settings: Settings) -> Result<Box<dyn AnyDictionary>, Error> {
         match settings.types.value {
             ValueType::None => build::<K, ()>(settings),
             ValueType::U32 | ValueType::I32 | ValueType::F32 => build::<K, u32>(settings),
@@ -75,38 +74,75 @@ pub fn open(settings: Settings) -> Result<Box<dyn AnyDictionary>, Error> {
     }
 }
 
-fn build<K: OrderedKey + Element, V: Element>(
-    settings: Settings,
-) -> Result<Box<dyn AnyDictionary>, Error> {
+fn build<K: ColumnKey, V: Element>(settings: Settings) -> Result<Box<dyn AnyDictionary>, Error> {
     let Settings { types, combine, device, batch_size } = settings;
     let builder: Builder<K, V> = Dictionary::builder().device(device).batch_size(batch_size);
     Ok(Box::new(builder.combine_as(combine, types.value.element()).build()?))
 }
 
-fn bits<K: Element, V: Element>((key, value): (K, V)) -> Pair {
-    (key.bits(), value.bits())
+/// A type of keys, of which columns hold the integers that they sort by.
+pub trait ColumnKey: Key {
+    /// Returns the keys of a column.
+    fn keys(column: &Column) -> Cow<'_, [Self]>;
+
+    fn column(keys: Vec<Self>) -> Column;
 }
 
-fn all_bits<K: Element, V: Element>(pairs: Vec<Option<(K, V)>>) -> Vec<Option<Pair>> {
+macro_rules! column_keys {
+    ($($key:ty),*) => {
+        $(impl ColumnKey for $key {
+            fn keys(column: &Column) -> Cow<'_, [Self]> {
+                Cow::Borrowed(Element::slice(column))
+            }
+
+            fn column(keys: Vec<Self>) -> Column {
+                Element::column(keys)
+            }
+        })*
+    };
+}
+
+column_keys!(u32, u64, u128);
+
+/// What `bench` measures of keys of several parts.
+impl ColumnKey for (u32, u32) {
+    fn keys(column: &Column) -> Cow<'_, [Self]> {
+        u64::slice(column).iter().map(|&packed| Key::from_ordered(packed)).collect()
+    }
+
+    fn column(keys: Vec<Self>) -> Column {
+        Element::column(keys.into_iter().map(Key::to_ordered).collect())
+    }
+}
+
+fn key<K: Key>(bits: u128) -> K {
+    K::from_ordered(OrderedKey::narrow(bits))
+}
+
+fn bits<K: Key, V: Element>((key, value): (K, V)) -> Pair {
+    (key.to_ordered().widen(), value.bits())
+}
+
+fn all_bits<K: Key, V: Element>(pairs: Vec<Option<(K, V)>>) -> Vec<Option<Pair>> {
     pairs.into_iter().map(|pair| pair.map(bits)).collect()
 }
 
-impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
+impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
     fn update(
         &mut self,
         (keys, values): (&Column, &Column),
         deletes: &Column,
     ) -> Result<(), Error> {
-        let batch = Batch::new().insert(K::slice(keys), V::slice(values));
-        self.update(batch.delete(K::slice(deletes)))
+        let (keys, deletes) = (K::keys(keys), K::keys(deletes));
+        self.update(Batch::new().insert(&keys, V::slice(values)).delete(&deletes))
     }
 
     fn set(&mut self, keys: &Column, values: &Column) -> Result<(), Error> {
-        self.set(K::slice(keys), V::slice(values))
+        self.set(&K::keys(keys), V::slice(values))
     }
 
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error> {
-        self.delete_range_one((K::from_bits(lo), K::from_bits(hi)))
+        self.delete_range_one((key::<K>(lo), key::<K>(hi)))
     }
 
     fn cleanup(&mut self) -> Result<(), Error> {
@@ -134,19 +170,19 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
     }
 
     fn lookup(&self, keys: &Column) -> Result<Vec<Option<u128>>, Error> {
-        let values = self.lookup(K::slice(keys))?;
+        let values = self.lookup(&K::keys(keys))?;
         Ok(values.into_iter().map(|value| value.map(V::bits)).collect())
     }
 
     fn count(&self, lo: &Column, hi: &Column) -> Result<Vec<u64>, Error> {
-        self.count((K::slice(lo), K::slice(hi)))
+        self.count((&*K::keys(lo), &*K::keys(hi)))
     }
 
     fn aggregate(&self, lo: &Column, hi: &Column, fold: Fold) -> Result<Vec<Option<u64>>, Error> {
         let width = fold.answer_width(V::WIDTH);
         let (mut answers, mut counts) = (vec![0; lo.len() * width], vec![0; lo.len()]);
-        let ranges = (K::slice(lo), K::slice(hi));
-        self.aggregate_bytes_into(ranges, fold, &mut answers, &mut counts)?;
+        let (lo, hi) = (K::keys(lo), K::keys(hi));
+        self.aggregate_bytes_into((&*lo, &*hi), fold, &mut answers, &mut counts)?;
         let bits = answers.chunks_exact(width).map(|bytes| match *bytes {
             [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
             _ => u64::from_ne_bytes(bytes.try_into().expect("a number has 4 or 8 bytes")),
@@ -155,20 +191,20 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
     }
 
     fn range(&self, lo: u128, hi: u128) -> Result<(Column, Column), Error> {
-        let pairs = self.range(&[(K::from_bits(lo), K::from_bits(hi))])?;
+        let pairs = self.range(&[(key::<K>(lo), key::<K>(hi))])?;
         Ok((K::column(pairs.keys), V::column(pairs.values)))
     }
 
     fn contains(&self, keys: &Column) -> Result<Vec<bool>, Error> {
-        self.contains(K::slice(keys))
+        self.contains(&K::keys(keys))
     }
 
     fn successor(&self, keys: &Column) -> Result<Vec<Option<Pair>>, Error> {
-        Ok(all_bits(self.successor(K::slice(keys))?))
+        Ok(all_bits(self.successor(&K::keys(keys))?))
     }
 
     fn predecessor(&self, keys: &Column) -> Result<Vec<Option<Pair>>, Error> {
-        Ok(all_bits(self.predecessor(K::slice(keys))?))
+        Ok(all_bits(self.predecessor(&K::keys(keys))?))
     }
 
     fn first(&self) -> Result<Option<Pair>, Error> {
@@ -184,7 +220,7 @@ impl<K: OrderedKey + Element, V: Element> AnyDictionary for Dictionary<K, V> {
     }
 
     fn rank(&self, keys: &Column) -> Result<Vec<u64>, Error> {
-        self.rank(K::slice(keys))
+        self.rank(&K::keys(keys))
     }
 
     fn columns(&self) -> Result<(Column, Column), Error> {

@@ -1,15 +1,45 @@
 //! Keys and values made from numbers, so that any answer can be checked without storing it.
 
 use std::fmt::{self, Display};
+use std::hash::Hash;
 use std::ops::Range;
 
 use clap::ValueEnum;
-use gpulsm::OrderedKey;
 
+use crate::dictionary::ColumnKey;
 use crate::parallel::generate;
 use crate::types::Element;
 
-/// The width of keys or values.
+/// A type of keys that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MeasuredKey {
+    U32,
+    U64,
+    U128,
+    /// Two parts: on a CPU tuples, which the dictionary packs; in a GPU's memory they are packed already
+    #[value(name = "u32,u32")]
+    U32Pair,
+}
+
+impl MeasuredKey {
+    /// Returns the width of the numbers that stand for such keys.
+    pub fn numbers(self) -> Width {
+        if self == MeasuredKey::U32 { Width::U32 } else { Width::U64 }
+    }
+}
+
+impl Display for MeasuredKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MeasuredKey::U32 => "u32",
+            MeasuredKey::U64 => "u64",
+            MeasuredKey::U128 => "u128",
+            MeasuredKey::U32Pair => "u32,u32",
+        })
+    }
+}
+
+/// The width of values, or of the numbers that stand for keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Width {
     U32,
@@ -63,32 +93,104 @@ impl Width {
     }
 }
 
-/// A type of the keys and values that a backend stores.
-pub trait Number: OrderedKey + Element + gpulsm::Number<Sum = u64> {
+/// An element of an array, made from a number.
+pub trait Numbered: Copy + Default + Send + Sync + 'static {
+    /// Returns what stands for a number: its low bits, or more bits that sort as it does.
+    fn of_number(number: u64) -> Self;
+
+    /// Returns the number that this stands for.
+    fn number(self) -> u64;
+}
+
+/// A type of the keys that a backend stores.
+pub trait BenchKey: Numbered + ColumnKey + Ord + Hash {
     /// The type that holds a value `V` next to such a key in a record. It fills what would be padding anyway,
     /// so that fewer record types are compiled.
-    type ValueBeside<V: Number>: Number;
+    type ValueBeside<V: BenchValue>: BenchValue;
 
-    /// Returns the low bits of a number.
+    /// Returns a byte of the integer that the key sorts by, the lowest being number 0.
     #[inline]
-    fn truncate(number: u64) -> Self {
-        Self::narrow(number.into())
-    }
-
-    /// Returns the number itself, which has at most 64 bits.
-    #[inline]
-    fn extend(self) -> u64 {
-        self.widen() as u64
+    fn byte(self, index: usize) -> u8 {
+        (self.number() >> (8 * index)) as u8
     }
 }
 
-impl Number for u32 {
-    type ValueBeside<V: Number> = V;
+/// A type of the values that a backend stores.
+pub trait BenchValue: Numbered + Element + gpulsm::Number<Sum = u64> {}
+
+impl Numbered for u32 {
+    #[inline]
+    fn of_number(number: u64) -> Self {
+        number as u32
+    }
+
+    #[inline]
+    fn number(self) -> u64 {
+        self.into()
+    }
 }
 
-impl Number for u64 {
-    type ValueBeside<V: Number> = u64;
+impl Numbered for u64 {
+    #[inline]
+    fn of_number(number: u64) -> Self {
+        number
+    }
+
+    #[inline]
+    fn number(self) -> u64 {
+        self
+    }
 }
+
+/// The upper half is the number, the lower half depends on it: keys are spread over all bits.
+impl Numbered for u128 {
+    #[inline]
+    fn of_number(number: u64) -> Self {
+        u128::from(number) << 64 | u128::from(Width::U64.scatter(number ^ 0x9e37_79b9_7f4a_7c15))
+    }
+
+    #[inline]
+    fn number(self) -> u64 {
+        (self >> 64) as u64
+    }
+}
+
+/// The first part is the upper half of the number.
+impl Numbered for (u32, u32) {
+    #[inline]
+    fn of_number(number: u64) -> Self {
+        ((number >> 32) as u32, number as u32)
+    }
+
+    #[inline]
+    fn number(self) -> u64 {
+        u64::from(self.0) << 32 | u64::from(self.1)
+    }
+}
+
+impl BenchKey for u32 {
+    type ValueBeside<V: BenchValue> = V;
+}
+
+impl BenchKey for u64 {
+    type ValueBeside<V: BenchValue> = u64;
+}
+
+impl BenchKey for u128 {
+    type ValueBeside<V: BenchValue> = u64;
+
+    #[inline]
+    fn byte(self, index: usize) -> u8 {
+        (self >> (8 * index)) as u8
+    }
+}
+
+impl BenchKey for (u32, u32) {
+    type ValueBeside<V: BenchValue> = V;
+}
+
+impl BenchValue for u32 {}
+impl BenchValue for u64 {}
 
 /// Numbers from here on are never inserted: lookups of their keys find nothing.
 pub const MISSING: u64 = 1 << 30;
@@ -154,6 +256,31 @@ mod tests {
             seen.sort_unstable();
             assert!(seen.into_iter().eq(7..7 + len));
         }
+    }
+
+    #[test]
+    fn keys_sort_as_their_numbers_and_give_them_back() {
+        fn check<K: BenchKey>() {
+            let mut numbers: Vec<u64> =
+                (1..1000).map(|number| Width::U64.scatter(number)).chain([0, u64::MAX]).collect();
+            numbers.sort_unstable();
+            let keys: Vec<K> = numbers.iter().map(|&number| K::of_number(number)).collect();
+            assert!(keys.is_sorted_by(|a, b| a < b));
+            assert!(keys.iter().map(|key| key.number()).eq(numbers));
+            for key in keys {
+                let ordered = gpulsm::OrderedKey::widen(key.to_ordered());
+                let bytes = (0..size_of::<K>()).map(|index| key.byte(index));
+                assert!(bytes.eq(ordered.to_le_bytes().into_iter().take(size_of::<K>())));
+            }
+        }
+        check::<u64>();
+        check::<u128>();
+        check::<(u32, u32)>();
+        let bits = (0..100u64).fold((0, u128::MAX), |(any, all), number| {
+            let key = u128::of_number(Width::U64.scatter(number));
+            (any | key, all & key)
+        });
+        assert_eq!(bits, (u128::MAX, 0), "every bit is used");
     }
 
     #[test]

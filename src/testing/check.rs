@@ -48,7 +48,10 @@ pub fn check<K: Key, V: Value>(
 }
 
 /// [`check`], compiled once for all types.
-pub(super) fn check_subject(dictionary: Box<dyn Subject>, operations: &[Operation]) -> Result<(), Mismatch> {
+pub(super) fn check_subject(
+    dictionary: Box<dyn Subject>,
+    operations: &[Operation],
+) -> Result<(), Mismatch> {
     check_once(dictionary.fork(), operations, Validate::AfterChanges)?;
     check_once(dictionary, operations, Validate::AtTheEnd).map_err(|mismatch| Mismatch {
         what: format!("with buffering: {}", mismatch.what),

@@ -21,7 +21,7 @@ impl Combination {
         let open = |byte: Option<u8>| -> Box<dyn Subject> {
             let settings = || Draw::new(byte).settings::<K, V>();
             let dictionary = match settings().build() {
-                Err(Error::WideKeysOnGpu { .. }) => settings().device(Device::cpu()).build(),
+                Err(Error::WideKeysOnGpu) => settings().device(Device::cpu()).build(),
                 built => built,
             };
             Box::new(dictionary.expect("the best device can be used"))

@@ -13,7 +13,7 @@ use super::{
 use crate::baselines::cpu::{RadixSort, ShardedTable, SortedVecs};
 use crate::baselines::{HashTable, Sort, SortedArray};
 use crate::dictionary::AnyDictionary;
-use crate::numbers::Number;
+use crate::numbers::{BenchKey, BenchValue, Numbered};
 
 pub struct Cpu<K, V>(PhantomData<fn() -> (K, V)>);
 
@@ -23,9 +23,9 @@ impl<K, V> Cpu<K, V> {
     }
 }
 
-impl<T: Number> DeviceArray for Vec<T> {
+impl<T: Numbered> DeviceArray for Vec<T> {
     fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>> {
-        Ok(self[part].iter().map(|number| number.extend()).collect())
+        Ok(self[part].iter().map(|number| number.number()).collect())
     }
 }
 
@@ -44,7 +44,7 @@ pub fn vec_mut<T: 'static>(array: &mut Array) -> &mut Vec<T> {
     typed_mut(array)
 }
 
-fn collect<T: Number>(len: usize, number: &(dyn Fn(usize) -> u64 + Sync)) -> Array {
+fn collect<T: Numbered>(len: usize, number: &(dyn Fn(usize) -> u64 + Sync)) -> Array {
     let numbers = numbers::<T>(len, number);
     Box::new(numbers)
 }
@@ -56,7 +56,7 @@ fn zeros<T: Copy>(zero: T, len: usize) -> Vec<T> {
     zeros
 }
 
-impl<K: Number, V: Number> Backend for Cpu<K, V> {
+impl<K: BenchKey, V: BenchValue> Backend for Cpu<K, V> {
     fn combining(
         &self,
         batch_size: usize,
@@ -83,8 +83,8 @@ impl<K: Number, V: Number> Backend for Cpu<K, V> {
 
     fn zeroed(&self, kind: Kind, len: usize) -> Outcome<Array> {
         Ok(match kind {
-            Kind::Key => Box::new(zeros(K::truncate(0), len)),
-            Kind::Value => Box::new(zeros(V::truncate(0), len)),
+            Kind::Key => Box::new(zeros(K::of_number(0), len)),
+            Kind::Value => Box::new(zeros(V::of_number(0), len)),
             Kind::Count => Box::new(zeros(0u64, len)),
             Kind::Flag => Box::new(zeros(false, len)),
         })

@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::null_mut;
 
+use bytemuck::Pod;
 use gpulsm::cuda::{DeviceVec, Stream};
-use gpulsm::{Combine, Device, Sum};
+use gpulsm::{Combine, Device, ScalarKey, Sum};
 
 use super::ffi::*;
 use super::{
@@ -16,7 +17,7 @@ use super::{
 use crate::baselines::cuda::{CubSort, ProbedTable, SortedVecs};
 use crate::baselines::{HashTable, Sort, SortedArray};
 use crate::dictionary::AnyDictionary;
-use crate::numbers::Number;
+use crate::numbers::{BenchKey, BenchValue, Numbered};
 
 /// The part of the GPU's memory that the pairs of one call may take.
 const LISTED_PART: u64 = 8;
@@ -115,9 +116,9 @@ pub fn check(error: c_int) -> Outcome<()> {
     }
 }
 
-impl<T: Number> DeviceArray for DeviceVec<T> {
+impl<T: Numbered + Pod> DeviceArray for DeviceVec<T> {
     fn copy(&self, part: Range<usize>) -> Outcome<Vec<u64>> {
-        Ok(self.slice(part).to_vec()?.into_iter().map(|number| number.extend()).collect())
+        Ok(self.slice(part).to_vec()?.into_iter().map(|number| number.number()).collect())
     }
 }
 
@@ -143,8 +144,8 @@ pub fn flags(array: &mut Array) -> &mut DeviceVec<u8> {
     &mut typed_mut::<Flags>(array).0
 }
 
-impl<K: Number, V: Number> Cuda<K, V> {
-    fn collect<T: Number>(
+impl<K: BenchKey + ScalarKey, V: BenchValue> Cuda<K, V> {
+    fn collect<T: Numbered + Pod>(
         &self,
         len: usize,
         number: &(dyn Fn(usize) -> u64 + Sync),
@@ -154,7 +155,7 @@ impl<K: Number, V: Number> Cuda<K, V> {
     }
 }
 
-impl<K: Number, V: Number> Backend for Cuda<K, V> {
+impl<K: BenchKey + ScalarKey, V: BenchValue> Backend for Cuda<K, V> {
     fn combining(
         &self,
         batch_size: usize,
@@ -303,6 +304,10 @@ impl<K: Number, V: Number> Backend for Cuda<K, V> {
         let (keys, values) = (vec_mut(keys), vec_mut(values));
         let resident = dictionary::<K, V>(any).resident()?;
         Ok(resident.select(vec(indices), keys, values, flags(found))?)
+    }
+
+    fn has_baselines(&self) -> bool {
+        size_of::<K>() <= 8 // Their kernels know no wider keys.
     }
 
     fn sort(&self, pairs: &Pairs, len: usize) -> Outcome<Box<dyn Sort>> {

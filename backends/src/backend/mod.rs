@@ -12,11 +12,11 @@ use std::any::Any;
 use std::error::Error;
 use std::ops::Range;
 
-use gpulsm::{Builder, CleanupPolicy, Combine, Device, Dictionary};
+use gpulsm::{Builder, CleanupPolicy, Combine, Device, Dictionary, ScalarKey};
 
 use crate::baselines::{HashTable, Sort, SortedArray};
 use crate::dictionary::AnyDictionary;
-use crate::numbers::{Number, Width};
+use crate::numbers::{BenchKey, BenchValue, MeasuredKey, Numbered, Width};
 use crate::parallel::generate;
 
 #[cfg(feature = "cuda")]
@@ -24,17 +24,24 @@ pub use self::cuda::describe as describe_gpu;
 
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Returns the backend of a device, for keys and values of these widths.
-pub fn open(device: Device, key: Width, value: Width) -> Outcome<Box<dyn Backend>> {
+/// Returns the backend of a device, for keys and values of these types.
+pub fn open(device: Device, key: MeasuredKey, value: Width) -> Outcome<Box<dyn Backend>> {
     match (key, value) {
-        (Width::U32, Width::U32) => open_typed::<u32, u32>(device),
-        (Width::U32, Width::U64) => open_typed::<u32, u64>(device),
-        (Width::U64, Width::U32) => open_typed::<u64, u32>(device),
-        (Width::U64, Width::U64) => open_typed::<u64, u64>(device),
+        (MeasuredKey::U32, Width::U32) => open_typed::<u32, u32>(device),
+        (MeasuredKey::U32, Width::U64) => open_typed::<u32, u64>(device),
+        (MeasuredKey::U64, Width::U32) => open_typed::<u64, u32>(device),
+        (MeasuredKey::U64, Width::U64) => open_typed::<u64, u64>(device),
+        (MeasuredKey::U128, Width::U64) => open_typed::<u128, u64>(device),
+        // Arrays in a GPU's memory hold packed keys.
+        (MeasuredKey::U32Pair, Width::U64) if device.is_cuda() => open_typed::<u64, u64>(device),
+        (MeasuredKey::U32Pair, Width::U64) => Ok(Box::new(cpu::Cpu::<(u32, u32), u64>::new())),
+        (key, Width::U32) => {
+            Err(format!("keys of {key} are measured with values of u64: add --value u64").into())
+        }
     }
 }
 
-fn open_typed<K: Number, V: Number>(device: Device) -> Outcome<Box<dyn Backend>> {
+fn open_typed<K: BenchKey + ScalarKey, V: BenchValue>(device: Device) -> Outcome<Box<dyn Backend>> {
     match device.is_cuda() {
         #[cfg(feature = "cuda")]
         true => Ok(Box::new(cuda::Cuda::<K, V>::new(device)?)),
@@ -73,17 +80,19 @@ fn typed_mut<T: 'static>(array: &mut Array) -> &mut T {
 }
 
 /// Returns `number(i)` for every i below `len`, computed on all cores.
-fn numbers<T: Number>(len: usize, number: &(dyn Fn(usize) -> u64 + Sync)) -> Vec<T> {
-    generate(len, &|index| T::truncate(number(index)))
+fn numbers<T: Numbered>(len: usize, number: &(dyn Fn(usize) -> u64 + Sync)) -> Vec<T> {
+    generate(len, &|index| T::of_number(number(index)))
 }
 
 /// Returns the dictionary that a backend made, with its own type.
-fn dictionary<K: Number, V: Number>(any: &dyn AnyDictionary) -> &Dictionary<K, V> {
+fn dictionary<K: BenchKey, V: BenchValue>(any: &dyn AnyDictionary) -> &Dictionary<K, V> {
     let any: &dyn Any = any;
     any.downcast_ref().expect("a dictionary of this backend")
 }
 
-fn dictionary_mut<K: Number, V: Number>(any: &mut dyn AnyDictionary) -> &mut Dictionary<K, V> {
+fn dictionary_mut<K: BenchKey, V: BenchValue>(
+    any: &mut dyn AnyDictionary,
+) -> &mut Dictionary<K, V> {
     let any: &mut dyn Any = any;
     any.downcast_mut().expect("a dictionary of this backend")
 }
@@ -100,7 +109,7 @@ pub enum Upkeep {
     PaperLevels,
 }
 
-fn settings<K: Number, V: Number>(
+fn settings<K: BenchKey, V: BenchValue>(
     batch_size: usize,
     upkeep: Upkeep,
     rule: Combine,
@@ -213,6 +222,11 @@ pub trait Backend {
         indices: &Array,
         out: &mut NearestOut,
     ) -> Outcome<()>;
+
+    /// Returns whether there is what the dictionary is compared with, for keys of this type.
+    fn has_baselines(&self) -> bool {
+        true
+    }
 
     /// Prepares a sort of the first `len` pairs.
     fn sort(&self, pairs: &Pairs, len: usize) -> Outcome<Box<dyn Sort>>;

@@ -11,7 +11,7 @@ use rdst::{RadixKey, RadixSort as _};
 use super::{HashTable, Sort, SortedArray};
 use crate::backend::cpu::{vec, vec_mut};
 use crate::backend::{Array, LookupOut, Outcome, Pairs, RangeEnds, RangeOut};
-use crate::numbers::Number;
+use crate::numbers::{BenchKey, BenchValue, Numbered};
 use crate::parallel::{Task, part_of, run_all};
 
 /// Queries that a core answers at a time.
@@ -24,26 +24,26 @@ const RANGES_PER_TASK: usize = 64;
 #[derive(Clone, Copy, Zeroable)]
 struct KeyValue<K, V>(K, V);
 
-impl<K: Number, V: Number> RadixKey for KeyValue<K, V> {
+impl<K: BenchKey, V: BenchValue> RadixKey for KeyValue<K, V> {
     const LEVELS: usize = size_of::<K>();
 
     #[inline]
     fn get_level(&self, level: usize) -> u8 {
-        (self.0.extend() >> (8 * level)) as u8
+        self.0.byte(level)
     }
 }
 
 /// The record that a pair is sorted as.
-type Record<K, V> = KeyValue<K, <K as Number>::ValueBeside<V>>;
+type Record<K, V> = KeyValue<K, <K as BenchKey>::ValueBeside<V>>;
 
-fn sort_pairs<K: Number, V: Number>(keys: &[K], values: &[V]) -> Vec<Record<K, V>> {
+fn sort_pairs<K: BenchKey, V: BenchValue>(keys: &[K], values: &[V]) -> Vec<Record<K, V>> {
     let mut pairs = bytemuck::zeroed_vec::<Record<K, V>>(keys.len());
     let part = part_of(keys.len());
     let inputs = keys.chunks(part).zip(values.chunks(part));
     let tasks = pairs.chunks_mut(part).zip(inputs).map(|(pairs, (keys, values))| -> Task<'_> {
         Box::new(move || {
             for (pair, (&key, &value)) in pairs.iter_mut().zip(keys.iter().zip(values)) {
-                *pair = KeyValue(key, K::ValueBeside::<V>::truncate(value.extend()));
+                *pair = KeyValue(key, K::ValueBeside::<V>::of_number(value.number()));
             }
         })
     });
@@ -64,7 +64,7 @@ impl<K, V> RadixSort<K, V> {
     }
 }
 
-impl<K: Number, V: Number> Sort for RadixSort<K, V> {
+impl<K: BenchKey, V: BenchValue> Sort for RadixSort<K, V> {
     fn sort(&mut self, pairs: &Pairs) -> Outcome<()> {
         let keys: &mut Vec<K> = vec_mut(&mut self.output.keys);
         let values: &mut Vec<V> = vec_mut(&mut self.output.values);
@@ -75,7 +75,7 @@ impl<K: Number, V: Number> Sort for RadixSort<K, V> {
         let tasks = out.zip(sorted.chunks(part)).map(|((keys, values), pairs)| -> Task<'_> {
             Box::new(move || {
                 for ((key, value), pair) in keys.iter_mut().zip(values).zip(pairs) {
-                    (*key, *value) = (pair.0, V::truncate(pair.1.extend()));
+                    (*key, *value) = (pair.0, V::of_number(pair.1.number()));
                 }
             })
         });
@@ -95,7 +95,7 @@ pub struct SortedVecs<K, V> {
     spare: (Vec<K>, Vec<V>),
 }
 
-impl<K: Number, V: Number> SortedVecs<K, V> {
+impl<K: BenchKey, V: BenchValue> SortedVecs<K, V> {
     pub fn with_capacity(capacity: usize) -> Self {
         let room = || (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
         let (keys, values) = room();
@@ -106,8 +106,8 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
     fn merge(&mut self, batch: &[Record<K, V>]) {
         let len = self.keys.len() + batch.len();
         let (mut keys, mut values) = std::mem::take(&mut self.spare);
-        keys.resize(len, K::truncate(0));
-        values.resize(len, V::truncate(0));
+        keys.resize(len, K::of_number(0));
+        values.resize(len, V::of_number(0));
         let part = part_of(len);
         let old = &*self;
         let out = keys.chunks_mut(part).zip(values.chunks_mut(part));
@@ -128,7 +128,7 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
             (*key, *value) = if old {
                 (self.keys[a], self.values[a])
             } else {
-                (batch[b].0, V::truncate(batch[b].1.extend()))
+                (batch[b].0, V::of_number(batch[b].1.number()))
             };
             a += usize::from(old);
             b += usize::from(!old);
@@ -177,7 +177,7 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
     }
 }
 
-impl<K: Number, V: Number> SortedArray for SortedVecs<K, V> {
+impl<K: BenchKey, V: BenchValue> SortedArray for SortedVecs<K, V> {
     fn insert(&mut self, pairs: &Pairs, part: Range<usize>) -> Outcome<()> {
         let (keys, values) = (&vec(&pairs.keys)[part.clone()], &vec(&pairs.values)[part]);
         self.merge(&sort_pairs::<K, V>(keys, values));
@@ -255,7 +255,12 @@ impl Hasher for Multiply {
 
     #[inline]
     fn write_u32(&mut self, key: u32) {
-        self.write_u64(key.into());
+        self.write_u64(self.0.rotate_left(32) ^ u64::from(key)); // Perhaps the second part of a key.
+    }
+
+    #[inline]
+    fn write_u128(&mut self, key: u128) {
+        self.write_u64(key as u64 ^ (key >> 64) as u64);
     }
 
     #[inline]
@@ -265,7 +270,7 @@ impl Hasher for Multiply {
     }
 }
 
-impl<K: Number, V: Number> ShardedTable<K, V> {
+impl<K: BenchKey, V: BenchValue> ShardedTable<K, V> {
     pub fn with_capacity(capacity: usize) -> Self {
         let shards = rayon::current_num_threads();
         let table = || Table::with_capacity_and_hasher(capacity / shards, Default::default());
@@ -274,12 +279,12 @@ impl<K: Number, V: Number> ShardedTable<K, V> {
 
     #[inline]
     fn shard_of(key: K, shards: usize) -> usize {
-        let hash = key.extend().wrapping_mul(0xc2b2_ae3d_27d4_eb4f) >> 32;
+        let hash = key.number().wrapping_mul(0xc2b2_ae3d_27d4_eb4f) >> 32;
         ((hash * shards as u64) >> 32) as usize
     }
 }
 
-impl<K: Number, V: Number> HashTable for ShardedTable<K, V> {
+impl<K: BenchKey, V: BenchValue> HashTable for ShardedTable<K, V> {
     fn build(&mut self, pairs: &Pairs, len: usize) -> Outcome<()> {
         let shards = self.0.len();
         let (keys, values) = (&vec::<K>(&pairs.keys)[..len], vec::<V>(&pairs.values));
@@ -304,7 +309,7 @@ impl<K: Number, V: Number> HashTable for ShardedTable<K, V> {
 }
 
 /// Answers lookups chunk by chunk, on all cores.
-fn answer<K: Number, V: Number>(
+fn answer<K: BenchKey, V: BenchValue>(
     keys: &Array,
     out: &mut LookupOut,
     find: impl Fn(K) -> Option<V> + Sync,
@@ -318,7 +323,7 @@ fn answer<K: Number, V: Number>(
         Box::new(move || {
             for ((&key, value), found) in keys.iter().zip(values).zip(found) {
                 let answer = find(key);
-                (*value, *found) = (answer.unwrap_or(V::truncate(0)), answer.is_some());
+                (*value, *found) = (answer.unwrap_or(V::of_number(0)), answer.is_some());
             }
         })
     });

@@ -5,13 +5,14 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::null_mut;
 
+use gpulsm::ScalarKey;
 use gpulsm::cuda::{DeviceSlice, DeviceVec, Stream};
 
 use super::{HashTable, Sort, SortedArray};
 use crate::backend::cuda::{check, flags, vec, vec_mut};
 use crate::backend::ffi::*;
 use crate::backend::{Array, LookupOut, Outcome, Pairs, RangeEnds, RangeOut};
-use crate::numbers::Number;
+use crate::numbers::{BenchKey, BenchValue};
 
 /// Returns the address of a vector, for kernels that read or write it.
 fn at<T: bytemuck::Pod>(vector: &DeviceVec<T>) -> *mut c_void {
@@ -36,7 +37,7 @@ fn space_for(call: impl Fn(*mut c_void, &mut usize) -> c_int) -> Outcome<usize> 
 }
 
 /// Sorts a part of pairs; without working space, only returns how much it needs.
-fn sort_into<K: Number, V: Number>(
+fn sort_into<K: BenchKey + ScalarKey, V: BenchValue>(
     stream: &Stream,
     (space, bytes): (*mut c_void, &mut usize),
     pairs: &Pairs,
@@ -70,7 +71,7 @@ pub struct CubSort<K, V> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
-impl<K: Number, V: Number> CubSort<K, V> {
+impl<K: BenchKey + ScalarKey, V: BenchValue> CubSort<K, V> {
     pub fn new(stream: &Stream, pairs: &Pairs, len: usize) -> Outcome<Self> {
         let keys = DeviceVec::<K>::zeroed(stream, len)?;
         let values = DeviceVec::<V>::zeroed(stream, len)?;
@@ -83,7 +84,7 @@ impl<K: Number, V: Number> CubSort<K, V> {
     }
 }
 
-impl<K: Number, V: Number> Sort for CubSort<K, V> {
+impl<K: BenchKey + ScalarKey, V: BenchValue> Sort for CubSort<K, V> {
     fn sort(&mut self, pairs: &Pairs) -> Outcome<()> {
         let (keys, values) = (vec::<K>(&self.output.keys), vec::<V>(&self.output.values));
         let mut bytes = self.space.len();
@@ -109,7 +110,7 @@ pub struct SortedVecs<K, V> {
     starts: DeviceVec<u64>,
 }
 
-impl<K: Number, V: Number> SortedVecs<K, V> {
+impl<K: BenchKey + ScalarKey, V: BenchValue> SortedVecs<K, V> {
     pub fn new(stream: &Stream, capacity: usize, batch: usize) -> Outcome<Self> {
         let keys = |len| DeviceVec::<K>::zeroed(stream, len);
         let values = |len| DeviceVec::<V>::zeroed(stream, len);
@@ -164,7 +165,7 @@ impl<K: Number, V: Number> SortedVecs<K, V> {
     }
 }
 
-impl<K: Number, V: Number> SortedArray for SortedVecs<K, V> {
+impl<K: BenchKey + ScalarKey, V: BenchValue> SortedArray for SortedVecs<K, V> {
     fn insert(&mut self, pairs: &Pairs, part: Range<usize>) -> Outcome<()> {
         let (space, mut bytes, len) = (at(&self.space), self.space.len(), part.len());
         let out = (&self.batch.0, &self.batch.1);
@@ -256,7 +257,7 @@ pub struct ProbedTable<K, V> {
     values: DeviceVec<V>,
 }
 
-impl<K: Number, V: Number> ProbedTable<K, V> {
+impl<K: BenchKey + ScalarKey, V: BenchValue> ProbedTable<K, V> {
     pub fn new(stream: &Stream, capacity: usize) -> Outcome<Self> {
         let slots = capacity * 5 / 4 + 1;
         let keys = DeviceVec::zeroed(stream, slots)?;
@@ -265,7 +266,7 @@ impl<K: Number, V: Number> ProbedTable<K, V> {
     }
 }
 
-impl<K: Number, V: Number> HashTable for ProbedTable<K, V> {
+impl<K: BenchKey + ScalarKey, V: BenchValue> HashTable for ProbedTable<K, V> {
     fn build(&mut self, pairs: &Pairs, len: usize) -> Outcome<()> {
         // SAFETY: there are `len` pairs, fewer than slots, none with the largest key, which marks a free
         // slot.

@@ -19,7 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use gpulsm::Device;
 use gpulsm_backends::backend::{self, Backend, Outcome};
-use gpulsm_backends::numbers::Width;
+use gpulsm_backends::numbers::{MeasuredKey, Width};
 
 use self::scale::Scale;
 use self::session::Session;
@@ -81,9 +81,14 @@ pub struct Bench {
     #[arg(long, hide = true, conflicts_with_all = ["quick", "full"])]
     tiny: bool,
 
-    /// The type of keys. Others are mapped to one of these widths, at the cost of a pass
+    /// The type of keys. Others are mapped to one of these widths, at the cost of a pass. Values of u128 and
+    /// u32,u32 are u64
     #[arg(long, value_enum, default_value = "u32")]
-    key: Width,
+    key: MeasuredKey,
+
+    /// Draw keys of u64 below 2^32 instead of from all there are
+    #[arg(long, value_name = "N", value_parser = ["32"])]
+    key_bits: Option<String>,
 
     /// The type of values
     #[arg(long, value_enum, default_value = "u32")]
@@ -203,7 +208,23 @@ impl Bench {
         }
     }
 
+    /// Returns the width of the numbers that keys are made of.
+    fn key_numbers(&self) -> Width {
+        if self.key_bits.is_some() { Width::U32 } else { self.key.numbers() }
+    }
+
+    /// Returns the name of the type of keys, with how many bits are used if not all of them are.
+    fn key_name(&self) -> String {
+        match &self.key_bits {
+            Some(bits) => format!("{}:{bits}", self.key),
+            None => self.key.to_string(),
+        }
+    }
+
     fn backend(&self) -> Outcome<Box<dyn Backend>> {
+        if self.key_bits.is_some() && self.key != MeasuredKey::U64 {
+            return Err("--key-bits is for keys of u64: add --key u64".into());
+        }
         backend::open(self.device, self.key, self.value)
     }
 
@@ -219,7 +240,7 @@ impl Bench {
             command: command.join(" "),
             settings: Settings {
                 device,
-                key: self.key.to_string(),
+                key: self.key_name(),
                 value: self.value.to_string(),
                 scale: scale.name.into(),
                 seed: self.seed,

@@ -49,6 +49,11 @@ impl Session<'_> {
     ) -> Result<Vec<Case>, Box<dyn Error>> {
         let cases = |&experiment| experiments::cases(experiment, &self.scale, backend);
         let mut all: Vec<Case> = experiments.iter().flat_map(cases).collect();
+        if !backend.has_baselines() {
+            let is_ours = |row: &Row| !BASELINES.contains(&row.series.as_str());
+            all.iter_mut().for_each(|case| case.rows.retain(is_ours));
+            all.retain(|case| !case.rows.is_empty());
+        }
         all.retain(|case| self.bench.is_wanted(&case.rows));
         if all.is_empty() {
             let texts = self.bench.only.join(" or ");
@@ -84,7 +89,7 @@ impl Session<'_> {
         self.introduce(count, count - cases.len())?;
         let is_done = cases.is_empty();
         let progress = progress(cases.iter().map(|case| case.work).sum());
-        let types = (bench.key, bench.value);
+        let types = (bench.key_numbers(), bench.value);
         let harness = Harness::new(backend, types, self.scale, bench.seed, progress, &STOP);
         let outcome = measure_all(&harness, cases, &known, &mut folder);
         folder.finish()?;
@@ -110,7 +115,7 @@ impl Session<'_> {
             out,
             "gpulsm on {}: {} keys, {} values, {} sizes (n = 2^{}, 2^{} for queries)",
             self.run.machine.device,
-            bench.key,
+            bench.key_name(),
             bench.value,
             scale.name,
             scale.inserted,
@@ -155,10 +160,14 @@ fn listing(experiments: &[Experiment], rows: &[Row]) -> String {
     text
 }
 
+/// The series of what the dictionary is compared with. In a case, they come after its own.
+const BASELINES: [&str; 3] = ["sa", "sort", "hash"];
+
 /// Returns where samples go by default.
 fn default_folder(settings: &Settings) -> PathBuf {
     let Settings { device, key, value, scale, .. } = settings;
-    Path::new("gpulsm-bench").join(format!("{}-{key}-{value}-{scale}", device.replace(':', "")))
+    let (device, key) = (device.replace(':', ""), key.replace(',', "+").replace(':', "."));
+    Path::new("gpulsm-bench").join(format!("{device}-{key}-{value}-{scale}"))
 }
 
 fn progress(work: u64) -> ProgressBar {
@@ -245,4 +254,24 @@ fn judge(bars: &[Bar], path: &Path) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_have_names_that_every_system_takes() {
+        let settings = |key: &str| Settings {
+            device: "cuda:0".into(),
+            key: key.into(),
+            value: "u64".into(),
+            scale: "quick".into(),
+            seed: 1,
+        };
+        let folder = |key| default_folder(&settings(key));
+        assert_eq!(folder("u32"), Path::new("gpulsm-bench/cuda0-u32-u64-quick"));
+        assert_eq!(folder("u32,u32"), Path::new("gpulsm-bench/cuda0-u32+u32-u64-quick"));
+        assert_eq!(folder("u64:32"), Path::new("gpulsm-bench/cuda0-u64.32-u64-quick"));
+    }
 }

@@ -89,7 +89,8 @@ impl Turns<'_> {
         let settings = &self.session.run.settings;
         let mut command = Command::new(program);
         command.args(["bench", experiment, "--device", &settings.device]);
-        command.args(["--key", &settings.key, "--value", &settings.value]);
+        command.args(["--key", &bench.key.to_string(), "--value", &settings.value]);
+        command.args(bench.key_bits.iter().flat_map(|bits| ["--key-bits", bits]));
         command.args(["--seed", &settings.seed.to_string()]);
         if settings.scale != "normal" {
             command.arg(format!("--{}", settings.scale));

@@ -14,6 +14,40 @@ fn tiny<'a>(folder: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
+fn wide_keys_and_keys_of_two_parts_are_measured_and_checked() {
+    for (arguments, key) in [
+        (&["--key", "u128", "--value", "u64"][..], "u128"),
+        (&["--key", "u32,u32", "--value", "u64"], "u32,u32"),
+        (&["--key", "u64", "--key-bits", "32"], "u64:32"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let said = printed(&tiny(folder.path(), arguments), "");
+        assert!(said.contains("answers compared, all correct."), "{key}: {said}");
+        assert!(said.contains(&format!("{key} keys, ")), "{said}");
+        let run = fs::read_to_string(folder.path().join("run.json")).expect("a description");
+        assert!(run.contains(&format!("\"key\": \"{key}\"")), "{run}");
+        let page = printed(&["report", folder.path().to_str().expect("UTF-8")], "");
+        assert!(!page.contains("NaN"), "{page}");
+    }
+}
+
+#[test]
+fn types_that_are_not_measured_together_are_refused() {
+    for (arguments, what) in [
+        (
+            &["bench", "--key", "u128"][..],
+            "keys of u128 are measured with values of u64: add --value u64",
+        ),
+        (&["bench", "--key", "u32,u32"], "keys of u32,u32 are measured with values of u64"),
+        (&["bench", "--key-bits", "32"], "--key-bits is for keys of u64: add --key u64"),
+    ] {
+        let output = gpulsm(arguments, b"");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains(what), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
 fn every_experiment_is_measured_checked_and_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let said = printed(&tiny(folder.path(), &[]), "");

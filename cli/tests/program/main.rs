@@ -65,9 +65,7 @@ fn verify_says_how_many_passed() {
 
 #[test]
 fn every_pair_of_types_can_be_verified() {
-    for key in
-        ["u32", "u64", "u128", "i32", "i64", "i128", "f32", "f64", "bytes12", "u32,u32", "u32,i64"]
-    {
+    for key in ["u32", "u64", "u128", "i32", "i64", "i128", "f32", "f64", "u32,u32", "u32,i64"] {
         for value in ["none", "u32", "u64", "i32", "i64", "f32", "f64", "u128"] {
             let arguments = ["verify", "--ops", "20", "--key", key, "--value", value];
             assert!(printed(&arguments, "").ends_with("\n20 passed, 0 failed\n"), "{key} {value}");
@@ -171,7 +169,7 @@ fn completions_and_manual_pages_are_made_from_the_arguments() {
         let script = printed(&["completions", shell], "");
         assert!(script.contains("batch-size") && script.contains("tour"), "{shell}: {script}");
         if shell != "powershell" && shell != "elvish" {
-            assert!(script.contains("u32,i64") && script.contains("i128"), "{shell}: {script}");
+            assert!(script.contains("i128"), "the types of keys, for {shell}: {script}");
         }
     }
     let page = printed(&["man"], "");

@@ -17,7 +17,8 @@ use crate::results::{Point, Row};
 /// A dictionary and a sorted array that hold the same pairs.
 pub struct Filling<'a> {
     pub dictionary: &'a dyn AnyDictionary,
-    pub sorted: &'a mut dyn SortedArray,
+    /// The sorted array beside it, if there is one for keys of this type.
+    pub sorted: Option<&'a mut (dyn SortedArray + 'static)>,
     pub batches: usize,
     /// How many pairs each of them holds.
     pub len: usize,
@@ -41,17 +42,21 @@ pub fn fill(
     let (len, size) = (1usize << n, 1usize << b);
     let pairs = harness.pairs(len)?;
     let mut dictionary = harness.backend.dictionary(size, Upkeep::PaperLevels)?;
-    let mut sorted = harness.backend.sorted_array(len, len)?;
+    let has_baselines = harness.backend.has_baselines();
+    let mut sorted = has_baselines.then(|| harness.backend.sorted_array(len, len)).transpose()?;
     let fillings = harness.scale.fillings(len / size);
     let mut filled = 0;
     for &batches in &fillings {
         for r in filled..batches {
             harness.backend.apply(&mut *dictionary, &pairs, r * size..(r + 1) * size)?;
         }
-        sorted.insert(&pairs, filled * size..batches * size)?;
+        if let Some(sorted) = &mut sorted {
+            sorted.insert(&pairs, filled * size..batches * size)?;
+        }
         filled = batches;
         let len = batches * size;
-        measure(Filling { dictionary: &*dictionary, sorted: &mut *sorted, batches, len })?;
+        let sorted = sorted.as_deref_mut();
+        measure(Filling { dictionary: &*dictionary, sorted, batches, len })?;
         harness.done(work / fillings.len() as u64)?;
     }
     Ok(())

@@ -45,11 +45,14 @@ fn pair_bytes(runs: &[Labelled]) -> Option<f64> {
     runs.iter().all(|run| of(run) == Some(first)).then_some(first)
 }
 
+/// Returns how many bytes a type has, whose name may tell several parts, and how many bits are used.
 fn type_bytes(name: &str) -> Option<f64> {
-    match name {
+    let (types, _) = name.split_once(':').unwrap_or((name, ""));
+    let bytes = |name: &str| match name {
         "none" => Some(0.0),
         _ => name.get(1..)?.parse::<f64>().ok().map(|bits| bits / 8.0),
-    }
+    };
+    types.split(',').map(bytes).sum()
 }
 
 #[cfg(test)]
@@ -59,6 +62,7 @@ mod tests {
     #[test]
     fn types_have_their_sizes() {
         assert_eq!(["u32", "f64", "u128", "none"].map(type_bytes), [4.0, 8.0, 16.0, 0.0].map(Some));
+        assert_eq!(["u32,u32", "u64:32"].map(type_bytes), [Some(8.0), Some(8.0)]);
         assert_eq!(["", "text"].map(type_bytes), [None, None]);
     }
 }
