@@ -134,7 +134,7 @@ trait EdgeStream {
 
 /// Returns how many million edges a second a part of the list is applied at, batch after batch.
 fn rate(
-    stream: &mut dyn EdgeStream,
+    stream: &mut (dyn EdgeStream + 'static),
     edges: usize,
     batch: u32,
     apply: fn(&mut (dyn EdgeStream + 'static), usize, usize) -> Result<(), gpulsm::Error>,
