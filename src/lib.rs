@@ -102,7 +102,7 @@ pub mod private {
     pub use crate::aggregate::{Element, Fold, Operation};
     pub use crate::combine::Combiner;
     pub use crate::key::private::Sealed;
-    pub use crate::key::{Encoding, lend};
+    pub use crate::key::{Encoding, Layout, PackedKey, Part, lend};
     pub use crate::ranges::RangeEnds;
 }
 

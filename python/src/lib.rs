@@ -4,9 +4,12 @@
 //! and what answers come back in, is the business of the package's Python half (`gpulsm/_arrays.py`,
 //! `gpulsm/_dictionary.py`), the only one to call it.
 
+mod asof;
 mod error;
 mod files;
 mod guard;
+mod packing;
+mod parallel;
 mod span;
 mod store;
 mod typed;
@@ -20,6 +23,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::files::Column;
+    #[pymodule_export]
+    use super::packing::PyLayout;
     #[pymodule_export]
     use super::store::Store;
     use super::*;

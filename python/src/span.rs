@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use gpulsm::{Device, Error};
 use pyo3::FromPyObject;
 
@@ -33,6 +35,22 @@ impl Span {
     /// The bytes of the elements, if each of them has this many.
     pub fn bytes(self, width: usize) -> Span {
         Span(self.0, self.1 * width)
+    }
+
+    /// The elements of a slice that is exclusively the caller's, to be divided among threads.
+    pub fn of<T>(elements: &mut [T]) -> Self {
+        Span(elements.as_mut_ptr().expose_provenance(), elements.len())
+    }
+
+    /// How many elements there are.
+    pub fn len(self) -> usize {
+        self.1
+    }
+
+    /// Some of the elements, if each of them has this many bytes.
+    pub fn part(self, range: &Range<usize>, width: usize) -> Span {
+        assert!(range.end <= self.1, "{range:?} is not within {} elements", self.1);
+        Span(self.0 + range.start * width, range.len())
     }
 
     /// Whether there is no byte, so that the address may be anything.

@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use gpulsm::private::{Element, Encoding, Fold, Operation};
+use gpulsm::private::{Element, Encoding, Fold, Operation, PackedKey};
 use gpulsm::{CleanupPolicy, Combine, Device, Dictionary, Error, ScalarKey, Stats, Value};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::asof::{AsOf, Asked};
 use crate::error::{ForkError, raise};
 use crate::guard::detached;
 use crate::span::{Place, Span};
@@ -198,6 +199,19 @@ impl Store {
         self.call(py, stream, |dictionary, at| dictionary.pairs(at, which, queries, to, found))
     }
 
+    /// For each key at most one pair, as an as-of query finds it; all arrays are on the host.
+    fn asof(
+        &self,
+        py: Python<'_>,
+        query: Asked,
+        questions: Span,
+        to: Pairs,
+        found: Span,
+    ) -> PyResult<()> {
+        let query = AsOf::try_from(query)?;
+        self.call(py, None, |dictionary, _| dictionary.asof(&query, questions, to, found))
+    }
+
     fn len(&self, py: Python<'_>) -> PyResult<usize> {
         self.call(py, None, |dictionary, _| dictionary.len())
     }
@@ -346,13 +360,14 @@ impl Settings {
             "uint64" => self.with_key::<u64>(value_width, device),
             "int32" => self.with_key::<i32>(value_width, device),
             "int64" => self.with_key::<i64>(value_width, device),
+            "uint128" => self.with_key::<u128>(value_width, device),
             "float32" => self.with_key::<f32>(value_width, device),
             "float64" => self.with_key::<f64>(value_width, device),
             _ => Err(PyTypeError::new_err(format!("no keys are of type {key}"))),
         }
     }
 
-    fn with_key<K: ScalarKey>(
+    fn with_key<K: ScalarKey<Ordered: PackedKey>>(
         &self,
         value_width: usize,
         device: Device,
@@ -366,7 +381,7 @@ impl Settings {
         }
     }
 
-    fn with_types<K: ScalarKey, V: Value>(
+    fn with_types<K: ScalarKey<Ordered: PackedKey>, V: Value>(
         &self,
         device: Device,
     ) -> PyResult<Box<dyn AnyDictionary>> {

@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
-use gpulsm::private::Fold;
+use gpulsm::private::{Fold, PackedKey};
 use gpulsm::{Batch, Dictionary, Error, ScalarKey, Stats, Value};
 use pyo3::FromPyObject;
 
+use crate::asof::{self, AsOf};
 use crate::span::{Place, Span};
 
 /// A dictionary whose types only its maker knows. Several threads may query it at the same time; a change has it
@@ -51,6 +52,9 @@ pub trait AnyDictionary: Any + Send + Sync {
         to: Pairs,
         found: Span,
     ) -> Result<(), Error>;
+
+    /// For each key at most one pair, as an as-of query finds it, and whether there is one. On the host.
+    fn asof(&self, query: &AsOf, questions: Span, to: Pairs, found: Span) -> Result<(), Error>;
 
     fn len(&self) -> Result<usize, Error>;
     fn stats(&self) -> Result<Stats, Error>;
@@ -106,7 +110,7 @@ impl<K: ScalarKey, V: Value> Typed<K, V> {
     }
 }
 
-impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
+impl<K: ScalarKey<Ordered: PackedKey>, V: Value> AnyDictionary for Typed<K, V> {
     fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error> {
         let Pairs(keys, values) = inserts;
         let mut dictionary = self.write();
@@ -295,6 +299,10 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
                 }
             }
         }
+    }
+
+    fn asof(&self, query: &AsOf, questions: Span, to: Pairs, found: Span) -> Result<(), Error> {
+        asof::answer(&self.read(), query, questions, to, found)
     }
 
     fn len(&self) -> Result<usize, Error> {

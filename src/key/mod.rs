@@ -3,6 +3,7 @@
 //! The map is applied at the edge of the dictionary: engines see `u32`, `u64` and `u128` only.
 
 mod bytes;
+mod layout;
 mod on;
 mod parts;
 
@@ -14,6 +15,8 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::error::{Error, try_with_capacity, try_zeroed};
 
+#[doc(hidden)]
+pub use self::layout::{Layout, PackedKey, Part};
 pub use self::on::AsOfKey;
 pub use self::parts::Prefix;
 
