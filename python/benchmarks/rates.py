@@ -18,7 +18,6 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 import gpulsm
-from gpulsm._arrays import read
 from gpulsm._call import BOOL, Call
 
 SEED = 1
@@ -89,7 +88,7 @@ def arrays_of(name: str) -> tuple[Callable[[Any], Any], Callable[[], None], Call
 
 def seconds_of_native(d: gpulsm.Dictionary, questions: Any) -> float:
     """The same lookup without Python's half: arrays read and made before the clock starts."""
-    call = Call(d._place, read("keys", questions, d.key_dtype))
+    call = Call(d._place, d._keys("keys", questions))
     values, found = call.room(d.value_dtype), call.room(BOOL)
     [at] = call.spans
     return d._store.seconds_of_lookup(at, values.span, found.span, call.stream)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpulsm._base import Base
 from gpulsm._call import BOOL, INT64, Call, Room
 from gpulsm._families import DType, describe
-from gpulsm._types import A, Array, ArrayLike, Closed, Host, Scalar, Value
+from gpulsm._types import A, Array, ArrayLike, Closed, Composite, Host, Scalar, Value
 
 #: The types that sums of numbers of each kind have.
 _SUMS: dict[str, type[np.generic]] = {"u": np.uint64, "i": np.int64, "f": np.float64}
@@ -19,6 +19,24 @@ _SUMS: dict[str, type[np.generic]] = {"u": np.uint64, "i": np.int64, "f": np.flo
 class Aggregates(Base):
     """Answers that are computed from the values of each range."""
 
+    @overload
+    def sum(
+        self,
+        lo: Composite,
+        hi: Composite | None = None,
+        *,
+        closed: Closed = "both",
+        out: NDArray[Any] | None = None,
+    ) -> Any: ...
+    @overload
+    def sum(
+        self,
+        lo: None,
+        hi: Composite,
+        *,
+        closed: Closed = "both",
+        out: NDArray[Any] | None = None,
+    ) -> Any: ...
     @overload
     def sum(
         self,
@@ -56,8 +74,8 @@ class Aggregates(Base):
     ) -> A: ...
     def sum(
         self,
-        lo: Scalar | ArrayLike | None = None,
-        hi: Scalar | ArrayLike | None = None,
+        lo: Scalar | ArrayLike | Composite | None = None,
+        hi: Scalar | ArrayLike | Composite | None = None,
         *,
         closed: Closed = "both",
         out: Array | None = None,
@@ -105,6 +123,26 @@ class Aggregates(Base):
     @overload
     def min(
         self,
+        lo: Composite,
+        hi: Composite | None = None,
+        *,
+        closed: Closed = "both",
+        default: Value | None = None,
+        out: tuple[NDArray[Any], NDArray[np.bool_]] | None = None,
+    ) -> tuple[Any, Any]: ...
+    @overload
+    def min(
+        self,
+        lo: None,
+        hi: Composite,
+        *,
+        closed: Closed = "both",
+        default: Value | None = None,
+        out: tuple[NDArray[Any], NDArray[np.bool_]] | None = None,
+    ) -> tuple[Any, Any]: ...
+    @overload
+    def min(
+        self,
         lo: Scalar | None = None,
         hi: Scalar | None = None,
         *,
@@ -154,8 +192,8 @@ class Aggregates(Base):
     ) -> tuple[A, A]: ...
     def min(
         self,
-        lo: Scalar | ArrayLike | None = None,
-        hi: Scalar | ArrayLike | None = None,
+        lo: Scalar | ArrayLike | Composite | None = None,
+        hi: Scalar | ArrayLike | Composite | None = None,
         *,
         closed: Closed = "both",
         default: Value | None = None,
@@ -202,6 +240,26 @@ class Aggregates(Base):
     @overload
     def max(
         self,
+        lo: Composite,
+        hi: Composite | None = None,
+        *,
+        closed: Closed = "both",
+        default: Value | None = None,
+        out: tuple[NDArray[Any], NDArray[np.bool_]] | None = None,
+    ) -> tuple[Any, Any]: ...
+    @overload
+    def max(
+        self,
+        lo: None,
+        hi: Composite,
+        *,
+        closed: Closed = "both",
+        default: Value | None = None,
+        out: tuple[NDArray[Any], NDArray[np.bool_]] | None = None,
+    ) -> tuple[Any, Any]: ...
+    @overload
+    def max(
+        self,
         lo: Scalar | None = None,
         hi: Scalar | None = None,
         *,
@@ -251,8 +309,8 @@ class Aggregates(Base):
     ) -> tuple[A, A]: ...
     def max(
         self,
-        lo: Scalar | ArrayLike | None = None,
-        hi: Scalar | ArrayLike | None = None,
+        lo: Scalar | ArrayLike | Composite | None = None,
+        hi: Scalar | ArrayLike | Composite | None = None,
         *,
         closed: Closed = "both",
         default: Value | None = None,

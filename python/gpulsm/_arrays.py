@@ -72,6 +72,8 @@ def unreadable(name: str, given: Any, dtype: DType) -> TypeError:
     elif type(given).__module__ == "datetime":
         kind = "timedelta64" if type(given).__name__ == "timedelta" else "datetime64"
         cure = times_cure(name, f"{kind}[us]")
+    elif type(given).__name__ == "UUID":
+        cure = "; make the dictionary with key='S16' for UUIDs, and give `….bytes` of each"
     else:
         cure = iterable_cure(given)
     kind = type(given).__name__
@@ -196,6 +198,8 @@ def _wrong_type(name: str, dtype: DType, array: Any, cast: str) -> TypeError:
         cure = "; `list(…)` is converted, if every element fits"
     elif given.kind == "f" and to.kind in "iu" and isinstance(array, np.ndarray):
         cure = _integers_or_not(name, array, f"`{cast}`")
+    elif given.kind in "SU" and to.kind == "S":
+        cure = f"; `.astype('{describe(to)}')` converts it, if every element has at most {to.itemsize} bytes"
     elif given.kind in "iuf" and to.kind in NUMBERS and given.kind in NUMBERS[to.kind]:
         exactly = "" if np.can_cast(given, to, "safe") else ", if every element fits"
         cure = f"; `{cast}` converts it{exactly}"

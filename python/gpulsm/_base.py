@@ -8,12 +8,12 @@ import numpy as np
 
 from gpulsm._arrays import read
 from gpulsm._call import INT64, Call, listed
-from gpulsm._datetimes import read_keys
 from gpulsm._errors import OutOfRangeError
 from gpulsm._families import HOST, NUMPY, DType, Place, describe
 from gpulsm._given import Given
+from gpulsm._keys import KeyType, describe_key, read_keys, read_ranges, spec_of
+from gpulsm._layouts import Layout
 from gpulsm._native import Store
-from gpulsm._ranges import read_ranges
 from gpulsm._stats import Stats
 from gpulsm._types import Closed, Combine
 
@@ -22,7 +22,7 @@ class Base:
     """A dictionary of the native half, with the types of its keys and values."""
 
     def __init__(
-        self, store: Store, key: DType, value: DType | None, settings: dict[str, Any]
+        self, store: Store, key: KeyType, value: DType | None, settings: dict[str, Any]
     ) -> None:
         self._store = store
         self._key = key
@@ -36,9 +36,9 @@ class Base:
         return self._store.device
 
     @property
-    def key_dtype(self) -> DType:
-        """The type of keys."""
-        return self._key
+    def key_dtype(self) -> DType | tuple[DType, ...]:
+        """The type of keys; of those of several parts, a tuple of types."""
+        return spec_of(self._key)
 
     @property
     def value_dtype(self) -> DType | None:
@@ -114,7 +114,7 @@ class Base:
         return self._store.summary()[1]
 
     def __repr__(self) -> str:
-        name, key = type(self).__name__, describe(self._key)
+        name = type(self).__name__
         value = None if self._value is None else describe(self._value)
         length = self._store.summary()[0]
         what = "key" if self._value is None else "pair"
@@ -125,8 +125,15 @@ class Base:
         else:
             much = f"{length:,} {what}{'' if length == 1 else 's'}"
         rule = "" if self.combine == "replace" else f", combine={self.combine!r}"
-        types = f"key={key!r}, value={value!r}{rule}"
+        types = f"key={self._key_text()}, value={value!r}{rule}"
         return f"<gpulsm.{name} of {much}, {types}, device={self.device!r}>"
+
+    def _key_text(self) -> str:
+        """The type of keys as `Dictionary` takes it."""
+        key = self._key
+        parts = key.parts if isinstance(key, Layout) else (key,)
+        texts = ", ".join(repr(describe(part)) for part in parts)
+        return f"({texts})" if len(parts) > 1 else texts
 
     def _call(self, *given: Given) -> Call:
         return Call(self._place, *given)
@@ -157,12 +164,15 @@ class Base:
 
     def _one(self, name: str, key: Any) -> Any:
         """One key, where an array makes no sense."""
-        if key is None or (isinstance(key, str) and self._key.kind not in "Mm"):
-            kind = type(key).__name__
-            raise TypeError(f"{name}: expected one {describe(self._key)}, got {kind}")
+        expected = f"{name}: expected one {describe_key(self._key)}"
+        takes_text = (
+            isinstance(self._key, Layout) or self._key.kind in "Mm"
+        )  # To say what is wrong.
+        if key is None or (isinstance(key, str) and not takes_text):
+            raise TypeError(f"{expected}, got {type(key).__name__}")
         if not self._keys(name, key).is_scalar:
             raise TypeError(
-                f"{name}: expected one {describe(self._key)}, got an array; "
+                f"{expected}, got an array; "
                 "`lookup`, `contains`, `insert`, `set` and `delete` take arrays"
             )
         return key

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsm._arrays import read
 from gpulsm._families import HOST, NUMPY, DType, Place, Span, describe, is_of, torch_dtype
 from gpulsm._given import Given
+from gpulsm._layouts import Layout, check_host, listed_part
 
 BOOL: DType = np.dtype(np.bool_)
 #: Counts, ranks and offsets. They never reach 2^63, and signed ones mix with other integers.
@@ -46,17 +48,20 @@ class Call:
         self._spread.append(array)
         return self.family.address(array), times
 
-    def room(self, dtype: DType | None, length: int | None = None) -> Room:
+    def room(self, dtype: DType | Layout | None, length: int | None = None) -> Room:
         """An array for answers; none of the values of a set."""
         length = self.length if length is None else length
         if dtype is None:
             return Room(None, (0, length))
+        if isinstance(dtype, Layout):
+            check_host("keys", self.family)
+            return PackedRoom(dtype, [NUMPY.empty(length, part) for part in dtype.parts], length)
         # On the host, booleans must be booleans from the start; all others may be anything.
         is_free = dtype is not BOOL or self.family.place is not HOST
         array = (self.family.empty if is_free else self.family.zeros)(length, dtype)
         return Room(array, (self.family.address(array), length))
 
-    def rooms(self, out: Any, *dtypes: DType | None) -> list[Room]:
+    def rooms(self, out: Any, *dtypes: DType | Layout | None) -> list[Room]:
         """Arrays for answers: new ones, or the caller's `out`, if those can be used."""
         if out is None:
             return [self.room(dtype) for dtype in dtypes]
@@ -75,14 +80,31 @@ class Call:
                     raise TypeError(f"{name}: expected None, for a set has no values")
                 rooms.append(self.room(None))
                 continue
+            if isinstance(dtype, Layout):
+                columns = self._out_columns(name, array, dtype, used)
+                rooms.append(PackedRoom(dtype, columns, self.length))
+                continue
             one = self._check_out(name, array, dtype)
-            for other in used:
-                _check_apart(one, other)
-            used.append(one)
+            _check_all_apart(one, used)
             if dtype is BOOL and self.family.place is HOST:
                 array[...] = False  # Whatever bytes there were.
             rooms.append(Room(array, one.span))
         return rooms
+
+    def _out_columns(
+        self, name: str, given: Any, layout: Layout, used: list[Given]
+    ) -> list[NDArray[Any]]:
+        """The caller's arrays for the parts of keys."""
+        check_host(name, self.family)
+        if not layout.is_tuple:
+            given = (given,)
+        elif not isinstance(given, tuple) or len(given) != len(layout.parts):
+            what = f"{len(given)} of them" if isinstance(given, tuple) else type(given).__name__
+            raise TypeError(f"{name}: expected a tuple of {len(layout.parts)} arrays, got {what}")
+        for at, (array, part) in enumerate(zip(given, layout.parts, strict=True)):
+            label = f"{name}[{at}]" if layout.is_tuple else name
+            _check_all_apart(self._check_out(label, array, part), used)
+        return [*given]
 
     def _check_out(self, name: str, array: Any, dtype: DType) -> Given:
         """The caller's array, if answers can be written to it as they would be to one of ours."""
@@ -104,6 +126,16 @@ class Call:
             raise ValueError(f"{name}: expected an array that can be written to")
         return one
 
+    def keys(self, room: Room, found: Room) -> Any:
+        """What the caller gets of keys, where those that are not found are 0, or NaT."""
+        keys = room.unpacked(found.array)
+        if not self.is_scalar:
+            return keys
+        if isinstance(room, PackedRoom):
+            parts = tuple(listed_part(column)[0] for column in room.columns)
+            return parts if room.layout.is_tuple else parts[0]
+        return listed(keys)[0]
+
     def answer(self, room: Room) -> Any:
         """What the caller gets: the array, or its only element."""
         return listed(room.array)[0] if self.is_scalar and room.array is not None else room.array
@@ -117,6 +149,30 @@ class Room:
     def __init__(self, array: Any, span: Span) -> None:
         self.array = array
         self.span = span
+
+    def unpacked(self, found: Any = None) -> Any:
+        """The keys that were filled in; NaT for times that are not found."""
+        array = self.array
+        if found is not None and isinstance(array, np.ndarray) and array.dtype.kind in "Mm":
+            array[~found] = np.array("NaT", array.dtype)
+        return array
+
+
+class PackedRoom(Room):
+    """Integers to be filled in, and the columns that they are unpacked to."""
+
+    __slots__ = ("columns", "layout")
+
+    def __init__(self, layout: Layout, columns: list[NDArray[Any]], length: int) -> None:
+        packed = NUMPY.empty(length, layout.dtype)
+        super().__init__(packed, (NUMPY.address(packed), length))
+        self.layout = layout
+        self.columns = tuple(columns)
+
+    def unpacked(self, found: Any = None) -> Any:
+        """The columns of keys; one array, where keys are bytes alone."""
+        self.layout.unpack(self.array, found, self.columns)
+        return self.columns if self.layout.is_tuple else self.columns[0]
 
 
 def listed(array: Any) -> list[Any]:
@@ -154,6 +210,13 @@ def check_lengths(first: Given, second: Given) -> None:
             f"{first.name} has {_elements(first.length)} but {second.name} has "
             f"{_elements(second.length)}: give one of {second.name} for each of {first.name}"
         )
+
+
+def _check_all_apart(one: Given, used: list[Given]) -> None:
+    """An error if an array that is written to has a byte in common with others, which it then joins."""
+    for other in used:
+        _check_apart(one, other)
+    used.append(one)
 
 
 def _check_apart(one: Given, other: Given) -> None:

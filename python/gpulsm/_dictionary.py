@@ -7,22 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import DTypeLike
 
-from gpulsm._datetimes import stored
 from gpulsm._families import HOST, DType, is_of
 from gpulsm._imports import Imports
-from gpulsm._inference import dtype_of, place_of
+from gpulsm._inference import dtype_of, place_of, type_of_keys
+from gpulsm._keys import spec_of, stored_name
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
-from gpulsm._settings import checked, checked_rule, key_dtype, value_dtype
+from gpulsm._settings import checked, checked_rule, value_dtype
+from gpulsm._settings import key_type as named_key_type
 from gpulsm._snapshot import Snapshot, pickled
 from gpulsm._types import (
     ArrayLike,
     Cleanup,
     ColumnChoice,
     Combine,
+    Composite,
     Duplicates,
     FilePath,
     Header,
+    KeyLike,
     Missing,
     Value,
 )
@@ -48,7 +51,10 @@ class Dictionary(Imports):
     ----------
     key
         The type of keys: 'uint32', 'uint64', 'int32', 'int64', 'float32' or 'float64', or times:
-        'datetime64[unit]' or 'timedelta64[unit]', such as 'datetime64[ns]'.
+        'datetime64[unit]' or 'timedelta64[unit]', such as 'datetime64[ns]'; or bytes, 'S1' to 'S16', which
+        are compared from the first on. A tuple of two to four of these, of at most 16 bytes in all, such as
+        `('uint32', 'int64')`, makes keys of several parts, compared from the first part on: they go in and
+        come out as tuples, of an array for each part or of a scalar for each.
     value
         The type of values: any NumPy type of 4, 8 or 16 bytes, such as 'uint32', 'float64', 'complex128',
         'datetime64[ns]', a structure, or a few numbers together (`('float32', 4)`: value arrays then have
@@ -103,7 +109,7 @@ class Dictionary(Imports):
 
     def __init__(
         self,
-        key: DTypeLike = "uint32",
+        key: KeyLike = "uint32",
         value: DTypeLike | None = "uint32",
         *,
         combine: Combine = "replace",
@@ -114,21 +120,21 @@ class Dictionary(Imports):
         max_merge_per_batch: int | None = None,
         cleanup: Cleanup = "automatic",
     ) -> None:
-        keys, values = key_dtype(key), value_dtype(value)
+        keys, values = named_key_type(key), value_dtype(value)
         rule = checked_rule(combine, values)
         settings = checked(
             device, batch_size, threads, memory_limit, max_merge_per_batch, cleanup, rule
         )
         width = 0 if values is None else values.itemsize
-        super().__init__(Store(stored(keys).name, width, settings), keys, values, settings)
+        super().__init__(Store(stored_name(keys), width, settings), keys, values, settings)
 
     @classmethod
     def build(
         cls,
-        keys: ArrayLike,
+        keys: ArrayLike | Composite,
         values: Value | ArrayLike | None = None,
         *,
-        key: DTypeLike | None = None,
+        key: KeyLike | None = None,
         value: DTypeLike | None = None,
         duplicates: Duplicates | None = None,
         combine: Combine = "replace",
@@ -144,7 +150,7 @@ class Dictionary(Imports):
         Parameters
         ----------
         keys
-            An array, list or column of keys.
+            An array, list or column of keys; a tuple of them makes keys of several parts.
         values
             As many values, or one for every key (then give its type, `value`). Without any it is a set.
         key, value
@@ -169,7 +175,7 @@ class Dictionary(Imports):
         (dtype('uint64'), dtype('float64'), 3)
         """
         if key is None:
-            key = key_dtype(dtype_of("keys", keys), "keys")
+            key = spec_of(named_key_type(type_of_keys(keys), "keys"))
         if value is None and values is not None:
             value = value_dtype(dtype_of("values", values), "values")
         if device is None:
@@ -193,7 +199,7 @@ class Dictionary(Imports):
     def from_pandas(
         cls,
         frame: pandas.DataFrame | pandas.Series[Any],
-        key: Hashable | None = None,
+        key: Hashable | list[Hashable] | None = None,
         value: Hashable | list[Hashable] | None = None,
         **settings: Any,
     ) -> Dictionary:
@@ -204,7 +210,8 @@ class Dictionary(Imports):
         frame
             The data frame; or a series, whose index has the keys of its values.
         key
-            The name of the column of keys. Default: the index.
+            The name of the column of keys, or a list of names, one for each part of the keys. Default: the
+            index.
         value
             The name of the column of values, or a list of names of columns of one type, which become rows
             of several numbers. Default: none; it is a set.
@@ -227,7 +234,7 @@ class Dictionary(Imports):
         >>> gpulsm.Dictionary.from_pandas(frame.set_index("id")["price"]).first()
         (5, 0.5)
         """
-        from gpulsm._tables import check_table, column, index, value_columns
+        from gpulsm._tables import check_table, index, key_columns, value_columns
 
         if is_of("pandas", "Series", frame):
             if key is not None or value is not None:
@@ -236,14 +243,14 @@ class Dictionary(Imports):
                 )
             return cls.build(index(frame), frame, **settings)
         check_table(frame, "frame", "a pandas DataFrame or Series")
-        keys = index(frame) if key is None else column(frame, key, "key")
+        keys = index(frame) if key is None else key_columns(frame, key)
         return cls.build(keys, value_columns(frame, value), **settings)
 
     @classmethod
     def from_polars(
         cls,
         frame: polars.DataFrame,
-        key: str,
+        key: str | list[str],
         value: str | list[str] | None = None,
         **settings: Any,
     ) -> Dictionary:
@@ -268,16 +275,16 @@ class Dictionary(Imports):
         >>> gpulsm.Dictionary.from_polars(frame, key="id", value="price").first()
         (5, 0.5)
         """
-        from gpulsm._tables import check_table, column, value_columns
+        from gpulsm._tables import check_table, key_columns, value_columns
 
         check_table(frame, "frame", "a Polars DataFrame")
-        return cls.build(column(frame, key, "key"), value_columns(frame, value), **settings)
+        return cls.build(key_columns(frame, key), value_columns(frame, value), **settings)
 
     @classmethod
     def from_arrow(
         cls,
         table: pyarrow.Table | pyarrow.RecordBatch,
-        key: str,
+        key: str | list[str],
         value: str | list[str] | None = None,
         **settings: Any,
     ) -> Dictionary:
@@ -302,10 +309,10 @@ class Dictionary(Imports):
         >>> gpulsm.Dictionary.from_arrow(table, key="id", value="price").first()
         (5, 0.5)
         """
-        from gpulsm._tables import check_table, column, value_columns
+        from gpulsm._tables import check_table, key_columns, value_columns
 
         check_table(table, "table", "a PyArrow Table or RecordBatch")
-        return cls.build(column(table, key, "key"), value_columns(table, value), **settings)
+        return cls.build(key_columns(table, key), value_columns(table, value), **settings)
 
     @classmethod
     def from_file(
@@ -349,8 +356,8 @@ class Dictionary(Imports):
         (5, 0.5)
         >>> folder.cleanup()
         """
-        types = key_dtype(key_type, "key_type"), value_dtype(value_type, "value_type")
-        made = cls(*types, **settings)
+        types = named_key_type(key_type, "key_type"), value_dtype(value_type, "value_type")
+        made = cls(spec_of(types[0]), types[1], **settings)
         made.insert_file(
             path,
             key,
@@ -398,7 +405,7 @@ def of_store(cls: type[Dictionary], of: Queries) -> Dictionary:
 
 
 def _unpickle(
-    key: DType, value: DType | None, settings: dict[str, Any], keys: Any, values: Any
+    key: KeyLike, value: DType | None, settings: dict[str, Any], keys: Any, values: Any
 ) -> Dictionary:
     dictionary = Dictionary(key, value, **settings)
     dictionary.insert(keys, values)

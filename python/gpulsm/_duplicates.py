@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpulsm._call import listed
 from gpulsm._errors import DuplicateKeyError
-from gpulsm._families import INTEGERS
+from gpulsm._families import INTEGERS, NUMPY, WIDE
 from gpulsm._given import Given
+from gpulsm._keys import KeyType, listed_keys
+from gpulsm._layouts import Layout
 from gpulsm._types import Duplicates
 
 
@@ -20,13 +22,13 @@ def check_duplicates(duplicates: Duplicates) -> None:
 
 
 def resolved(
-    keys: Given, values: Given | None, duplicates: Duplicates
+    keys: Given, values: Given | None, duplicates: Duplicates, key: KeyType
 ) -> tuple[Given, Given | None]:
     """The pairs in an order in which the last of equal keys is the one that counts."""
     if keys.is_scalar or keys.length < 2 or duplicates == "last":
         return keys, values
     if duplicates == "error":
-        _check_unique(keys)
+        _check_unique(keys, key)
         return keys, values
     return _flipped(keys), None if values is None else _flipped(values)
 
@@ -35,17 +37,17 @@ def _flipped(given: Given) -> Given:
     return given if given.is_scalar else given.with_array(given.family.flipped(given.array))
 
 
-def _check_unique(keys: Given) -> None:
+def _check_unique(keys: Given, key_type: KeyType) -> None:
     """An error if a key is there twice. Of floats, −0 is 0, and every NaN is one NaN."""
     family = keys.family
     with family.current():
-        bits = family.integers(keys.array)
+        bits = keys.array if keys.dtype == WIDE else family.integers(keys.array)
         if keys.dtype.kind == "f":
             integer = INTEGERS[keys.dtype.itemsize]
             bits = bits + 0  # A copy.
             bits[keys.array != keys.array] = int(np.array([np.nan], keys.dtype).view(integer)[0])
             bits[bits == np.iinfo(integer).min] = 0
-        order = family.order(bits)
+        order = _wide_order(bits) if keys.dtype == WIDE else family.order(bits)
         ordered = bits[order]
         again = ordered[1:] == ordered[:-1]
         if not bool(again.any()):
@@ -54,10 +56,26 @@ def _check_unique(keys: Given) -> None:
         repeats, befores = family.to_host(order[1:][again]), family.to_host(order[:-1][again])
         at = int(np.argmin(repeats))
         first, second = int(befores[at]), int(repeats[at])
-        [key] = listed(family.to_host(keys.array[second : second + 1]))
+        key = _one(family.to_host(keys.array[second : second + 1]), key_type)
     raise DuplicateKeyError(
         f"{keys.name}[{second}] is {key}, as {keys.name}[{first}] is: give each key once, or choose "
         "duplicates='last' or 'first'",
         key,
         (first, second),
     )
+
+
+def _wide_order(integers: NDArray[Any]) -> NDArray[Any]:
+    """The positions of integers of 16 bytes in an order in which equal ones follow each other, the first one
+    first."""
+    halves = integers.view(np.uint64).reshape(-1, 2)
+    return np.lexsort((halves[:, 0], halves[:, 1]))
+
+
+def _one(key: NDArray[Any], key_type: KeyType) -> Any:
+    """One key as a caller gets it."""
+    if not isinstance(key_type, Layout):
+        return listed_keys(key)[0]
+    columns = tuple(NUMPY.empty(1, part) for part in key_type.parts)
+    key_type.unpack(np.ascontiguousarray(key), None, columns)
+    return listed_keys(columns if key_type.is_tuple else columns[0])[0]

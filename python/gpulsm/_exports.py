@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from gpulsm._families import like as family_like
 from gpulsm._files import write_columns
+from gpulsm._layouts import Layout, check_host
 from gpulsm._range_queries import RangeQueries
 from gpulsm._ranges import bounds
 from gpulsm._types import FilePath, Like
@@ -51,6 +52,9 @@ class Exports(RangeQueries):
         ([10, 20, 30], [1, 2, 3])
         """
         family = family_like(like, self._place)
+        if isinstance(self._key, Layout):
+            check_host("like", family)
+            return self.range()[1:]
         lo, hi = (family.full(1, self._key, end) for end in bounds(self._key))
         _, keys, values = self.range(lo, hi)
         return keys, values

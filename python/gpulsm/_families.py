@@ -76,6 +76,10 @@ class Family(Protocol):
 INTEGERS: dict[int, DType] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
+#: Integers of 16 bytes, of which NumPy has none. Native code wants each of them at a multiple of 16.
+WIDE: DType = np.dtype("V16")
+
+
 class NumPy:
     """Arrays of the host's memory."""
 
@@ -83,13 +87,17 @@ class NumPy:
     place = HOST
 
     def empty(self, length: int, dtype: DType) -> NDArray[Any]:
-        return np.empty(length, dtype)
+        if dtype != WIDE:
+            return np.empty(length, dtype)
+        raw = np.empty(16 * length + 15, np.uint8)
+        start = -self.address(raw) % 16
+        return raw[start : start + 16 * length].view(WIDE)
 
     def zeros(self, length: int, dtype: DType) -> NDArray[Any]:
         return np.zeros(length, dtype)
 
     def full(self, length: int, dtype: DType, item: Any) -> NDArray[Any]:
-        array = np.empty(length, dtype)
+        array = self.empty(length, dtype)
         array[...] = item
         return array
 
@@ -113,7 +121,9 @@ class NumPy:
         return np.asarray(array).view(INTEGERS[array.dtype.itemsize])
 
     def flipped(self, array: Any) -> NDArray[Any]:
-        return np.ascontiguousarray(array[::-1])
+        flipped = self.empty(len(array), np.dtype((array.dtype, array.shape[1:])))
+        flipped[...] = array[::-1]
+        return flipped
 
     def order(self, integers: Any) -> NDArray[Any]:
         return np.argsort(integers, kind="stable")
@@ -347,7 +357,9 @@ def describe(dtype: DType) -> str:
     """A type as messages and programs name it."""
     if dtype.subdtype is not None:
         return f"{dtype.base.name} of shape {dtype.shape}"
-    return dtype.name if dtype.isbuiltin == 1 and dtype.kind not in "SUV" else str(dtype)
+    return (
+        dtype.name if dtype.isbuiltin == 1 and dtype.kind not in "SUV" else str(dtype).lstrip("|")
+    )
 
 
 def is_of(module: str, kind: str, given: Any) -> bool:

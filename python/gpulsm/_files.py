@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from gpulsm._base import whole
 from gpulsm._families import NUMPY, DType, describe
+from gpulsm._keys import KeyType
+from gpulsm._layouts import Layout
 from gpulsm._native import Column, read_file, write_file
 from gpulsm._times import check_no_nat, in_unit
 from gpulsm._types import ColumnChoice, FilePath, Header, Missing
@@ -32,14 +34,14 @@ class FileColumns(NamedTuple):
 
 def read_columns(
     path: FilePath,
-    types: tuple[DType, DType | None],
+    types: tuple[KeyType, DType | None],
     columns: tuple[ColumnChoice | None, ColumnChoice | None],
     separator: str | None,
     header: Header,
     missing: Missing,
 ) -> FileColumns:
     """The keys and values of a file, as arrays of these types over the memory that they were read to."""
-    path, (key, value) = file_name(path), types
+    path, key, value = file_name(path), _key_of_file(types[0]), types[1]
     if value is None and columns[1] is not None:
         raise TypeError("value: expected none, for a set has no values")
     keys, values, skipped = read_file(
@@ -67,12 +69,12 @@ def write_columns(
     path: FilePath,
     keys: NDArray[Any],
     values: NDArray[Any] | None,
-    types: tuple[DType, DType | None],
+    types: tuple[KeyType, DType | None],
     separator: str | None,
     force: bool,
 ) -> None:
     """Writes keys and values to a file."""
-    path, (key, value) = file_name(path), types
+    path, key, value = file_name(path), _key_of_file(types[0]), types[1]
     if not isinstance(force, (bool, np.bool_)):
         raise TypeError(f"force: expected True or False, got {type(force).__name__}")
     options = {
@@ -97,6 +99,16 @@ def file_name(path: FilePath) -> str:
     except TypeError:
         kind = type(path).__name__
         raise TypeError(f"path: expected the name of a file, got {kind}") from None
+
+
+def _key_of_file(key: KeyType) -> DType:
+    """The type of keys, if one column of a file can hold them."""
+    if isinstance(key, Layout):
+        raise TypeError(
+            f"keys: expected keys of one number, for which a file has a column, got {key}; use pandas, Polars "
+            "or PyArrow for the file, and `from_pandas(…, key=[…])`, `to_pandas` and the like"
+        )
+    return key
 
 
 def _stored(name: str, dtype: DType, path: str) -> str:

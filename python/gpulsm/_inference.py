@@ -37,6 +37,18 @@ def dtype_of(name: str, given: Any) -> DType:
     return _with_shape(dtype, tuple(getattr(given, "shape", ()))[1:])
 
 
+def type_of_keys(given: Any) -> DType | tuple[DType, ...]:
+    """The type of keys, for a dictionary that is to be made of them: of a tuple of columns, of each part."""
+    if isinstance(given, tuple) and any(map(_is_column, given)):
+        return tuple(dtype_of(f"keys[{at}]", column) for at, column in enumerate(given))
+    return dtype_of("keys", given)
+
+
+def _is_column(given: Any) -> bool:
+    """Whether this is an array or a list rather than one element of a list."""
+    return not np.isscalar(given) and not is_time(given) and given is not None
+
+
 def _dtype_of_sequence(name: str, given: Sequence[Any]) -> DType:
     """The type that holds every element of a list: of integers, never one of floats."""
     if not len(given):

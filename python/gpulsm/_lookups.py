@@ -9,13 +9,21 @@ from numpy.typing import NDArray
 
 from gpulsm._base import Base
 from gpulsm._call import BOOL, INT64, listed
-from gpulsm._ranges import nearest
-from gpulsm._types import A, Array, ArrayLike, Host, Scalar, Value
+from gpulsm._keys import nearest
+from gpulsm._types import A, Array, ArrayLike, Composite, Host, Scalar, Value
 
 
 class Lookups(Base):
     """Answers for each key."""
 
+    @overload
+    def lookup(
+        self,
+        keys: Composite,
+        *,
+        default: Value | None = None,
+        out: tuple[NDArray[Any] | None, NDArray[np.bool_]] | None = None,
+    ) -> tuple[Any, Any]: ...
     @overload
     def lookup(
         self, keys: Scalar, *, default: Value | None = None, out: None = None
@@ -34,7 +42,7 @@ class Lookups(Base):
     ) -> tuple[A, A]: ...
     def lookup(
         self,
-        keys: Scalar | ArrayLike,
+        keys: Scalar | ArrayLike | Composite,
         *,
         default: Value | None = None,
         out: tuple[Array | None, Array] | None = None,
@@ -44,7 +52,7 @@ class Lookups(Base):
         Parameters
         ----------
         keys
-            An array, list or column of keys, or one key. One key that the type can't hold (`2**40` for
+            An array, list or column of keys, or one key; of keys of several parts, a tuple of those. One key that the type can't hold (`2**40` for
             uint32) is one that is not there; in arrays and lists all must fit.
         default
             The value of keys that are not there: one value of the value type. Default: 0.
@@ -90,6 +98,8 @@ class Lookups(Base):
         return call.answer(values), call.answer(found)
 
     @overload
+    def contains(self, keys: Composite, *, out: NDArray[np.bool_] | None = None) -> Any: ...
+    @overload
     def contains(self, keys: Scalar, *, out: None = None) -> bool: ...
     @overload
     def contains(
@@ -97,7 +107,9 @@ class Lookups(Base):
     ) -> NDArray[np.bool_]: ...
     @overload
     def contains(self, keys: A, *, out: A | None = None) -> A: ...
-    def contains(self, keys: Scalar | ArrayLike, *, out: Array | None = None) -> Array | bool:
+    def contains(
+        self, keys: Scalar | ArrayLike | Composite, *, out: Array | None = None
+    ) -> Array | bool:
         """Returns, for each key, whether it is there.
 
         Parameters
@@ -135,12 +147,16 @@ class Lookups(Base):
         return answer
 
     @overload
+    def rank(self, keys: Composite, *, out: NDArray[np.int64] | None = None) -> Any: ...
+    @overload
     def rank(self, keys: Scalar, *, out: None = None) -> int: ...
     @overload
     def rank(self, keys: Host, *, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]: ...
     @overload
     def rank(self, keys: A, *, out: A | None = None) -> A: ...
-    def rank(self, keys: Scalar | ArrayLike, *, out: Array | None = None) -> Array | int:
+    def rank(
+        self, keys: Scalar | ArrayLike | Composite, *, out: Array | None = None
+    ) -> Array | int:
         """Returns, for each key, how many keys of the dictionary are less.
 
         Parameters

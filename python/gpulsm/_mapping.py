@@ -9,19 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._aggregates import Aggregates
+from gpulsm._asof import AsOf
 from gpulsm._call import listed
 from gpulsm._errors import OutOfRangeError
 from gpulsm._exports import Exports
+from gpulsm._keys import listed_keys, outermost
 from gpulsm._lookups import Lookups
 from gpulsm._neighbors import Neighbors
-from gpulsm._ranges import bounds
-from gpulsm._types import Scalar
+from gpulsm._types import Composite, Scalar
 
 #: How many keys iterating reads at a time.
 _CHUNK = 1 << 14
 
 
-class Queries(Lookups, Aggregates, Exports, Neighbors):
+class Queries(Lookups, Aggregates, Exports, Neighbors, AsOf):
     """What `Dictionary` and `Snapshot` answer.
 
     Every query takes a whole array of questions, or one scalar. Answers come back in the family of the
@@ -31,7 +32,7 @@ class Queries(Lookups, Aggregates, Exports, Neighbors):
     Of a set (`value=None`) all values are None.
     """
 
-    def __contains__(self, key: Scalar) -> bool:
+    def __contains__(self, key: Scalar | Composite) -> bool:
         """Returns whether a key is there: False for a number that the key type can't hold.
 
         Raises
@@ -45,10 +46,10 @@ class Queries(Lookups, Aggregates, Exports, Neighbors):
             return False
 
     @overload
-    def __getitem__(self, key: Scalar) -> Any: ...
+    def __getitem__(self, key: Scalar | Composite) -> Any: ...
     @overload
     def __getitem__(self, key: slice) -> tuple[NDArray[Any], NDArray[Any]]: ...
-    def __getitem__(self, key: Scalar | slice) -> Any:
+    def __getitem__(self, key: Scalar | Composite | slice) -> Any:
         """Returns the value of one key; `d[a:b]`, the keys k with a <= k < b and their values, as arrays.
 
         Raises
@@ -75,7 +76,7 @@ class Queries(Lookups, Aggregates, Exports, Neighbors):
             raise KeyError(key)
         return value
 
-    def get(self, key: Scalar, default: Any = None) -> Any:
+    def get(self, key: Scalar | Composite, default: Any = None) -> Any:
         """Returns the value of one key, or `default`. An array of many costs far less than many of one.
 
         Parameters
@@ -108,13 +109,13 @@ class Queries(Lookups, Aggregates, Exports, Neighbors):
         """The keys in ascending order, as they are when iterating begins."""
         frozen = self._frozen()
         for start in range(0, len(frozen), _CHUNK):
-            yield from listed(frozen._pairs_at(start)[0])
+            yield from listed_keys(frozen._pairs_at(start)[0])
 
     def __reversed__(self) -> Iterator[Any]:
         """The keys in descending order, as they are when iterating begins."""
         frozen = self._frozen()
         for start in reversed(range(0, len(frozen), _CHUNK)):
-            yield from reversed(listed(frozen._pairs_at(start)[0]))
+            yield from reversed(listed_keys(frozen._pairs_at(start)[0]))
 
     def first(self) -> tuple[Any, Any] | None:
         """Returns the pair with the least key, or None.
@@ -125,7 +126,7 @@ class Queries(Lookups, Aggregates, Exports, Neighbors):
         >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).first()
         (10, 1)
         """
-        key, value, found = self.successor(bounds(self._key)[0])
+        key, value, found = self._pairs("successor", outermost(self._key, is_low=True), None)
         return (key, value) if found else None
 
     def last(self) -> tuple[Any, Any] | None:
@@ -137,7 +138,7 @@ class Queries(Lookups, Aggregates, Exports, Neighbors):
         >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).last()
         (30, 3)
         """
-        key, value, found = self.predecessor(bounds(self._key)[1])
+        key, value, found = self._pairs("predecessor", outermost(self._key, is_low=False), None)
         return (key, value) if found else None
 
     def items(self) -> Items:
@@ -200,13 +201,13 @@ class Items:
         frozen = self._of._frozen()
         for start in range(0, len(frozen), _CHUNK):
             keys, values = frozen._pairs_at(start)
-            yield from zip(listed(keys), listed(values), strict=True)
+            yield from zip(listed_keys(keys), listed(values), strict=True)
 
     def __reversed__(self) -> Iterator[tuple[Any, Any]]:
         frozen = self._of._frozen()
         for start in reversed(range(0, len(frozen), _CHUNK)):
             keys, values = frozen._pairs_at(start)
-            yield from reversed([*zip(listed(keys), listed(values), strict=True)])
+            yield from reversed([*zip(listed_keys(keys), listed(values), strict=True)])
 
     def __contains__(self, pair: Any) -> bool:
         if not isinstance(pair, tuple) or len(pair) != 2:

@@ -13,10 +13,13 @@ from gpulsm._errors import OutOfRangeError
 from gpulsm._families import HOST
 from gpulsm._families import like as family_like
 from gpulsm._given import Given
+from gpulsm._keys import nearest, no_key, outermost
 from gpulsm._native import Store
-from gpulsm._ranges import bounds, nearest
-from gpulsm._types import A, Array, ArrayLike, Host, Like, Scalar
+from gpulsm._types import A, Array, ArrayLike, Composite, Host, Like, Scalar
 
+_CompositeOut: TypeAlias = tuple[
+    NDArray[Any] | tuple[NDArray[Any], ...], NDArray[Any] | None, NDArray[np.bool_]
+]
 _HostOut: TypeAlias = tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.bool_]]
 _HostPairs: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]
 
@@ -25,13 +28,20 @@ class Neighbors(Base):
     """Answers of one pair each."""
 
     @overload
+    def successor(
+        self, keys: Composite, *, out: _CompositeOut | None = None
+    ) -> tuple[Any, Any, Any]: ...
+    @overload
     def successor(self, keys: Scalar, *, out: None = None) -> tuple[Any, Any, bool]: ...
     @overload
     def successor(self, keys: Host, *, out: _HostOut | None = None) -> _HostPairs: ...
     @overload
     def successor(self, keys: A, *, out: tuple[A, A | None, A] | None = None) -> tuple[A, A, A]: ...
     def successor(
-        self, keys: Scalar | ArrayLike, *, out: tuple[Array, Array | None, Array] | None = None
+        self,
+        keys: Scalar | ArrayLike | Composite,
+        *,
+        out: tuple[Array, Array | None, Array] | _CompositeOut | None = None,
     ) -> tuple[Array, Array, Array] | tuple[Any, Any, bool]:
         """Returns, for each key, the nearest pair whose key is not less, and whether there is one.
 
@@ -65,6 +75,10 @@ class Neighbors(Base):
         return self._pairs("successor", nearest("keys", keys, self._key, is_low=True), out)
 
     @overload
+    def predecessor(
+        self, keys: Composite, *, out: _CompositeOut | None = None
+    ) -> tuple[Any, Any, Any]: ...
+    @overload
     def predecessor(self, keys: Scalar, *, out: None = None) -> tuple[Any, Any, bool]: ...
     @overload
     def predecessor(self, keys: Host, *, out: _HostOut | None = None) -> _HostPairs: ...
@@ -73,7 +87,10 @@ class Neighbors(Base):
         self, keys: A, *, out: tuple[A, A | None, A] | None = None
     ) -> tuple[A, A, A]: ...
     def predecessor(
-        self, keys: Scalar | ArrayLike, *, out: tuple[Array, Array | None, Array] | None = None
+        self,
+        keys: Scalar | ArrayLike | Composite,
+        *,
+        out: tuple[Array, Array | None, Array] | _CompositeOut | None = None,
     ) -> tuple[Array, Array, Array] | tuple[Any, Any, bool]:
         """Returns, for each key, the nearest pair whose key is not greater, and whether there is one.
 
@@ -155,8 +172,8 @@ class Neighbors(Base):
         """How many keys there are; with arrays on a GPU an array of one, which is not waited for."""
         if call.family.place is HOST:
             return frozen.len()
-        ends = [call.family.full(1, self._key, end) for end in bounds(self._key)]
-        first, last = ((call.family.address(end), 1) for end in ends)
+        ends = [outermost(self._key, is_low=is_low) for is_low in (True, False)]
+        first, last = (call.span(end) for end in ends)
         length = call.room(INT64, 1)
         frozen.count((first, last), length.span, call.stream)
         return length.array
@@ -233,14 +250,10 @@ class Neighbors(Base):
     ) -> tuple[Any, Any, Any]:
         """One pair for each question; none for a scalar beyond all keys."""
         if given is None:
-            is_time = self._key.kind in "Mm"
-            key = np.array("NaT", self._key)[()] if is_time else self._zero(self._key)
-            return key, self._zero(self._value), False
+            return no_key(self._key), self._zero(self._value), False
         call = self._call(given)
         keys, values, found = call.rooms(out, self._key, self._value, BOOL)
         [at] = call.spans
         to = (keys.span, values.span)
         (store or self._store).pairs(which, at, to, found.span, call.stream)
-        if self._key.kind in "Mm":
-            keys.array[~found.array] = np.array("NaT", self._key)
-        return call.answer(keys), call.answer(values), call.answer(found)
+        return call.keys(keys, found), call.answer(values), call.answer(found)

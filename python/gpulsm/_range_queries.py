@@ -9,12 +9,33 @@ from numpy.typing import NDArray
 
 from gpulsm._base import Base
 from gpulsm._call import INT64
-from gpulsm._types import A, Array, ArrayLike, Closed, Host, Scalar
+from gpulsm._composites import prefix_range
+from gpulsm._families import describe
+from gpulsm._layouts import Layout
+from gpulsm._types import A, Array, ArrayLike, Closed, Composite, Host, Scalar
 
 
 class RangeQueries(Base):
     """Answers for each range."""
 
+    @overload
+    def count(
+        self,
+        lo: Composite,
+        hi: Composite | None = None,
+        *,
+        closed: Closed = "both",
+        out: NDArray[np.int64] | None = None,
+    ) -> Any: ...
+    @overload
+    def count(
+        self,
+        lo: None,
+        hi: Composite,
+        *,
+        closed: Closed = "both",
+        out: NDArray[np.int64] | None = None,
+    ) -> Any: ...
     @overload
     def count(
         self,
@@ -52,8 +73,8 @@ class RangeQueries(Base):
     ) -> A: ...
     def count(
         self,
-        lo: Scalar | ArrayLike | None = None,
-        hi: Scalar | ArrayLike | None = None,
+        lo: Scalar | ArrayLike | Composite | None = None,
+        hi: Scalar | ArrayLike | Composite | None = None,
         *,
         closed: Closed = "both",
         out: Array | None = None,
@@ -100,6 +121,62 @@ class RangeQueries(Base):
         answer: Array | int = call.answer(counts)
         return answer
 
+    def prefix_range(self, prefix: Scalar | ArrayLike | Composite) -> tuple[Any, Any]:
+        """Returns the first and the last key that begin with these parts: the ends of a range of all such keys.
+
+        They are for `count`, `range`, `sum`, `min`, `max` and `delete_range`, and belong to the range. With keys
+        `(key, id)` and no values, a dictionary is a multimap: the ids of a key are a range.
+
+        Parameters
+        ----------
+        prefix
+            The first part of keys, or a tuple of the first parts: arrays, lists or columns, or scalars.
+
+        Returns
+        -------
+        lo, hi
+            Two tuples with a column for each part, or with a scalar for each. The parts that were not given go
+            from the least that there is to the greatest; of floats, from -inf to NaN.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `prefix` can't be used, or has as many parts as a key.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> friends = gpulsm.Dictionary(key=("uint32", "uint32"), value=None)
+        >>> friends.insert(([1, 1, 2], [7, 9, 7]))
+        >>> friends.count(*friends.prefix_range([1, 2, 3])).tolist()
+        [2, 1, 0]
+        >>> offsets, (people, others), _ = friends.range(*friends.prefix_range(1))
+        >>> others.tolist()
+        [7, 9]
+        """
+        if not isinstance(self._key, Layout):
+            raise TypeError(
+                f"prefix_range: expected keys of several parts, such as key=('uint32', 'int64'), but those of "
+                f"this dictionary are {describe(self._key)}"
+            )
+        return prefix_range(prefix, self._key)
+
+    @overload
+    def range(
+        self,
+        lo: Composite,
+        hi: Composite | None = None,
+        *,
+        closed: Closed = "both",
+    ) -> tuple[NDArray[np.int64], Any, Any]: ...
+    @overload
+    def range(
+        self,
+        lo: None,
+        hi: Composite,
+        *,
+        closed: Closed = "both",
+    ) -> tuple[NDArray[np.int64], Any, Any]: ...
     @overload
     def range(
         self,
@@ -116,8 +193,8 @@ class RangeQueries(Base):
     def range(self, lo: Scalar | None, hi: A, *, closed: Closed = "both") -> tuple[A, A, A]: ...
     def range(
         self,
-        lo: Scalar | ArrayLike | None = None,
-        hi: Scalar | ArrayLike | None = None,
+        lo: Scalar | ArrayLike | Composite | None = None,
+        hi: Scalar | ArrayLike | Composite | None = None,
         *,
         closed: Closed = "both",
     ) -> tuple[Array, Array, Array]:
@@ -160,4 +237,4 @@ class RangeQueries(Base):
         total = frozen.range_offsets((first, last), offsets.span, call.stream)
         keys, values = call.room(self._key, total), call.room(self._value, total)
         frozen.range((first, last), offsets.span, (keys.span, values.span), call.stream)
-        return offsets.array, keys.array, values.array
+        return offsets.array, keys.unpacked(), values.array

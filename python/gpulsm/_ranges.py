@@ -24,6 +24,8 @@ def bounds(key: DType) -> tuple[Any, Any]:
     """The first and the last key that there can be; of floats, a NaN comes last."""
     if key.kind == "f":
         return key.type(-np.inf), key.type(np.nan)
+    if key.kind == "S":
+        return bytes(key.itemsize), b"\xff" * key.itemsize
     limits = np.iinfo(stored(key))
     # The least integer is no time, but NaT.
     ends = np.array([limits.min + (key.kind in "Mm"), limits.max], stored(key)).view(key)
@@ -32,8 +34,7 @@ def bounds(key: DType) -> tuple[Any, Any]:
 
 def read_ranges(lo: Any, hi: Any, closed: Closed, key: DType, place: Place) -> tuple[Given, Given]:
     """The first and the last key of every range; of one that is empty, any two in the wrong order."""
-    if closed not in get_args(Closed):
-        raise ValueError(f"closed: expected 'both', 'left', 'right' or 'neither', got {closed!r}")
+    check_closed(closed)
     first = _End.read("lo", lo, key, closed in ("right", "neither"), is_low=True)
     last = _End.read("hi", hi, key, closed in ("left", "neither"), is_low=False)
     check_lengths(first.given, last.given)
@@ -58,6 +59,12 @@ def read_ranges(lo: Any, hi: Any, closed: Closed, key: DType, place: Place) -> t
         )
 
 
+def check_closed(closed: Closed) -> None:
+    """An error unless it says which ends belong to a range."""
+    if closed not in get_args(Closed):
+        raise ValueError(f"closed: expected 'both', 'left', 'right' or 'neither', got {closed!r}")
+
+
 def nearest(name: str, given: Any, key: DType, *, is_low: bool) -> Given | None:
     """Keys; for one scalar that the type can't hold, the next key that it can: the least above it if
     `is_low`, else the greatest below it. None if there is no such key."""
@@ -66,10 +73,10 @@ def nearest(name: str, given: Any, key: DType, *, is_low: bool) -> Given | None:
     except OutOfRangeError as error:
         if error.above is None:
             raise
-        return _beyond(name, key, error.above, is_low)
+        return beyond(name, key, error.above, is_low)
 
 
-def _beyond(name: str, key: DType, above: bool, is_low: bool) -> Given | None:
+def beyond(name: str, key: DType, above: bool, is_low: bool) -> Given | None:
     """The key next to a number above, or below, all that the type can hold; None if there is none."""
     if key.kind == "f":
         # Between the infinities and the greatest numbers there are no floats.
@@ -107,7 +114,7 @@ class _End:
                 return cls._of_list(name, given, key, is_excluded, is_low=is_low)
             if error.above is None:
                 raise
-            found = _beyond(name, key, error.above, is_low)
+            found = beyond(name, key, error.above, is_low)
         if found is not None:
             return cls(found, is_low, False)  # It is inside, whether the end given is or not.
         any_key = Given(name, key, NUMPY.zeros(1, key), 1, NUMPY, is_scalar=True)

@@ -9,11 +9,15 @@ from numpy.typing import DTypeLike
 
 from gpulsm._base import whole
 from gpulsm._families import DType, describe
-from gpulsm._types import Combine
+from gpulsm._keys import KeyType
+from gpulsm._layouts import Layout
+from gpulsm._types import Combine, KeyLike
 
 _KEYS = ("uint32", "uint64", "int32", "int64", "float32", "float64")
 _TIMES = "datetime64[unit] or timedelta64[unit]"
 _WIDTHS = (4, 8, 16)
+#: How many parts, and how many bytes in all, a key may have.
+_MOST_PARTS, _MOST_BYTES = 4, 16
 
 
 def checked(
@@ -67,8 +71,52 @@ def checked_rule(combine: Combine, value: DType | None) -> tuple[str, str]:
     return combine, base.name
 
 
+def key_type(key: KeyLike, name: str = "key") -> KeyType:
+    """The type of keys that an argument names: one, or a tuple of several."""
+    if isinstance(key, tuple) and not (len(key) == 2 and isinstance(key[1], (int, tuple))):
+        return _composite(name, key)
+    dtype = None if key is None else _dtype(name, key)
+    if dtype is not None and dtype.kind == "S":
+        _check_bytes(name, dtype)
+        return Layout((dtype,), is_tuple=False)
+    return key_dtype(key, name)
+
+
+def _composite(name: str, key: tuple[Any, ...]) -> Layout:
+    """The type of keys of several parts."""
+    if not 2 <= len(key) <= _MOST_PARTS:
+        raise TypeError(
+            f"{name}: expected one type, or a tuple of 2 to {_MOST_PARTS}, got a tuple of {len(key)}"
+        )
+    parts = []
+    for at, part in enumerate(key):
+        dtype = None if part is None else _dtype(f"{name}[{at}]", part)
+        if dtype is not None and dtype.kind == "S":
+            _check_bytes(f"{name}[{at}]", dtype)
+            parts.append(dtype)
+        else:
+            parts.append(key_dtype(part, f"{name}[{at}]"))
+    width = sum(part.itemsize for part in parts)
+    if width > _MOST_BYTES:
+        names = ", ".join(map(describe, parts))
+        raise TypeError(
+            f"{name}: expected parts of at most {_MOST_BYTES} bytes in all, got {width}: ({names}); narrower "
+            "types, such as uint32 for uint64, take fewer"
+        )
+    return Layout(tuple(parts), is_tuple=True)
+
+
+def _check_bytes(name: str, dtype: DType) -> None:
+    """An error unless keys can have so many bytes."""
+    if not 1 <= dtype.itemsize <= _MOST_BYTES:
+        raise TypeError(
+            f"{name}: expected from 1 to {_MOST_BYTES} bytes, such as 'S12', got {dtype.itemsize} ('S' with the "
+            "number of bytes says how many)"
+        )
+
+
 def key_dtype(key: DTypeLike, name: str = "key") -> DType:
-    """The type of keys that an argument names."""
+    """The type of keys of one number, or time, that an argument names."""
     expected = f"{name}: expected one of {', '.join(_KEYS)}, or {_TIMES}"
     if key is None:
         raise TypeError(f"{expected}, got None")
@@ -80,7 +128,10 @@ def key_dtype(key: DTypeLike, name: str = "key") -> DType:
             wide = "int32" if dtype.kind == "i" else "uint32"
             cure = f"; `.astype({wide!r})` widens it"
         if dtype.kind in "OSU":
-            cure = "; `pandas.factorize(…)` makes numbers of texts, and `pandas.to_datetime(…)` times of dates"
+            cure = (
+                "; `pandas.factorize(…)` makes numbers of texts, `pandas.to_datetime(…)` times of dates, and "
+                "`.astype('S12')` bytes of short texts"
+            )
         raise TypeError(f"{expected}, got {describe(dtype)}{cure}")
     return dtype
 

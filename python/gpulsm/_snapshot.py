@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpulsm._keys import spec_of
 from gpulsm._mapping import Queries
 
 if TYPE_CHECKING:
@@ -55,4 +56,4 @@ def pickled(of: Queries) -> tuple[Any, ...]:
     settings = {**of._settings, "device": of.device}
     settings["combine"] = of.combine
     settings["cleanup"] = "automatic" if settings.pop("cleans_itself") else "manual"
-    return of._key, of._value, settings, keys, values
+    return spec_of(of._key), of._value, settings, keys, values

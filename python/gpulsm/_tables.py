@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+
+#: An array of keys, or one for each of their parts.
+Keys: TypeAlias = NDArray[Any] | tuple[NDArray[Any], ...]
 
 
 def check_table(table: Any, argument: str, expected: str) -> None:
@@ -49,6 +53,13 @@ def column(table: Any, name: Any, argument: str) -> Any:
     return table[name]
 
 
+def key_columns(table: Any, names: Any) -> Any:
+    """The keys: one column, or those of a list, one for each part of the keys."""
+    if not isinstance(names, list):
+        return column(table, names, "key")
+    return tuple(column(table, name, "key") for name in names)
+
+
 def value_columns(table: Any, names: Any) -> Any:
     """The values: one column; those of a list, of one type, as rows; or none."""
     if names is None:
@@ -65,11 +76,11 @@ def value_columns(table: Any, names: Any) -> Any:
     return np.stack(columns, axis=1)
 
 
-def to_arrow(keys: NDArray[Any], values: NDArray[Any] | None) -> pyarrow.Table:
+def to_arrow(keys: Keys, values: NDArray[Any] | None) -> pyarrow.Table:
     """A table with the columns `key` and, unless it is of a set, `value`."""
     import pyarrow
 
-    columns = {"key": pyarrow.array(_in_seconds(keys))}
+    columns = {name: _arrow_column(part) for name, part in _key_columns(keys).items()}
     if values is not None:
         try:
             columns["value"] = _arrow_column(values)
@@ -96,7 +107,7 @@ def _arrow_column(values: NDArray[Any]) -> Any:
     return pyarrow.array(_in_seconds(values))
 
 
-def to_pandas(keys: NDArray[Any], values: NDArray[Any] | None) -> pandas.DataFrame:
+def to_pandas(keys: Keys, values: NDArray[Any] | None) -> pandas.DataFrame:
     """A data frame with the columns of `_columns`."""
     import pandas
 
@@ -107,7 +118,7 @@ def to_pandas(keys: NDArray[Any], values: NDArray[Any] | None) -> pandas.DataFra
         raise TypeError(f"pandas has no columns for values of {what}: {error}") from None
 
 
-def to_polars(keys: NDArray[Any], values: NDArray[Any] | None) -> polars.DataFrame:
+def to_polars(keys: Keys, values: NDArray[Any] | None) -> polars.DataFrame:
     """A data frame with the columns of `_columns`."""
     import polars
 
@@ -118,10 +129,17 @@ def to_polars(keys: NDArray[Any], values: NDArray[Any] | None) -> polars.DataFra
     return polars.DataFrame(columns)
 
 
-def _columns(keys: NDArray[Any], values: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
+def _key_columns(keys: Keys) -> dict[str, NDArray[Any]]:
+    """The column `key`, or a column for each part: `key_0`, `key_1`, …"""
+    if isinstance(keys, tuple):
+        return {f"key_{at}": part for at, part in enumerate(keys)}
+    return {"key": keys}
+
+
+def _columns(keys: Keys, values: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
     """The column `key` and, unless it is of a set, `value`; where a value is a few numbers or a structure,
     a column for each of its parts: `value_0`, `value_1`, …, or `value_name`."""
-    columns = {"key": keys}
+    columns = _key_columns(keys)
     if values is not None and values.dtype.fields is not None:
         columns.update({f"value_{name}": values[name].copy() for name in values.dtype.fields})
     elif values is not None and values.ndim > 1:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 
 class Column(Protocol):
@@ -25,6 +25,9 @@ class SharesMemory(Protocol):
 
 #: One key, one index, or one end of a range.
 Scalar: TypeAlias = int | float | np.generic | datetime.date | datetime.timedelta
+#: A key of several parts, or many, as columns: a tuple of scalars or of arrays; or one key that is bytes.
+#: What the answers are, one or many, depends on which it is.
+Composite: TypeAlias = tuple[Any, ...] | bytes
 #: What is answered with NumPy's arrays.
 Host: TypeAlias = NDArray[Any] | Sequence[Any] | Column
 #: An array of the family of the question: NumPy's, CuPy's, PyTorch's, …
@@ -39,6 +42,12 @@ A = TypeVar("A", bound=SharesMemory)
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 #: Which of equal keys in one call counts.
 Duplicates: TypeAlias = Literal["last", "first", "error"]
+#: Where the answer of an as-of query is, seen from its question.
+Direction: TypeAlias = Literal["backward", "forward", "nearest"]
+#: How far it may be.
+Tolerance: TypeAlias = int | float | np.generic | datetime.timedelta
+#: The types of keys: one, or one for each part.
+KeyLike: TypeAlias = DTypeLike | tuple[DTypeLike, ...]
 #: A file.
 FilePath: TypeAlias = str | os.PathLike[str]
 #: A column of a file, by its name or by its number, counted from 1.

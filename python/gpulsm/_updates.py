@@ -10,9 +10,11 @@ from gpulsm._call import Call
 from gpulsm._duplicates import check_duplicates, resolved
 from gpulsm._families import DType, Span, describe
 from gpulsm._given import Given
+from gpulsm._keys import KeyType, describe_key
+from gpulsm._layouts import Layout
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
-from gpulsm._types import ArrayLike, Closed, Duplicates, Scalar, Value
+from gpulsm._types import ArrayLike, Closed, Composite, Duplicates, Scalar, Value
 
 
 class _NoDefault:
@@ -29,7 +31,7 @@ class Updates(Queries):
     """Batches that insert and delete, and single keys."""
 
     def __init__(
-        self, store: Store, key: DType, value: DType | None, settings: dict[str, Any]
+        self, store: Store, key: KeyType, value: DType | None, settings: dict[str, Any]
     ) -> None:
         super().__init__(store, key, value, settings)
         # Held while a key is looked up and then deleted, so that no other thread gets it too. The same
@@ -40,7 +42,7 @@ class Updates(Queries):
 
     def insert(
         self,
-        keys: Scalar | ArrayLike,
+        keys: Scalar | ArrayLike | Composite,
         values: Value | ArrayLike | None = None,
         *,
         duplicates: Duplicates | None = None,
@@ -82,7 +84,9 @@ class Updates(Queries):
         """
         self._apply(self._keys("keys", keys), self._read_values(values), None, duplicates)
 
-    def set(self, keys: Scalar | ArrayLike, values: Value | ArrayLike | None = None) -> None:
+    def set(
+        self, keys: Scalar | ArrayLike | Composite, values: Value | ArrayLike | None = None
+    ) -> None:
         """Gives each key its value, whatever value it has, also where `insert` would combine them. Of equal
         keys the last counts. `d[key] = value` is short for one key.
 
@@ -111,7 +115,7 @@ class Updates(Queries):
         call, inserted, with_values, _ = self._spans(given, read_values, None)
         self._store.set((inserted, with_values), call.stream)
 
-    def add(self, keys: Scalar | ArrayLike, amounts: Value | ArrayLike = 1) -> None:
+    def add(self, keys: Scalar | ArrayLike | Composite, amounts: Value | ArrayLike = 1) -> None:
         """Adds to the value of each key; a key that isn't there gets the amount as its value. A key that is
         there several times is added to as often.
 
@@ -145,7 +149,7 @@ class Updates(Queries):
             )
         self._apply(self._keys("keys", keys), self._read_values(amounts, "amounts"), None)
 
-    def delete(self, keys: Scalar | ArrayLike) -> None:
+    def delete(self, keys: Scalar | ArrayLike | Composite) -> None:
         """Deletes each key; one that isn't there is no error.
 
         Parameters
@@ -175,8 +179,8 @@ class Updates(Queries):
     def update(
         self,
         *positional: NoReturn,
-        insert: Scalar | ArrayLike | tuple[Scalar | ArrayLike, Value | ArrayLike] | None = None,
-        delete: Scalar | ArrayLike | None = None,
+        insert: Scalar | ArrayLike | Composite | None = None,
+        delete: Scalar | ArrayLike | Composite | None = None,
         duplicates: Duplicates | None = None,
     ) -> None:
         """Inserts and deletes, as one batch. A key that is both inserted and deleted is deleted.
@@ -224,7 +228,8 @@ class Updates(Queries):
                     f"{len(insert)} of them" if isinstance(insert, tuple) else type(insert).__name__
                 )
                 raise TypeError(f"insert: expected a tuple (keys, values), got {what}")
-            if isinstance(insert[0], tuple) and isinstance(insert[1], tuple):
+            is_tuple = isinstance(self._key, Layout) and self._key.is_tuple
+            if isinstance(insert[0], tuple) and isinstance(insert[1], tuple) and not is_tuple:
                 raise TypeError(
                     "insert: expected a tuple (keys, values), got a tuple of two tuples, which might as well "
                     "be pairs: give keys and values as lists or arrays"
@@ -236,8 +241,8 @@ class Updates(Queries):
 
     def delete_range(
         self,
-        lo: Scalar | ArrayLike | None,
-        hi: Scalar | ArrayLike | None,
+        lo: Scalar | ArrayLike | Composite | None,
+        hi: Scalar | ArrayLike | Composite | None,
         *,
         closed: Closed = "both",
     ) -> None:
@@ -299,8 +304,8 @@ class Updates(Queries):
             )
         if (self._key, self._value) != (other._key, other._value):
             raise TypeError(
-                f"other: expected keys and values of {self._key} and {self._value}, "
-                f"got {other._key} and {other._value}"
+                f"other: expected keys and values of {describe_key(self._key)} and {self._value}, "
+                f"got {describe_key(other._key)} and {other._value}"
             )
         self._store.merge_from(other._store)
 
@@ -312,7 +317,7 @@ class Updates(Queries):
         """Removes everything."""
         self._store.clear()
 
-    def pop(self, key: Scalar, default: Any = _NO_DEFAULT) -> Any:
+    def pop(self, key: Scalar | Composite, default: Any = _NO_DEFAULT) -> Any:
         """Deletes one key and returns its value; `default`, if there is one, for a key that isn't there.
 
         Threads that pop, or that delete with `del`, never get the same key, and neither do signal handlers
@@ -412,7 +417,7 @@ class Updates(Queries):
             return True
         return False
 
-    def __setitem__(self, key: Scalar, value: Value) -> None:
+    def __setitem__(self, key: Scalar | Composite, value: Value) -> None:
         self._check_has_values()
         if isinstance(key, slice):
             raise TypeError(
@@ -421,7 +426,7 @@ class Updates(Queries):
             )
         self.set(self._one("key", key), value)
 
-    def __delitem__(self, key: Scalar | slice) -> None:
+    def __delitem__(self, key: Scalar | Composite | slice) -> None:
         if isinstance(key, slice):
             self.delete_range(*self._slice(key), closed="left")
             return
@@ -459,7 +464,7 @@ class Updates(Queries):
             )
         if keys is not None:
             self._check_lengths(keys, values)
-            keys, values = resolved(keys, values, duplicates or "last")
+            keys, values = resolved(keys, values, duplicates or "last", self._key)
         call, inserted, with_values, deleted = self._spans(keys, values, deletes)
         self._store.update((inserted, with_values), deleted, call.stream)
 

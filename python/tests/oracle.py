@@ -43,7 +43,7 @@ class Oracle:
         self, lo: list[Any], hi: list[Any], closed: str = "both"
     ) -> list[list[tuple[Any, Any]]]:
         return [
-            [(key[1], self.pairs[key]) for key in self._between(first, last, closed)]
+            [(_plain(key), self.pairs[key]) for key in self._between(first, last, closed)]
             for first, last in zip(lo, hi, strict=True)
         ]
 
@@ -60,7 +60,7 @@ class Oracle:
         return [bisect.bisect_left(self.order, _normal(key)) for key in keys]
 
     def items(self) -> list[tuple[Any, Any]]:
-        return [(key[1], self.pairs[key]) for key in self.order]
+        return [(_plain(key), self.pairs[key]) for key in self.order]
 
     def _between(self, lo: Any, hi: Any, closed: str) -> list[Any]:
         left = bisect.bisect_left if closed in ("both", "left") else bisect.bisect_right
@@ -71,11 +71,54 @@ class Oracle:
         if not 0 <= index < len(self.order):
             return None
         key = self.order[index]
-        return key[1], self.pairs[key]
+        return _plain(key), self.pairs[key]
+
+    def asof(
+        self, keys: list[Any], direction: str, tolerance: Any, allows_exact: bool
+    ) -> list[tuple[Any, Any] | None]:
+        return [self._asof(key, direction, tolerance, allows_exact) for key in keys]
+
+    def _asof(self, key: Any, direction: str, tolerance: Any, allows_exact: bool) -> Any:
+        """The pair with the same first parts and the nearest last one; of two, the one before."""
+        by, on = _split(key)
+        best = None
+        for candidate in self.order:
+            other_by, other = _split(_plain(candidate))
+            if same(other) == "nan" or same(on) == "nan":
+                continue
+            before, after = other < on, other > on
+            is_asked = (before and direction != "forward") or (after and direction != "backward")
+            if _normal(other_by) != _normal(by) or not (is_asked or (other == on and allows_exact)):
+                continue
+            # The distance of an infinity from itself is NaN, which is not within any tolerance.
+            distance = 0 if other == on and tolerance is None else abs(other - on)
+            if tolerance is not None and not distance <= tolerance:
+                continue
+            if (
+                best is None
+                or distance < best[0]
+                or (before and distance == best[0] and not best[1])
+            ):
+                best = distance, before, (_plain(candidate), self.pairs[candidate])
+        return None if best is None else best[2]
+
+
+def _split(key: Any) -> tuple[Any, Any]:
+    """All parts of a key but the last, and the last."""
+    return (key[:-1], key[-1]) if isinstance(key, tuple) else ((), key)
+
+
+def _plain(key: tuple[bool, Any]) -> Any:
+    """The key that `_normal` made this of."""
+    return tuple(map(_plain, key[1])) if isinstance(key[1], tuple) else key[1]
 
 
 def _normal(key: Any) -> tuple[bool, Any]:
-    """A key that sorts and compares as the dictionary's do."""
+    """A key that sorts and compares as the dictionary's do: one of several parts, part by part."""
+    if isinstance(key, tuple):
+        return False, tuple(map(_normal, key))
+    if isinstance(key, bytes):
+        return False, key
     if isinstance(key, float) and math.isnan(key):
         return True, "nan"
     return False, key + 0
@@ -83,4 +126,6 @@ def _normal(key: Any) -> tuple[bool, Any]:
 
 def same(key: Any) -> Any:
     """A key of an answer in a form that compares: NaN equals itself."""
+    if isinstance(key, tuple):
+        return tuple(map(same, key))
     return "nan" if isinstance(key, float) and math.isnan(key) else key

@@ -277,7 +277,7 @@ def test_scalars_of_other_kinds(device: str) -> None:
     texts[1] = b"abcd"
     assert texts[1] == b"abcd"
     for long in (b"abcde", [b"abcde"]):
-        with pytest.raises(ValueError, match=r"values(\[0\])? has 5 bytes: .S4 holds 4"):
+        with pytest.raises(ValueError, match=r"values(\[0\])? has 5 bytes: S4 holds 4"):
             texts.insert([1], long)
     named = gpulsm.Dictionary("uint32", [("a", "f4"), ("b", "u4")], device=device)
     named[1] = (0.5, 7)
@@ -290,9 +290,9 @@ MISFITS: list[tuple[Any, Any, type[Exception], str]] = [
     ("U4", None, TypeError, "expected <U4.*, got NoneType|expected <U4; only a set"),
     ("U4", 3.14159, TypeError, "expected <U4.*, got float"),
     ("U4", "abcde", ValueError, "has 5 characters: <U4 holds 4"),
-    ("S4", "ab", TypeError, r"expected .S4, which is bytes, got a text; `.encode\(\)` makes"),
-    ("V4", b"abcdefgh", ValueError, "has 8 bytes: .V4 holds 4"),
-    ("V4", b"ab", ValueError, "has 2 bytes: .V4 holds 4"),
+    ("S4", "ab", TypeError, r"expected S4, which is bytes, got a text; `.encode\(\)` makes"),
+    ("V4", b"abcdefgh", ValueError, "has 8 bytes: V4 holds 4"),
+    ("V4", b"ab", ValueError, "has 2 bytes: V4 holds 4"),
     (PAIR, (1.9, 7), TypeError, "expected int32, got float 1.9"),
     (PAIR, (1, "7"), TypeError, "expected int32, got str '7'"),
     (PAIR, (1, 2**31), gpulsm.OutOfRangeError, "is 2147483648: int32 goes from"),
@@ -305,7 +305,7 @@ MISFITS: list[tuple[Any, Any, type[Exception], str]] = [
     (("i4", 2), [True, 2], TypeError, "is of type bool: expected int32|expected int32, got bool"),
     (("i4", 2), [1, 2.5], TypeError, "is of type float: expected int32|expected int32, got float"),
     (("bool", 4), [0, 1, 2, 3], TypeError, "expected bool, got int 0"),
-    (("S2", 2), [b"ab", b"abc"], ValueError, "has 3 bytes: .S2 holds 2"),
+    (("S2", 2), [b"ab", b"abc"], ValueError, "has 3 bytes: S2 holds 2"),
 ]
 
 

@@ -1,0 +1,146 @@
+"""As-of queries: what was the case at that time?"""
+
+from __future__ import annotations
+
+from typing import Any, get_args, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsm._arrays import read
+from gpulsm._base import Base, whole
+from gpulsm._call import BOOL, INT64
+from gpulsm._families import DType, describe
+from gpulsm._keys import describe_key, kind_of_last_part, last_part, read_keys
+from gpulsm._layouts import check_host
+from gpulsm._types import ArrayLike, Composite, Direction, Host, Scalar, Tolerance
+
+
+class AsOf(Base):
+    """Answers of the nearest pair that belongs with a question."""
+
+    @overload
+    def asof(
+        self,
+        keys: Composite,
+        *,
+        direction: Direction = "backward",
+        tolerance: Tolerance | None = None,
+        allow_exact_matches: bool = True,
+    ) -> tuple[Any, Any, Any]: ...
+    @overload
+    def asof(
+        self,
+        keys: Scalar,
+        *,
+        direction: Direction = "backward",
+        tolerance: Tolerance | None = None,
+        allow_exact_matches: bool = True,
+    ) -> tuple[Any, Any, bool]: ...
+    @overload
+    def asof(
+        self,
+        keys: Host,
+        *,
+        direction: Direction = "backward",
+        tolerance: Tolerance | None = None,
+        allow_exact_matches: bool = True,
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]: ...
+    def asof(
+        self,
+        keys: Scalar | ArrayLike | Composite,
+        *,
+        direction: Direction = "backward",
+        tolerance: Tolerance | None = None,
+        allow_exact_matches: bool = True,
+    ) -> tuple[Any, Any, Any]:
+        """Returns, for each key, the pair that agrees with it in all parts but the last, and whose last part is
+        the nearest, and whether there is one: pandas's `merge_asof`, with every part but the last as `by`,
+        and the last as `on`.
+
+        The dictionary need not be sorted for it, and neither need the keys. It may change between two calls.
+
+        Parameters
+        ----------
+        keys
+            An array, list or column of keys, or one key; a tuple of those, if keys have several parts, such as
+            `(symbols, times)`. They need not be there.
+        direction
+            Where the last part of an answer is: 'backward' (the default), at or before that of the key;
+            'forward', at or after it; 'nearest', on either side, and of two that are as far the one before.
+        tolerance
+            The most that the last parts may be apart. For times a span of time, such as
+            `numpy.timedelta64(5, "ms")`. Default: any distance.
+        allow_exact_matches
+            Whether a pair with the key itself is an answer.
+
+        Returns
+        -------
+        keys, values, found
+            The pairs, as those of `predecessor`. A key that ends with NaN has no answer. With a tolerance,
+            neither has an infinity the infinity itself: their distance is NaN.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument can't be used, or the last part of keys is bytes, which have no distances.
+
+        Examples
+        --------
+        >>> import gpulsm, numpy as np
+        >>> quotes = gpulsm.Dictionary(key=("uint32", "int64"), value="float64")
+        >>> quotes.insert(([7, 7, 9], [100, 200, 150]), [1.5, 1.75, 8.0])
+        >>> (symbols, times), prices, found = quotes.asof(([7, 7, 9], [199, 99, 1000]))
+        >>> times.tolist(), prices.tolist(), found.tolist()
+        ([100, 0, 150], [1.5, 0.0, 8.0], [True, False, True])
+        >>> quotes.asof((7, 199), direction="nearest", tolerance=5)
+        ((7, 200), 1.75, True)
+        """
+        on = kind_of_last_part(self._key)
+        if on[0] == "bytes":
+            raise TypeError(
+                f"asof: expected keys that end with a number or a time, but those of this dictionary are "
+                f"{describe_key(self._key)}; `predecessor` and `successor` take keys that end with bytes"
+            )
+        asked = {
+            "on": on,
+            "direction": _checked(direction),
+            "tolerance": None if tolerance is None else self._tolerance(tolerance),
+            "allows_exact_matches": bool(allow_exact_matches),
+        }
+        given = read_keys("keys", keys, self._key)
+        check_host("keys", given.family)
+        call = self._call(given)
+        found_keys, values, found = call.rooms(None, self._key, self._value, BOOL)
+        [questions] = call.spans
+        self._store.asof(asked, questions, (found_keys.span, values.span), found.span)
+        return call.keys(found_keys, found), call.answer(values), call.answer(found)
+
+    def _tolerance(self, tolerance: Any) -> int | float:
+        """A tolerance as the native half takes it."""
+        on = last_part(self._key)
+        if on.kind in "iu":
+            return whole("tolerance", tolerance, 0, (1 << 64) - 1)
+        one = read("tolerance", tolerance, _distance(on))
+        if not one.is_scalar:
+            raise TypeError(f"tolerance: expected one {describe(_distance(on))}, got an array")
+        number = one.array.view(INT64)[0] if on.kind in "Mm" else one.array[0]
+        if not number >= 0:  # Of floats also NaN; of spans, NaT is the least.
+            raise ValueError(f"tolerance: expected a distance of at least 0, got {one.array[0]}")
+        return int(number) if on.kind in "Mm" else float(number)
+
+
+def _distance(on: DType) -> DType:
+    """The type of distances between parts of a type."""
+    if on.kind not in "Mm":
+        return on
+    unit, count = np.datetime_data(on)
+    return np.dtype(f"timedelta64[{count}{unit}]")
+
+
+def _checked(direction: Direction) -> Direction:
+    if direction not in get_args(Direction):
+        raise ValueError(
+            f"direction: expected 'backward', 'forward' or 'nearest', got {direction!r}"
+        )
+    return direction

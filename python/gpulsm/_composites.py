@@ -1,0 +1,189 @@
+"""Keys of several parts that come in: tuples with a column for each part, or with a scalar for each."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsm._call import check_lengths
+from gpulsm._datetimes import read_keys as read_part
+from gpulsm._errors import OutOfRangeError
+from gpulsm._families import NUMPY, DType
+from gpulsm._given import Given
+from gpulsm._layouts import Layout, check_host, listed_part
+from gpulsm._ranges import beyond, bounds, check_closed
+from gpulsm._scalars import is_scalar
+from gpulsm._types import Closed
+
+
+def read_keys(name: str, given: Any, layout: Layout) -> Given:
+    """The argument `name`, if it is a tuple of columns, or of scalars, of the types of the parts."""
+    columns = _columns(name, given, layout)
+    try:
+        read = [read_part(*column) for column in columns]
+    except OutOfRangeError as error:
+        raise error if _are_scalars(columns) else OutOfRangeError(str(error)) from None
+    return _packed(name, read, layout)
+
+
+def prefix_range(prefix: Any, layout: Layout) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The first and the last key that begin with these parts."""
+    read = _read_prefix("prefix", prefix, layout)
+    arrays = _check_columns(read)
+    length, rest = arrays[0].length if arrays else 1, layout.parts[len(read) :]
+    lo, hi = (
+        [
+            *(spread(part, length) for part in read),
+            *(NUMPY.full(length, part, bounds(part)[end]) for part in rest),
+        ]
+        for end in (0, 1)
+    )
+    if arrays:
+        return tuple(lo), tuple(hi)
+    return tuple(listed_part(part)[0] for part in lo), tuple(listed_part(part)[0] for part in hi)
+
+
+def _read_prefix(name: str, given: Any, layout: Layout) -> list[Given]:
+    """The first parts of keys: a tuple of columns or scalars, fewer than there are parts."""
+    given = given if isinstance(given, tuple) else (given,)
+    if not 0 < len(given) < len(layout.parts):
+        count = len(layout.parts) - 1
+        most = f"1 to {count} of the first parts" if count > 1 else "the first part"
+        got = f"{len(given)} of them" if count else "keys of one part"
+        raise TypeError(f"{name}: expected {most} of {layout}, got {got}")
+    parts = zip(given, layout.parts, strict=False)
+    return [read_part(f"{name}[{at}]", one, part) for at, (one, part) in enumerate(parts)]
+
+
+def read_ranges(lo: Any, hi: Any, closed: Closed, layout: Layout) -> tuple[Given, Given]:
+    """The first and the last integer of every range; of one that is empty, any two in the wrong order."""
+    check_closed(closed)
+    first, excludes_lo = _end("lo", lo, layout, closed in ("right", "neither"), is_low=True)
+    last, excludes_hi = _end("hi", hi, layout, closed in ("left", "neither"), is_low=False)
+    check_lengths(first, last)
+    if excludes_lo or excludes_hi:
+        length = first.length if last.is_scalar else last.length
+        first, last = _spread(first, last, length), _spread(last, first, length)
+        layout.native.exclude_ends((first.span, last.span), excludes_lo, excludes_hi)
+    return first, last
+
+
+def nearest(name: str, given: Any, layout: Layout, *, is_low: bool) -> Given | None:
+    """Keys; for one of scalars that the types can't hold, the next key that they can: the least above it
+    if `is_low`, else the greatest below it. None if there is no such key."""
+    end, is_excluded = _end(name, given, layout, False, is_low=is_low)
+    if not is_excluded:
+        return end
+    number = int.from_bytes(end.array.tobytes(), sys.byteorder) + (1 if is_low else -1)
+    return end.with_array(layout.number(number)) if 0 <= number <= layout.highest() else None
+
+
+def outermost(name: str, layout: Layout, *, is_low: bool) -> Given:
+    """The first key that there can be, or the last."""
+    number = layout.number(0 if is_low else layout.highest())
+    return Given(name, layout.dtype, number, 1, NUMPY, is_scalar=True)
+
+
+def _end(
+    name: str, given: Any, layout: Layout, is_excluded: bool, *, is_low: bool
+) -> tuple[Given, bool]:
+    """One end of all ranges, and whether it is excluded."""
+    if given is None:
+        return outermost(name, layout, is_low=is_low), False
+    columns = _columns(name, given, layout)
+    read: list[Given] = []
+    for column in columns:
+        try:
+            read.append(read_part(*column))
+        except OutOfRangeError as error:
+            if error.above is None or not _are_scalars(columns):
+                raise OutOfRangeError(str(error)) from None
+            rest, is_excluded = _beyond(columns[len(read) :], error.above, is_low)
+            read += rest
+            break
+    return _packed(name, read, layout), is_excluded
+
+
+def _beyond(
+    columns: list[tuple[str, Any, DType]], above: bool, is_low: bool
+) -> tuple[list[Given], bool]:
+    """The rest of an end that begins with a number above, or below, all that its type can hold, and whether
+    the end is excluded: where no such part is on this side of it, the keys beside it are other ones."""
+    label, _, part = columns[0]
+    found = beyond(label, part, above, is_low)
+    if found is None:
+        return [_bound(label, part, is_low=not above) for label, _, part in columns], True
+    return [found, *(_bound(label, part, is_low=is_low) for label, _, part in columns[1:])], False
+
+
+def _bound(name: str, part: DType, *, is_low: bool) -> Given:
+    end = NUMPY.full(1, part, bounds(part)[0 if is_low else 1])
+    return Given(name, part, end, 1, NUMPY, is_scalar=True)
+
+
+def _columns(name: str, given: Any, layout: Layout) -> list[tuple[str, Any, DType]]:
+    """The columns with their names and types; an error if there is not one for each part."""
+    if not layout.is_tuple:
+        return [(name, given, layout.parts[0])]
+    count = len(layout.parts)
+    if not isinstance(given, tuple):
+        cure = ""
+        if isinstance(given, list):
+            cure = "; `tuple(map(list, zip(*…)))` makes columns of a list of tuples"
+        elif isinstance(given, np.ndarray) and given.ndim == 2:
+            cure = "; `tuple(numpy.ascontiguousarray(….T))` makes columns of rows"
+        kind = type(given).__name__
+        raise TypeError(
+            f"{name}: expected a tuple of {count} columns, or of {count} scalars, {layout}, got {kind}{cure}"
+        )
+    if len(given) != count:
+        cure = (
+            "; `prefix_range` gives the first and the last key that begin with some parts"
+            if len(given) < count
+            else ""
+        )
+        raise TypeError(
+            f"{name}: expected a tuple of {count}, {layout}, got {len(given)} of them{cure}"
+        )
+    parts = zip(given, layout.parts, strict=True)
+    return [(f"{name}[{at}]", column, part) for at, (column, part) in enumerate(parts)]
+
+
+def _are_scalars(columns: list[tuple[str, Any, DType]]) -> bool:
+    return all(is_scalar(column, part) for _, column, part in columns)
+
+
+def _check_columns(read: list[Given]) -> list[Given]:
+    """Those that are arrays; an error if they differ in length, or are not on the host."""
+    for column in read:
+        check_host(column.name, column.family)
+    arrays = [column for column in read if not column.is_scalar]
+    for column in arrays[1:]:
+        check_lengths(arrays[0], column)
+    return arrays
+
+
+def spread(column: Given, length: int) -> NDArray[Any]:
+    """A column, or a scalar as often as there are keys."""
+    if not column.is_scalar or length == 1:
+        array: NDArray[Any] = column.array
+        return array
+    return NUMPY.full(length, column.dtype, column.array[0])
+
+
+def _packed(name: str, read: list[Given], layout: Layout) -> Given:
+    """The integers of keys."""
+    arrays = _check_columns(read)
+    length = arrays[0].length if arrays else 1
+    packed = layout.pack([spread(column, length) for column in read], length)
+    return Given(name, layout.dtype, packed, length, NUMPY, is_scalar=not arrays)
+
+
+def _spread(one: Given, other: Given, length: int) -> Given:
+    """One end of ranges, to be changed: as often as there are ranges, if the other end is an array."""
+    if not one.is_scalar or other.is_scalar:
+        return one
+    return Given(one.name, one.dtype, NUMPY.full(length, one.dtype, one.array[0]), length, NUMPY)
