@@ -227,14 +227,21 @@ fn distance<On: AsOfKey, K: Key<Ordered: PackedKey>>(key: K, other: K) -> On::Di
 
 /// The next key on one side of each; at the end of the type, the key itself.
 fn beside<K: ScalarKey>(keys: &[K], is_forward: bool) -> Result<Vec<K>, Error> {
+    let step = |ordered: K::Ordered| if is_forward { ordered.next() } else { ordered.previous() };
+    let next = |key: K| {
+        let ordered = key.to_ordered();
+        // Below 0 there is −0, which is the same key.
+        let is_another = |next: &K::Ordered| K::from_ordered(*next).to_ordered() != ordered;
+        let next =
+            std::iter::successors(step(ordered), |&next| step(next)).take(2).find(is_another);
+        K::from_ordered(next.unwrap_or(ordered))
+    };
     let mut beside = zeros(keys.len())?;
     let to = Span::of(&mut beside);
     each_range(keys.len(), |range| {
         let moved = to.part(&range, size_of::<K>()).host_mut::<K>();
-        for (moved, key) in moved.iter_mut().zip(&keys[range]) {
-            let ordered = key.to_ordered();
-            let next = if is_forward { ordered.next() } else { ordered.previous() };
-            *moved = K::from_ordered(next.unwrap_or(ordered));
+        for (moved, &key) in moved.iter_mut().zip(&keys[range]) {
+            *moved = next(key);
         }
     });
     Ok(beside)

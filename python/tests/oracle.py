@@ -81,26 +81,27 @@ class Oracle:
     def _asof(self, key: Any, direction: str, tolerance: Any, allows_exact: bool) -> Any:
         """The pair with the same first parts and the nearest last one; of two, the one before."""
         by, on = _split(key)
-        best = None
+        before = after = None
         for candidate in self.order:
             other_by, other = _split(_plain(candidate))
-            if same(other) == "nan" or same(on) == "nan":
+            if _normal(other_by) != _normal(by) or "nan" in (same(other), same(on)):
                 continue
-            before, after = other < on, other > on
-            is_asked = (before and direction != "forward") or (after and direction != "backward")
-            if _normal(other_by) != _normal(by) or not (is_asked or (other == on and allows_exact)):
-                continue
-            # The distance of an infinity from itself is NaN, which is not within any tolerance.
-            distance = 0 if other == on and tolerance is None else abs(other - on)
-            if tolerance is not None and not distance <= tolerance:
-                continue
-            if (
-                best is None
-                or distance < best[0]
-                or (before and distance == best[0] and not best[1])
-            ):
-                best = distance, before, (_plain(candidate), self.pairs[candidate])
-        return None if best is None else best[2]
+            if other < on or (other == on and allows_exact):
+                before = candidate
+            if after is None and (other > on or (other == on and allows_exact)):
+                after = candidate
+        wanted = {"backward": [before], "forward": [after], "nearest": [before, after]}[direction]
+        # The distance of an infinity from itself is NaN, which is within no tolerance.
+        near = [
+            (abs(_split(_plain(one))[1] - on), one)
+            for one in wanted
+            if one is not None
+            and (tolerance is None or abs(_split(_plain(one))[1] - on) <= tolerance)
+        ]
+        if not near:
+            return None
+        best = near[-1] if near[-1][0] < near[0][0] else near[0]
+        return _plain(best[1]), self.pairs[best[1]]
 
 
 def _split(key: Any) -> tuple[Any, Any]:
@@ -119,7 +120,7 @@ def _normal(key: Any) -> tuple[bool, Any]:
         return False, tuple(map(_normal, key))
     if isinstance(key, bytes):
         return False, key
-    if isinstance(key, float) and math.isnan(key):
+    if same(key) == "nan":
         return True, "nan"
     return False, key + 0
 

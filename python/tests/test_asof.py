@@ -1,0 +1,186 @@
+"""As-of queries against the oracle, and against pandas."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from composites import Composite
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import Oracle, same
+
+import gpulsm
+
+DIRECTIONS: list[Any] = ["backward", "forward", "nearest"]
+#: Types of keys that end with a number, each with some tolerances.
+ENDING_WITH_A_NUMBER: list[tuple[Any, list[Any]]] = [
+    ("uint32", [None, 0, 2, 2**64 - 1]),
+    ("int64", [None, 0, 2, 2**63]),
+    ("float32", [None, 0.0, 1.5]),
+    ("float64", [None, 0.0, 3.0]),
+    (("uint32", "int32"), [None, 1, 2**32]),
+    (("uint32", "int64"), [None, 3, 2**64 - 1]),
+    (("S2", "uint32"), [None, 0, 2]),
+    (("uint32", "float64"), [None, 1.0]),
+    (("float32", "int32", "float32"), [None, 0.0, 2.0]),
+    (("int32", "uint64"), [None, 4]),
+]
+
+
+class Numbers(Composite):
+    """A type of keys that end with a number, of which one part may be all."""
+
+    def plain_keys(self) -> st.SearchStrategy[Any]:
+        return st.lists(self.keys(), max_size=20)
+
+
+@pytest.mark.parametrize(("spec", "tolerances"), ENDING_WITH_A_NUMBER, ids=str)
+def test_answers_agree_with_the_oracle(spec: Any, tolerances: list[Any], device: str) -> None:
+    numbers = Numbers(spec)
+
+    @settings(max_examples=40, deadline=None)
+    @given(numbers.plain_keys(), numbers.plain_keys(), numbers.plain_keys())
+    def check(first: list[Any], deleted: list[Any], questions: list[Any]) -> None:
+        d, oracle = gpulsm.Dictionary(spec, "int32", batch_size=8, device=device), Oracle()
+        values = [*range(1, len(first) + 1)]
+        d.insert(numbers.columns(first), values)
+        d.delete(numbers.columns(deleted))
+        oracle.update(numbers.exact(first), values, numbers.exact(deleted))
+        asked = d if len(questions) % 2 else d.snapshot()
+        for direction in DIRECTIONS:
+            for tolerance in tolerances:
+                for exact in (True, False):
+                    expected = oracle.asof(numbers.exact(questions), direction, tolerance, exact)
+                    answers = asked.asof(
+                        numbers.columns(questions),
+                        direction=direction,
+                        tolerance=tolerance,
+                        allow_exact_matches=exact,
+                    )
+                    assert listed(numbers, answers) == [
+                        None if pair is None else (same(pair[0]), pair[1]) for pair in expected
+                    ]
+
+    check()
+
+
+def listed(numbers: Composite, answers: Any) -> list[Any]:
+    """Answers as pairs; those that are none must be zeros."""
+    keys, values, found = answers
+    assert not values[~found].any()
+    for column in keys if isinstance(keys, tuple) else (keys,):
+        assert not column[~found].any()
+    pairs = zip(numbers.listed(keys), values.tolist(), found.tolist(), strict=True)
+    return [(same(key), value) if there else None for key, value, there in pairs]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("tolerance", [None, 40])
+@pytest.mark.parametrize("exact", [True, False])
+def test_answers_agree_with_pandas(
+    direction: Any, tolerance: int | None, exact: bool, device: str
+) -> None:
+    random = np.random.default_rng(1)
+    count = 150_000  # Several threads work on them.
+    codes = random.permutation(4 * count)[:count]
+    symbols, times = (codes % 50).astype(np.uint32), codes // 50 * 10
+    bids = random.normal(size=count)
+    asked_symbols = random.integers(0, 55, count).astype(np.uint32)
+    asked_times = np.sort(random.integers(-100, 45 * count // 50 * 10, count))
+    quotes = pandas.DataFrame({"symbol": symbols, "time": times, "bid": bids, "at": times})
+    trades = pandas.DataFrame({"symbol": asked_symbols, "time": asked_times})
+    expected = pandas.merge_asof(
+        trades,
+        quotes.sort_values("time"),
+        on="time",
+        by="symbol",
+        direction=direction,
+        tolerance=tolerance,
+        allow_exact_matches=exact,
+    )
+
+    d = gpulsm.Dictionary.build((symbols, times), bids, device=device)
+    (by, on), values, found = d.asof(
+        (asked_symbols, asked_times),
+        direction=direction,
+        tolerance=tolerance,
+        allow_exact_matches=exact,
+    )
+    assert (found == expected["bid"].notna()).all() and found.any()
+    assert (by[found] == asked_symbols[found]).all()
+    if direction == "nearest":  # Of two as far, pandas may take the later one.
+        distances = np.abs(expected["at"] - asked_times)[found]
+        assert (np.abs(on - asked_times)[found] == distances).all()
+    else:
+        assert (on[found] == expected["at"][found]).all()
+        assert (values[found] == expected["bid"][found]).all()
+
+
+def test_a_tie_goes_backward_and_nan_has_no_match(device: str) -> None:
+    d = gpulsm.Dictionary.build([10, 20], [1, 2], device=device)
+    assert d.asof(15, direction="nearest") == (10, 1, True)
+    assert d.asof(10, direction="nearest", allow_exact_matches=False) == (20, 2, True)
+    assert d.asof(9) == (0, 0, False) and d.asof(21, direction="forward") == (0, 0, False)
+    floats = gpulsm.Dictionary.build([1.0, np.inf, np.nan], [1, 2, 3], device=device)
+    assert floats.asof(np.nan)[2] is False and floats.asof(np.inf)[1] == 2
+    assert floats.asof(np.inf, tolerance=1.0)[2] is False
+    assert floats.asof(np.inf, direction="forward", allow_exact_matches=False)[2] is False
+    assert floats.asof(-np.inf, allow_exact_matches=False)[2] is False
+
+
+def test_times_have_tolerances_of_time(device: str) -> None:
+    d = gpulsm.Dictionary(("uint32", "datetime64[ms]"), "float64", device=device)
+    noon = np.datetime64("2024-01-01T12:00", "ms")
+    d.insert(([1, 1], np.array([noon, noon + 500])), [1.5, 2.5])
+    later = datetime.datetime(2024, 1, 1, 12, 0, 0, 400_000)
+    assert d.asof((1, later)) == ((1, noon), 1.5, True)
+    assert d.asof((1, later), tolerance=np.timedelta64(399, "ms"))[2] is False
+    assert d.asof((1, later), tolerance=datetime.timedelta(milliseconds=400))[2] is True
+    (_, times), values, found = d.asof(([1, 2], np.array([noon + 600, noon])), direction="nearest")
+    assert values.tolist() == [2.5, 0.0] and found.tolist() == [True, False] and np.isnat(times[1])
+
+
+@pytest.mark.parametrize(
+    ("spec", "arguments", "kind", "text"),
+    [
+        (("uint32", "S2"), {}, TypeError, "asof: expected keys that end with a number or a time"),
+        (
+            "int64",
+            {"direction": "left"},
+            ValueError,
+            "direction: expected 'backward', 'forward' or",
+        ),
+        ("int64", {"tolerance": -1}, ValueError, "tolerance: expected a number from 0 to"),
+        ("int64", {"tolerance": 1.5}, TypeError, "tolerance: expected an integer, got float"),
+        (
+            "float32",
+            {"tolerance": -1.0},
+            ValueError,
+            "tolerance: expected a distance of at least 0",
+        ),
+        ("float64", {"tolerance": np.nan}, ValueError, "tolerance: .* at least 0, got nan"),
+        (
+            "float64",
+            {"tolerance": [1.0, 2.0]},
+            TypeError,
+            "tolerance: expected one float64, got an",
+        ),
+        ("datetime64[s]", {"tolerance": 5}, TypeError, r"tolerance: expected timedelta64\[s\]"),
+        (
+            "datetime64[s]",
+            {"tolerance": np.timedelta64("NaT", "s")},
+            ValueError,
+            "tolerance: expected a distance of at least 0, got NaT",
+        ),
+    ],
+)
+def test_mistakes_are_named(
+    spec: Any, arguments: dict[str, Any], kind: type[Exception], text: str, device: str
+) -> None:
+    d = gpulsm.Dictionary(spec, "int32", device=device)
+    with pytest.raises(kind, match=text):
+        d.asof(d.keys(), **arguments)
