@@ -15,7 +15,7 @@ import pytest
 import gpulsm
 
 ROOT = Path(__file__).parent.parent
-READMES = [ROOT / "README.md", ROOT.parent / "README.md"]
+READMES = [ROOT / "README.md", ROOT.parent / "README.md", ROOT.parent / "docs" / "multimaps.md"]
 NOTEBOOK = ROOT / "notebooks" / "story.ipynb"
 MODULES = ["gpulsm", *(f"gpulsm.{module.name}" for module in pkgutil.iter_modules(gpulsm.__path__))]
 
@@ -51,6 +51,21 @@ def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "answers checked" in printed
     assert "| lookup |" in printed
+
+
+def test_the_benchmark_of_joins_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    script = runpy.run_path(str(ROOT / "benchmarks" / "asof.py"))
+    script["main"](["--quotes", "20000", "--trades", "30000", "--batches", "3", "--repeats", "1"])
+    printed = capsys.readouterr().out
+    assert "answers checked" in printed
+    assert printed.count("| gpulsm |") == 2 and "| pandas |" in printed
+
+
+def test_the_graph_example_runs(capsys: pytest.CaptureFixture[str], device: str) -> None:
+    script = runpy.run_path(str(ROOT / "examples" / "graph.py"))
+    script["main"](["--vertices", "300", "--edges", "3000", "--batches", "3", "--device", device])
+    printed = capsys.readouterr().out
+    assert "batch 3: " in printed and "answers checked" in printed
 
 
 @pytest.mark.parametrize("readme", READMES, ids=str)

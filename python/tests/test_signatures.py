@@ -45,7 +45,9 @@ def test_every_argument_has_a_type(method: Any) -> None:
             assert "Like" in str(parameter.annotation)
 
 
-@pytest.mark.parametrize("name", [*QUERIES, "insert", "delete", "update", "delete_range", "pop"])
+@pytest.mark.parametrize(
+    "name", [*QUERIES, "asof", "prefix_range", "insert", "delete", "update", "delete_range", "pop"]
+)
 def test_types_can_be_read_by_programs(name: str) -> None:
     hints = get_type_hints(getattr(gpulsm.Dictionary, name))
     assert hints["return"] is not Any or name == "pop"

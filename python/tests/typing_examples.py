@@ -51,6 +51,22 @@ def numpy(d: gpulsm.Dictionary, keys: NDArray[np.uint32]) -> None:
     assert_type(d.select([0]), tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]])
 
 
+def composites(d: gpulsm.Dictionary, symbols: NDArray[np.uint32], times: NDArray[np.int64]) -> None:
+    gpulsm.Dictionary(key=("uint32", "datetime64[ns]"), value=None)
+    assert_type(d.lookup((symbols, times)), tuple[Any, Any])
+    assert_type(d.count((symbols, times), (7, 5), closed="left"), Any)
+    assert_type(d.count(*d.prefix_range(symbols)), Any)
+    assert_type(d.range((7, 1), (7, 9)), tuple[NDArray[np.int64], Any, Any])
+    assert_type(d.successor(b"text"), tuple[Any, Any, Any])
+    assert_type(d.asof((symbols, times), tolerance=5), tuple[Any, Any, Any])
+    assert_type(d.asof(times), tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]])
+    assert_type(d.asof(5, direction="nearest"), tuple[Any, Any, bool])
+    assert_type(d[7, 100], Any)
+    d.insert((symbols, times), 1.5)
+    d.update(insert=((symbols, times), times), delete=(7, 100))
+    d.asof(times, direction="left")  # type: ignore[call-overload]
+
+
 def tensors(d: gpulsm.Snapshot, keys: Tensor) -> None:
     assert_type(d.lookup(keys), tuple[Tensor, Tensor])
     assert_type(d.count(keys, keys), Tensor)
