@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use gpulsm::private::{Encoding, PackedKey, Part};
-use gpulsm::{AsOfKey, Device, Dictionary, Direction, Error, Key, OrderedKey, ScalarKey, Value};
+use gpulsm::{AsOfKey, Dictionary, Direction, Error, Key, OrderedKey, ScalarKey, Value};
 use pyo3::FromPyObject;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::packing::part_of;
-use crate::parallel::{each_range, try_each_range};
+use crate::parallel::each_range;
 use crate::span::Span;
 use crate::typed::Pairs;
 
@@ -187,24 +187,14 @@ impl<On: OnPart> AsOn<On> {
         let is_forward = side == Direction::Forward;
         let moved = if self.is_strict { Some(beside(questions, is_forward)?) } else { None };
         let from = moved.as_deref().unwrap_or(questions);
-        let matches = |index: usize, key: K| self.matches(key, questions[index], is_forward);
-        // A GPU wants all of them at once.
-        if On::BITS == K::BITS || from.len() < GROUPED || dictionary.device() != Device::cpu() {
-            nearest(dictionary, is_forward, from, answers)?;
-            answers.keep_if(matches);
-            return Ok(());
+        let Answers { keys, values, found } = answers;
+        if is_forward {
+            dictionary.successor_into(from, keys, values, found)?;
+        } else {
+            dictionary.predecessor_into(from, keys, values, found)?;
         }
-        answers.try_each(|range, mut some| {
-            let mut groups = Groups::new()?;
-            for start in range.clone().step_by(GROUPED) {
-                let block = start..range.end.min(start + GROUPED);
-                groups.gather(&from[block.clone()], |key| parts::<On, K>(key).0.digest());
-                groups.search(dictionary, is_forward)?;
-                let to = some.part(start - range.start..block.end - range.start);
-                groups.scatter(to, |at, key| matches(start + at, key));
-            }
-            Ok(())
-        })
+        answers.keep_if(|index, key| self.matches(key, questions[index], is_forward));
+        Ok(())
     }
 
     /// Whether a pair answers a question. At the ends of a type there is no key beside the question: what was
@@ -219,20 +209,6 @@ impl<On: OnPart> AsOn<On> {
             && by == asked_by
             && on.partial_cmp(&asked_on).is_some() // Neither is NaN.
             && self.tolerance.is_none_or(is_near)
-    }
-}
-
-/// Writes the nearest pair on one side of each key.
-fn nearest<K: ScalarKey, V: Value>(
-    dictionary: &Dictionary<K, V>,
-    is_forward: bool,
-    from: &[K],
-    Answers { keys, values, found }: &mut Answers<'_, K, V>,
-) -> Result<(), Error> {
-    if is_forward {
-        dictionary.successor_into(from, keys, values, found)
-    } else {
-        dictionary.predecessor_into(from, keys, values, found)
     }
 }
 
@@ -273,38 +249,17 @@ fn beside<K: ScalarKey>(keys: &[K], is_forward: bool) -> Result<Vec<K>, Error> {
 
 impl<K: ScalarKey, V: Value> Answers<'_, K, V> {
     /// Calls `work` with some of the answers and their places, on several threads.
-    fn try_each(
-        &mut self,
-        work: impl Fn(Range<usize>, Answers<'_, K, V>) -> Result<(), Error> + Sync,
-    ) -> Result<(), Error> {
+    fn each(&mut self, work: impl Fn(Range<usize>, Answers<'_, K, V>) + Sync) {
         let keys = Span::of(self.keys);
         let (values, found) = (Span::of(self.values), Span::of(self.found));
-        try_each_range(keys.len(), |range| {
+        each_range(keys.len(), |range| {
             let some = Answers {
                 keys: keys.part(&range, size_of::<K>()).host_mut(),
                 values: values.part(&range, size_of::<V>()).host_mut(),
                 found: found.part(&range, 1).host_mut(),
             };
-            work(range, some)
-        })
-    }
-
-    /// As `try_each`, for work that can't fail.
-    fn each(&mut self, work: impl Fn(Range<usize>, Answers<'_, K, V>) + Sync) {
-        let done = self.try_each(|range, some| {
             work(range, some);
-            Ok(())
         });
-        debug_assert!(done.is_ok());
-    }
-
-    /// Some of the answers.
-    fn part(&mut self, range: Range<usize>) -> Answers<'_, K, V> {
-        Answers {
-            keys: &mut self.keys[range.clone()],
-            values: &mut self.values[range.clone()],
-            found: &mut self.found[range],
-        }
     }
 
     /// Replaces pairs that are there by zeros, unless `keep`, called with the place and the key, is true.
@@ -338,88 +293,6 @@ impl<K: ScalarKey, V: Value> Answers<'_, K, V> {
                 }
             }
         });
-    }
-}
-
-/// Questions of one thread, those that agree in all parts but the last side by side: they are near each other in
-/// the dictionary, and what one search brings into the nearest caches, the others find there. (Questions of
-/// 5,000 symbols in the order of time are answered twice as fast.)
-struct Groups<K, V> {
-    buckets: Vec<u8>,
-    /// The place of each question among those that were given.
-    places: Vec<u32>,
-    questions: Vec<K>,
-    keys: Vec<K>,
-    values: Vec<V>,
-    found: Vec<bool>,
-}
-
-/// How many questions are grouped at a time: few enough that all of it stays in a core's own cache.
-const GROUPED: usize = 1 << 15;
-
-/// How many questions are searched for at a time: few enough that it is done on the caller's thread.
-const SEARCHED: usize = 1 << 11;
-
-impl<K: ScalarKey, V: Value> Groups<K, V> {
-    fn new() -> Result<Self, Error> {
-        Ok(Groups {
-            buckets: zeros(GROUPED)?,
-            places: zeros(GROUPED)?,
-            questions: zeros(GROUPED)?,
-            keys: zeros(GROUPED)?,
-            values: zeros(GROUPED)?,
-            found: zeros(GROUPED)?,
-        })
-    }
-
-    /// Takes at most [`GROUPED`] questions, in the order of some bits of their digests.
-    fn gather(&mut self, questions: &[K], digest: impl Fn(K) -> u64) {
-        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut starts = [0u32; 257];
-        self.buckets.clear();
-        for &question in questions {
-            let bucket = (digest(question).wrapping_mul(GOLDEN) >> 56) as u8;
-            self.buckets.push(bucket);
-            starts[usize::from(bucket) + 1] += 1;
-        }
-        for bucket in 0..256 {
-            starts[bucket + 1] += starts[bucket];
-        }
-        self.questions.resize(questions.len(), K::zeroed());
-        self.places.resize(questions.len(), 0);
-        for (place, (&question, &bucket)) in questions.iter().zip(&self.buckets).enumerate() {
-            let to = &mut starts[usize::from(bucket)];
-            self.questions[*to as usize] = question;
-            self.places[*to as usize] = place as u32;
-            *to += 1;
-        }
-    }
-
-    /// Finds the nearest pair on one side of each question.
-    fn search(&mut self, dictionary: &Dictionary<K, V>, is_forward: bool) -> Result<(), Error> {
-        let mut answers =
-            Answers { keys: &mut self.keys, values: &mut self.values, found: &mut self.found };
-        for start in (0..self.questions.len()).step_by(SEARCHED) {
-            let range = start..self.questions.len().min(start + SEARCHED);
-            nearest(
-                dictionary,
-                is_forward,
-                &self.questions[range.clone()],
-                &mut answers.part(range),
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Writes the pairs to their places, but zeros unless `keep`, called with the place and the key, is true.
-    fn scatter(&self, to: Answers<'_, K, V>, keep: impl Fn(usize, K) -> bool) {
-        for (from, &place) in self.places.iter().enumerate() {
-            let place = place as usize;
-            let is_kept = self.found[from] && keep(place, self.keys[from]);
-            to.found[place] = is_kept;
-            to.keys[place] = if is_kept { self.keys[from] } else { K::zeroed() };
-            to.values[place] = if is_kept { self.values[from] } else { V::zeroed() };
-        }
     }
 }
 

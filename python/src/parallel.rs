@@ -1,10 +1,7 @@
 //! Work on arrays that is divided among the CPU's cores.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
-
-use gpulsm::Error;
 
 /// The fewest elements that are worth a thread of their own.
 const MIN_PER_THREAD: usize = 1 << 16;
@@ -26,18 +23,4 @@ pub fn each_range(len: usize, work: impl Fn(Range<usize>) + Sync) {
         }
         work(range(0));
     });
-}
-
-/// As [`each_range`], for work that can fail. Returns one of the errors, if there are any.
-pub fn try_each_range(
-    len: usize,
-    work: impl Fn(Range<usize>) -> Result<(), Error> + Sync,
-) -> Result<(), Error> {
-    let failed = Mutex::new(None);
-    each_range(len, |range| {
-        if let Err(error) = work(range) {
-            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        }
-    });
-    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }

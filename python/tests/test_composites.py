@@ -152,6 +152,11 @@ def test_scalars_go_with_each_element_of_a_column(device: str) -> None:
     assert list(d) == [(7, 1), (7, 3), (7, 9)] and list(reversed(d)) == [(7, 9), (7, 3), (7, 1)]
     assert d.pop((7, 9)) == 90 and d.pop_first() == ((7, 1), 10)
     del d[(7, 3)]
+    d.insert((7, [1, 2, 3]), 0)
+    (by, on), values = d[(7, 2) : (8, 0)]
+    assert by.tolist() == [7, 7] and on.tolist() == [2, 3] and values.tolist() == [0, 0]
+    assert ((7, 2), 0) in d.items() and d.nlargest(1)[0][1].tolist() == [3]
+    del d[: (8, 0)]
     assert len(d) == 0 and d.first() is None
 
 

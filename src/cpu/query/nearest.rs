@@ -40,6 +40,12 @@ pub(crate) fn nearest<B: OrderedKey, V: Value>(
         }
         let mut positions = vec![0; runs.len()];
         for (query, &key) in keys.iter().enumerate() {
+            if let [run] = runs
+                && let Some(pair) = live_neighbor(run, side, bounds[0][query])
+            {
+                answer(pair);
+                continue;
+            }
             positions.iter_mut().zip(&*bounds).for_each(|(position, run)| *position = run[query]);
             answer(match side {
                 Side::Successor => successor(runs, &mut positions, key, jumps),
@@ -48,6 +54,21 @@ pub(crate) fn nearest<B: OrderedKey, V: Value>(
         }
         Ok(())
     })
+}
+
+/// Returns the pair beside a position of the only run, without a walk; `None` if a dead entry is there.
+#[inline]
+fn live_neighbor<B: OrderedKey, V: Value>(
+    run: &Run<B, V>,
+    side: Side,
+    position: usize,
+) -> Option<Option<(B, V)>> {
+    let entry = match side {
+        Side::Successor => Some(position).filter(|&at| at < run.len()),
+        Side::Predecessor => position.checked_sub(1),
+    };
+    let Some(at) = entry else { return Some(None) };
+    run.mark(at).is_live().then(|| Some((run.keys()[at], run.values()[at])))
 }
 
 /// Returns the first live pair at or after the positions of `key`, one in each run.
