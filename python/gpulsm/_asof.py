@@ -109,7 +109,7 @@ class AsOf(Base):
             "allows_exact_matches": bool(allow_exact_matches),
         }
         given = read_keys("keys", keys, self._key)
-        check_host("keys", given.family)
+        check_host("keys", given.family, "as-of queries are answered on the host")
         call = self._call(given)
         found_keys, values, found = call.rooms(None, self._key, self._value, BOOL)
         [questions] = call.spans

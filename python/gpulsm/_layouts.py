@@ -17,6 +17,7 @@ from gpulsm._native import Layout as NativeLayout
 
 #: The integers that keys of each width are packed into; NumPy has no numbers of 16 bytes.
 _PACKED: dict[int, DType] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64), 16: WIDE}
+_PACKED_ON_HOST = "keys of several parts, and of bytes, are packed on the host"
 #: The native half's names for kinds of parts; times are signed integers.
 _KINDS = {"u": "unsigned", "i": "signed", "f": "float", "M": "signed", "m": "signed", "S": "bytes"}
 
@@ -84,14 +85,13 @@ def kind_of(part: DType) -> tuple[str, int]:
     return _KINDS[part.kind], part.itemsize
 
 
-def check_host(name: str, family: Family) -> None:
-    """An error for arrays that can't be packed, or unpacked to, where they are."""
+def check_host(name: str, family: Family, why: str = _PACKED_ON_HOST) -> None:
+    """An error for arrays that can't be used where they are: packed, for example, or unpacked to."""
     if family is NUMPY:
         return
     cure = "`.cpu().numpy()`" if family.name == "torch" else "`.get()`"
     raise TypeError(
-        f"{name}: keys of several parts, and of bytes, are packed on the host for now: give NumPy arrays "
-        f"instead of those of {family.name}; {cure} makes one"
+        f"{name}: {why} for now: give NumPy arrays instead of those of {family.name}; {cure} makes one"
     )
 
 
