@@ -1,7 +1,5 @@
 //! Checks whose types and operations are drawn from bytes, as a fuzzer makes them.
 
-use crate::device::Device;
-use crate::error::Error;
 use crate::key::Key;
 use crate::testing::bits::Types;
 use crate::testing::check::{Mismatch, check_subject};
@@ -19,11 +17,7 @@ struct Combination {
 impl Combination {
     fn of<K: Key, V: Value>() -> Self {
         let open = |byte: Option<u8>| -> Box<dyn Subject> {
-            let settings = || Draw::new(byte).settings::<K, V>();
-            let dictionary = match settings().build() {
-                Err(Error::WideKeysOnGpu) => settings().device(Device::cpu()).build(),
-                built => built,
-            };
+            let dictionary = Draw::new(byte).settings::<K, V>().build();
             Box::new(dictionary.expect("the best device can be used"))
         };
         Combination { types: Types::of::<K, V>(), open }
