@@ -69,6 +69,22 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table, Error> {
 
 /// Reads the rows of a file, whose format its name tells, and passes on the parts of each key and its value. Reads
 /// all of it, or returns which row is wrong, and how.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("quotes.csv");
+/// # std::fs::write(&path, "symbol,time,price\nAAPL,100,5\nMSFT,200,6\n").unwrap();
+/// use gpulsm_tables::{Field, RowOptions, Type, read_rows};
+///
+/// let mut rows = Vec::new();
+/// let options = RowOptions::new(vec![Field::Bytes(4), Type::I64.into()], Type::U32);
+/// let notes = read_rows(&path, &options, &mut |key, value| {
+///     rows.push(format!("{}:{} {value}", key[0], key[1]));
+/// })?;
+/// assert_eq!(rows, ["AAPL:100 5", "MSFT:200 6"]);
+/// assert_eq!((notes.rows, notes.skipped), (2, 0));
+/// # Ok::<(), gpulsm_tables::Error>(())
+/// ```
 pub fn read_rows(
     path: &Path,
     options: &RowOptions,

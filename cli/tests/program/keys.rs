@@ -102,9 +102,9 @@ fn error(key: &str, line: &str) -> String {
 fn what_is_wrong_with_a_key_names_the_word_and_the_part() {
     for (key, line, what) in [
         ("u32,i64", "lookup 7:1 7", "word 3, `7`: 1 part, where a key has 2 (expected u32:i64)"),
-        ("u32,i64", "insert 7:x 1", "word 2, `7:x`: part 2, `x`, is not an integer (expected i64)"),
+        ("u32,i64", "insert 7:x 1", "word 2, `7:x`: part 2 is not an integer (expected i64)"),
         ("u32,i64", "count 1:2:3 7", "word 2, `1:2:3`: 3 parts, where a key has 2"),
-        ("u32,i64", "range -1 7", "part 1, `-1`, is out of range: u32 goes from 0 to 4294967295"),
+        ("u32,i64", "range -1 7", "part 1 is out of range: u32 goes from 0 to 4294967295"),
         ("u32,i64", "update +7=1", "word 2, `+7=1`: in the key, 1 part, where a key has 2"),
         (
             "u32,i64",
