@@ -193,6 +193,13 @@ fn data_on_the_gpu_is_taken_and_answered_there() {
         resident::<i64, u32>(&stream, own_stream, |n| n as i64 * -7_000_000_000, |n| n as u32);
         resident::<f32, u64>(&stream, own_stream, |n| n as f32 / 8.0 - 200.0, |n| n);
         resident::<f64, f64>(&stream, own_stream, |n| 300.0 - n as f64, |n| n as f64);
+        resident::<u128, u64>(&stream, own_stream, |n| u128::from(n) << 70, |n| n);
+        resident::<i128, [f32; 4]>(
+            &stream,
+            own_stream,
+            |n| i128::from(n) * -(1 << 65),
+            |n| [n as f32; 4],
+        );
     }
 }
 

@@ -61,7 +61,10 @@ pub(super) fn on_cuda(store: &dyn Any) -> Result<&dyn CudaStore, Error> {
     if let Some(store) = store.downcast_ref::<Store<CudaEngine<u32>>>() {
         return Ok(store);
     }
-    let store = store.downcast_ref::<Store<CudaEngine<u64>>>();
+    if let Some(store) = store.downcast_ref::<Store<CudaEngine<u64>>>() {
+        return Ok(store);
+    }
+    let store = store.downcast_ref::<Store<CudaEngine<u128>>>();
     store.map(|store| store as &dyn CudaStore).ok_or(Error::NotOnCuda)
 }
 
@@ -70,8 +73,10 @@ pub(super) fn on_cuda_mut(store: &mut dyn Any) -> Result<&mut dyn CudaStore, Err
     // Not `if let`: the borrow would last to the end of the function.
     let store: Option<&mut dyn CudaStore> = if store.is::<Store<CudaEngine<u32>>>() {
         store.downcast_mut::<Store<CudaEngine<u32>>>().map(|store| store as _)
-    } else {
+    } else if store.is::<Store<CudaEngine<u64>>>() {
         store.downcast_mut::<Store<CudaEngine<u64>>>().map(|store| store as _)
+    } else {
+        store.downcast_mut::<Store<CudaEngine<u128>>>().map(|store| store as _)
     };
     store.ok_or(Error::NotOnCuda)
 }
