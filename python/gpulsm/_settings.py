@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -73,13 +73,20 @@ def checked_rule(combine: Combine, value: DType | None) -> tuple[str, str]:
 
 def key_type(key: KeyLike, name: str = "key") -> KeyType:
     """The type of keys that an argument names: one, or a tuple of several."""
-    if isinstance(key, tuple) and not (len(key) == 2 and isinstance(key[1], (int, tuple))):
+    if isinstance(key, tuple) and not _is_shaped(key):
         return _composite(name, key)
     dtype = None if key is None else _dtype(name, key)
     if dtype is not None and dtype.kind == "S":
         _check_bytes(name, dtype)
         return Layout((dtype,), is_tuple=False)
-    return key_dtype(key, name)
+    return key_dtype(cast(DTypeLike, key), name)
+
+
+def _is_shaped(key: tuple[Any, ...]) -> bool:
+    """Whether a tuple is NumPy's way to name a type of several elements: a type, and a shape."""
+    shape = key[1] if len(key) == 2 else None
+    is_shape = isinstance(shape, tuple) and all(isinstance(length, int) for length in shape)
+    return is_shape or isinstance(shape, int)
 
 
 def _composite(name: str, key: tuple[Any, ...]) -> Layout:
@@ -90,6 +97,10 @@ def _composite(name: str, key: tuple[Any, ...]) -> Layout:
         )
     parts = []
     for at, part in enumerate(key):
+        if isinstance(part, tuple):
+            raise TypeError(
+                f"{name}[{at}]: expected one type, got a tuple; parts are not nested: list them one after the other"
+            )
         dtype = None if part is None else _dtype(f"{name}[{at}]", part)
         if dtype is not None and dtype.kind == "S":
             _check_bytes(f"{name}[{at}]", dtype)

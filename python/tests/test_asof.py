@@ -157,6 +157,12 @@ def test_times_have_tolerances_of_time(device: str) -> None:
         ("int64", {"tolerance": -1}, ValueError, "tolerance: expected a number from 0 to"),
         ("int64", {"tolerance": 1.5}, TypeError, "tolerance: expected an integer, got float"),
         (
+            "int64",
+            {"tolerance": np.timedelta64(5, "s")},
+            TypeError,
+            "tolerance: expected an integer, got timedelta64",
+        ),
+        (
             "float32",
             {"tolerance": -1.0},
             ValueError,

@@ -252,3 +252,13 @@ def test_sets_and_counters(device: str) -> None:
     counters.add(([b"a", b"b", b"a"], [1, 1, 1]))
     assert list(counters.items()) == [((b"a\0", 1), 2), ((b"b\0", 1), 1)]
     assert counters.sum(*counters.prefix_range(b"a")) == 2
+
+
+@pytest.mark.parametrize("part", [("uint32", "uint32"), ("int64", "S4"), ()])
+def test_parts_are_not_nested(part: tuple[str, ...]) -> None:
+    nested: Any = ("uint32", part, "uint32")
+    with pytest.raises(TypeError, match=r"key\[1\]: expected one type, got a tuple; .*not nested"):
+        gpulsm.Dictionary(key=nested, value=None, device="cpu")
+    nested = ("uint32", ("uint32", "uint32"))
+    with pytest.raises(TypeError, match=r"key\[1\]: expected one type, got a tuple"):
+        gpulsm.Dictionary(key=nested, value=None, device="cpu")
