@@ -157,7 +157,7 @@ class CuCollections:
 
 
 class Hashed:
-    """What a hash map of cuCollections holds, at most so many keys."""
+    """A hash map of cuCollections, and the most keys that it can hold."""
 
     def __init__(self, calls: ctypes.CDLL, made: ctypes.c_void_p, most: int) -> None:
         self.calls, self.made, self.most = calls, made, most

@@ -118,7 +118,7 @@ def _composite(name: str, key: tuple[Any, ...]) -> Layout:
 
 
 def _check_bytes(name: str, dtype: DType) -> None:
-    """An error unless keys can have so many bytes."""
+    """An error unless keys can have this many bytes."""
     if not 1 <= dtype.itemsize <= _MOST_BYTES:
         raise TypeError(
             f"{name}: expected from 1 to {_MOST_BYTES} bytes, such as 'S12', got {dtype.itemsize} ('S' with the "

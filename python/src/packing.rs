@@ -115,7 +115,7 @@ impl PyLayout {
     }
 }
 
-/// The part of this kind and of so many bytes.
+/// The part of this kind and of this width, in bytes.
 pub fn part_of(kind: &str, width: usize) -> PyResult<Part> {
     Ok(match kind {
         "unsigned" => Part::Number(Encoding::Unsigned, width),

@@ -58,8 +58,14 @@ impl KeyType {
 
     /// Returns the integer that a key sorts by. The scalars must have the types of the parts.
     pub fn encode(self, parts: impl IntoIterator<Item = Scalar>) -> u128 {
-        let parts = self.parts().iter().zip(parts).map(|(of, part)| (of.bits(), of.encode(part)));
-        parts.fold(0, |packed, (bits, part)| packed.checked_shl(bits).unwrap_or(0) | part)
+        self.pack(self.parts().iter().zip(parts).map(|(of, part)| of.encode(part)))
+    }
+
+    /// Packs the integers that the parts sort by.
+    fn pack(self, parts: impl IntoIterator<Item = u128>) -> u128 {
+        let parts = self.parts().iter().zip(parts);
+        // A part of all 128 bits has no other beside it.
+        parts.fold(0, |packed, (of, part)| packed.checked_shl(of.bits()).unwrap_or(0) | part)
     }
 
     /// Returns the parts of the key that sorts by an integer.
@@ -95,15 +101,14 @@ impl KeyType {
         if texts.len() > self.parts().len() {
             return Err(self.wrong_number_of_parts(texts.len()));
         }
-        let mut ordered = 0u128;
-        for (index, part) in self.parts().iter().enumerate() {
-            let bits = match texts.get(index) {
+        let parts = self.parts().iter().enumerate().map(|(index, part)| {
+            Ok(match texts.get(index) {
                 Some(text) => part.encode(self.parse_part(index, text)?),
                 None if end == End::First => part.ends().0,
                 None => part.ends().1,
-            };
-            ordered = ordered.checked_shl(part.bits()).unwrap_or(0) | bits;
-        }
+            })
+        });
+        let ordered = self.pack(parts.collect::<Result<Vec<u128>, String>>()?);
         Ok(Key { of: self, ordered, given: texts.len() as u8 })
     }
 

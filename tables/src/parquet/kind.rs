@@ -15,7 +15,7 @@ pub enum Kind {
     Decimal(u32),
     /// Signed integers that count this.
     Time(Unit),
-    /// Bytes or text, to be taken as so many bytes.
+    /// Bytes or text, to be read as this many bytes.
     Bytes(usize),
 }
 
