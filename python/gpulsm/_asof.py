@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 from gpulsm._arrays import read
 from gpulsm._base import Base, whole
 from gpulsm._call import BOOL, INT64
+from gpulsm._errors import OutOfRangeError
 from gpulsm._families import DType, describe
-from gpulsm._keys import describe_key, kind_of_last_part, last_part, read_keys
+from gpulsm._given import Given
+from gpulsm._keys import beside, describe_key, kind_of_last_part, last_part, no_key, read_keys
 from gpulsm._layouts import check_host
+from gpulsm._times import ticks
 from gpulsm._types import ArrayLike, Composite, Direction, Host, Scalar, Tolerance
 
 
@@ -64,7 +67,7 @@ class AsOf(Base):
         ----------
         keys
             An array, list or column of keys, or one key; a tuple of those, if keys have several parts, such as
-            `(symbols, times)`. They need not be there.
+            `(symbols, times)`. They need not be there. One key may have parts that the types can't hold.
         direction
             Where the last part of an answer is: 'backward' (the default), at or before that of the key;
             'forward', at or after it; 'nearest', on either side, and of two that are as far the one before.
@@ -108,13 +111,44 @@ class AsOf(Base):
             "tolerance": None if tolerance is None else self._tolerance(tolerance),
             "allows_exact_matches": bool(allow_exact_matches),
         }
-        given = read_keys("keys", keys, self._key)
+        try:
+            given = read_keys("keys", keys, self._key)
+        except OutOfRangeError as error:
+            if error.above is None:
+                raise
+            return self._asof_beyond(keys, error.above, asked)
+        return self._asof(given, asked)
+
+    def _asof(self, given: Given, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
         check_host("keys", given.family, "as-of queries are answered on the host")
         call = self._call(given)
         found_keys, values, found = call.rooms(None, self._key, self._value, BOOL)
         [questions] = call.spans
         self._store.asof(asked, questions, (found_keys.span, values.span), found.span)
         return call.keys(found_keys, found), call.answer(values), call.answer(found)
+
+    def _asof_beyond(self, keys: Any, above: bool, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """The answer to one question with a part above, or below, all that its type can hold."""
+        tolerance, direction = asked["tolerance"], asked["direction"]
+        near, far = ("backward", "forward") if above else ("forward", "backward")
+        for side in (near, far) if direction == "nearest" else (direction,):
+            given = beside("keys", keys, self._key, above, is_low=side == "forward")
+            if given is None:
+                continue
+            free = {"direction": side, "tolerance": None, "allows_exact_matches": True}
+            answer = self._asof(given, {**asked, **free})
+            if answer[2] and (tolerance is None or self._distance(keys, answer[0]) <= tolerance):
+                return answer
+        return no_key(self._key), self._zero(self._value), False
+
+    def _distance(self, key: Any, other: Any) -> int | float:
+        """How far the last parts of two keys are apart, one of which may be beyond its type."""
+        on = last_part(self._key)
+        ends = [key[-1], other[-1]] if isinstance(other, tuple) else [key, other]
+        if on.kind == "f":
+            return abs(_as_float(ends[0]) - _as_float(ends[1]))
+        first, second = (ticks("keys", end, on) if on.kind in "Mm" else int(end) for end in ends)
+        return abs(first - second)
 
     def _tolerance(self, tolerance: Any) -> int | float:
         """A tolerance as the native half takes it."""
@@ -128,6 +162,14 @@ class AsOf(Base):
         if not number >= 0:  # Of floats also NaN; of spans, NaT is the least.
             raise ValueError(f"tolerance: expected a distance of at least 0, got {one.array[0]}")
         return int(number) if on.kind in "Mm" else float(number)
+
+
+def _as_float(number: Any) -> float:
+    """A number as a float; an integer may be beyond all of them."""
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf if number > 0 else -np.inf
 
 
 def _distance(on: DType) -> DType:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._families import DType, describe, is_of
+from gpulsm._scalars import of_sequence
 
 #: Polars's own names of types.
 _POLARS = {
@@ -43,15 +44,15 @@ def cures(given: Any, dtype: DType) -> tuple[str, str]:
 def of_column(name: str, given: Any, dtype: DType | None) -> NDArray[Any] | None:
     """A column of a table, over its own buffer where it has one; None if this is no column."""
     if is_of("pandas", "Series", given) or is_of("pandas", "Index", given):
-        return _of_pandas(name, given)
+        return _of_bytes(name, _of_pandas(name, given), dtype)
     if is_extension_array(given):
         import pandas
 
-        return _of_pandas(name, pandas.Series(given, copy=False))
+        return _of_bytes(name, _of_pandas(name, pandas.Series(given, copy=False)), dtype)
     if is_of("pyarrow", "Array", given) or is_of("pyarrow", "ChunkedArray", given):
-        return _of_arrow(name, given, dtype)
+        return _of_bytes(name, _of_arrow(name, given, dtype), dtype)
     if is_of("polars", "Series", given):
-        return _of_polars(name, given)
+        return _of_bytes(name, _of_polars(name, given), dtype)
     for module, kind, column in _TABLES:
         if is_of(module, kind, given):
             raise TypeError(
@@ -59,6 +60,21 @@ def of_column(name: str, given: Any, dtype: DType | None) -> NDArray[Any] | None
                 f"`Dictionary.from_{module.replace('py', '')}` takes the table with the names of its columns"
             )
     return None
+
+
+def _of_bytes(name: str, array: NDArray[Any], dtype: DType | None) -> NDArray[Any]:
+    """Bytes of any length, which are Python's objects, as bytes of one length: that of a type, or the greatest.
+    Zeros are appended to shorter ones."""
+    is_wanted = dtype is None or dtype.kind == "S"
+    if array.dtype.kind != "O" or array.ndim != 1 or not len(array) or not is_wanted:
+        return array
+    items = array.tolist()
+    if not all(isinstance(item, bytes) for item in items):
+        return array if dtype is None else of_sequence(name, items, dtype)
+    longest = max(map(len, items))
+    if dtype is not None and longest > dtype.itemsize:
+        return of_sequence(name, items, dtype)
+    return np.array(items, dtype or f"S{longest}")
 
 
 def is_extension_array(given: Any) -> bool:
@@ -144,7 +160,12 @@ def _of_arrow(name: str, array: Any, dtype: DType | None) -> NDArray[Any]:
         as_bytes: DType = (
             dtype if dtype is not None and dtype.itemsize == width else np.dtype(f"V{width}")
         )
-        return np.frombuffer(array.buffers()[1], as_bytes, len(array), array.offset * width)
+        raw = np.frombuffer(array.buffers()[1], as_bytes, len(array), array.offset * width)
+        if dtype is not None and dtype.kind == "S" and width < dtype.itemsize:
+            return raw.view(f"S{width}").astype(dtype)
+        return raw
+    if pyarrow.types.is_binary(array.type) or pyarrow.types.is_large_binary(array.type):
+        return np.asarray(array.to_numpy(zero_copy_only=False))
     try:
         # Days are counted in other integers than NumPy's.
         is_date = pyarrow.types.is_date(array.type)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsm._arrays import is_list
 from gpulsm._call import check_lengths
 from gpulsm._datetimes import read_keys as read_part
 from gpulsm._errors import OutOfRangeError
@@ -17,6 +19,9 @@ from gpulsm._layouts import Layout, check_host, listed_part
 from gpulsm._ranges import beyond, bounds, check_closed
 from gpulsm._scalars import is_scalar
 from gpulsm._types import Closed
+
+#: A column of keys, or a scalar: its name, itself, and the type of its part.
+_Column: TypeAlias = tuple[str, Any, DType]
 
 
 def read_keys(name: str, given: Any, layout: Layout) -> Given:
@@ -30,8 +35,42 @@ def read_keys(name: str, given: Any, layout: Layout) -> Given:
 
 
 def prefix_range(prefix: Any, layout: Layout) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The first and the last key that begin with these parts."""
-    read = _read_prefix("prefix", prefix, layout)
+    """The first and the last key that begin with these parts; if none can, two in the wrong order."""
+    columns = _prefix_columns("prefix", prefix, layout)
+    if _are_scalars(columns):
+        return _possible_prefix_range(columns, layout)
+    try:
+        return _prefix_range(columns, layout)
+    except OutOfRangeError:
+        rows = [_prefix_columns("prefix", row, layout) for row in _rows(columns)]
+    ranges = [_possible_prefix_range(row, layout) for row in rows]
+    lo, hi = (
+        tuple(
+            np.array(column, part)
+            for column, part in zip(zip(*ends, strict=True), layout.parts, strict=True)
+        )
+        for ends in zip(*ranges, strict=True)
+    )
+    return lo, hi
+
+
+def _possible_prefix_range(
+    columns: list[_Column], layout: Layout
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The same of scalars; the types may not be able to hold them."""
+    try:
+        return _prefix_range(columns, layout)
+    except OutOfRangeError as error:
+        if error.above is None:
+            raise
+        return _bounds(layout, is_low=False), _bounds(layout, is_low=True)
+
+
+def _prefix_range(
+    columns: list[_Column], layout: Layout
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The same of parts that the types can hold."""
+    read = [read_part(*column) for column in columns]
     arrays = _check_columns(read)
     length, rest = arrays[0].length if arrays else 1, layout.parts[len(read) :]
     lo, hi = (
@@ -46,7 +85,12 @@ def prefix_range(prefix: Any, layout: Layout) -> tuple[tuple[Any, ...], tuple[An
     return tuple(listed_part(part)[0] for part in lo), tuple(listed_part(part)[0] for part in hi)
 
 
-def _read_prefix(name: str, given: Any, layout: Layout) -> list[Given]:
+def _bounds(layout: Layout, *, is_low: bool) -> tuple[Any, ...]:
+    """The first key that there can be, or the last, as a caller gets it."""
+    return tuple(listed_part(_bound("", part, is_low=is_low).array)[0] for part in layout.parts)
+
+
+def _prefix_columns(name: str, given: Any, layout: Layout) -> list[_Column]:
     """The first parts of keys: a tuple of columns or scalars, fewer than there are parts."""
     given = given if isinstance(given, tuple) else (given,)
     if not 0 < len(given) < len(layout.parts):
@@ -55,12 +99,64 @@ def _read_prefix(name: str, given: Any, layout: Layout) -> list[Given]:
         got = f"{len(given)} of them" if count else "keys of one part"
         raise TypeError(f"{name}: expected {most} of {layout}, got {got}")
     parts = zip(given, layout.parts, strict=False)
-    return [read_part(f"{name}[{at}]", one, part) for at, (one, part) in enumerate(parts)]
+    return [(f"{name}[{at}]", one, part) for at, (one, part) in enumerate(parts)]
 
 
 def read_ranges(lo: Any, hi: Any, closed: Closed, layout: Layout) -> tuple[Given, Given]:
     """The first and the last integer of every range; of one that is empty, any two in the wrong order."""
     check_closed(closed)
+    try:
+        return _read_ranges(lo, hi, closed, layout)
+    except OutOfRangeError:
+        rows = _range_rows(lo, hi, layout)
+    # Lists of numbers, some of which the types can't hold.
+    ranges = [_read_ranges(first, last, closed, layout) for first, last in rows]
+    first, last = (
+        np.concatenate([end.array for end in ends]) for ends in zip(*ranges, strict=True)
+    )
+    length = len(ranges)
+    return (
+        Given("lo", layout.dtype, first, length, NUMPY),
+        Given("hi", layout.dtype, last, length, NUMPY),
+    )
+
+
+def _range_rows(lo: Any, hi: Any, layout: Layout) -> list[tuple[Any, Any]]:
+    """The ends of ranges one by one."""
+    ends = [
+        [] if end is None else _columns(name, end, layout) for name, end in (("lo", lo), ("hi", hi))
+    ]
+    count, rows = len(ends[0]), _rows([*ends[0], *ends[1]])
+    pairs = [(row[:count] or None, row[count:] or None) for row in rows]
+    if layout.is_tuple:
+        return pairs
+    return [(first and first[0], last and last[0]) for first, last in pairs]
+
+
+def _rows(columns: list[_Column]) -> list[tuple[Any, ...]]:
+    """The elements of columns, or scalars, side by side; an error unless each is a scalar, a list, or an array of
+    what its type can hold."""
+    arrays: list[Given] = []
+    elements: list[Any] = []
+    for name, given, part in columns:
+        if is_list(given):
+            array = Given(name, part, given, len(given), NUMPY)
+        else:
+            try:
+                array = read_part(name, given, part)
+            except OutOfRangeError as error:
+                if error.above is None:
+                    raise
+                array = Given(name, part, [given], 1, NUMPY, is_scalar=True)
+        arrays += [] if array.is_scalar else [array]
+        elements.append(itertools.repeat(array.array[0]) if array.is_scalar else array.array)
+    for array in arrays[1:]:
+        check_lengths(arrays[0], array)
+    return [*itertools.islice(zip(*elements, strict=False), arrays[0].length if arrays else 1)]
+
+
+def _read_ranges(lo: Any, hi: Any, closed: Closed, layout: Layout) -> tuple[Given, Given]:
+    """The same of ends that the types can hold, or that are one."""
     first, excludes_lo = _end("lo", lo, layout, closed in ("right", "neither"), is_low=True)
     last, excludes_hi = _end("hi", hi, layout, closed in ("left", "neither"), is_low=False)
     check_lengths(first, last)
@@ -79,6 +175,18 @@ def nearest(name: str, given: Any, layout: Layout, *, is_low: bool) -> Given | N
         return end
     number = int.from_bytes(end.array.tobytes(), sys.byteorder) + (1 if is_low else -1)
     return end.with_array(layout.number(number)) if 0 <= number <= layout.highest() else None
+
+
+def beside(name: str, given: Any, layout: Layout, above: bool, *, is_low: bool) -> Given | None:
+    """The key next to one of scalars whose last is above, or below, all that its type can hold; None if there
+    is none that agrees in the other parts."""
+    *columns, last = _columns(name, given, layout)
+    try:
+        read = [read_part(*column) for column in columns]
+    except OutOfRangeError:
+        return None
+    found = beyond(last[0], last[2], above, is_low)
+    return None if found is None else _packed(name, [*read, found], layout)
 
 
 def outermost(name: str, layout: Layout, *, is_low: bool) -> Given:
@@ -107,12 +215,18 @@ def _end(
     return _packed(name, read, layout), is_excluded
 
 
-def _beyond(
-    columns: list[tuple[str, Any, DType]], above: bool, is_low: bool
-) -> tuple[list[Given], bool]:
-    """The rest of an end that begins with a number above, or below, all that its type can hold, and whether
-    the end is excluded: where no such part is on this side of it, the keys beside it are other ones."""
-    label, _, part = columns[0]
+def _beyond(columns: list[_Column], above: bool, is_low: bool) -> tuple[list[Given], bool]:
+    """The rest of an end that begins with a number above, or below, all that its type can hold, or with too many
+    bytes, and whether the end is excluded: where no such part is on this side of it, the keys beside it are
+    other ones."""
+    label, given, part = columns[0]
+    if part.kind == "S":
+        # Among keys, more bytes than they have come right after as many of them.
+        begins = read_part(label, bytes(given)[: part.itemsize], part)
+        return [
+            begins,
+            *(_bound(label, part, is_low=False) for label, _, part in columns[1:]),
+        ], is_low
     found = beyond(label, part, above, is_low)
     if found is None:
         return [_bound(label, part, is_low=not above) for label, _, part in columns], True
@@ -124,7 +238,7 @@ def _bound(name: str, part: DType, *, is_low: bool) -> Given:
     return Given(name, part, end, 1, NUMPY, is_scalar=True)
 
 
-def _columns(name: str, given: Any, layout: Layout) -> list[tuple[str, Any, DType]]:
+def _columns(name: str, given: Any, layout: Layout) -> list[_Column]:
     """The columns with their names and types; an error if there is not one for each part."""
     if not layout.is_tuple:
         return [(name, given, layout.parts[0])]
@@ -152,7 +266,7 @@ def _columns(name: str, given: Any, layout: Layout) -> list[tuple[str, Any, DTyp
     return [(f"{name}[{at}]", column, part) for at, (column, part) in enumerate(parts)]
 
 
-def _are_scalars(columns: list[tuple[str, Any, DType]]) -> bool:
+def _are_scalars(columns: list[_Column]) -> bool:
     return all(is_scalar(column, part) for _, column, part in columns)
 
 

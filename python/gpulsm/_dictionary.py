@@ -201,6 +201,9 @@ class Dictionary(Imports):
         frame: pandas.DataFrame | pandas.Series[Any],
         key: Hashable | list[Hashable] | None = None,
         value: Hashable | list[Hashable] | None = None,
+        *,
+        key_type: KeyLike | None = None,
+        value_type: DTypeLike | None = None,
         **settings: Any,
     ) -> Dictionary:
         """Returns a dictionary of two columns of a pandas data frame, or of a series.
@@ -210,11 +213,15 @@ class Dictionary(Imports):
         frame
             The data frame; or a series, whose index has the keys of its values.
         key
-            The name of the column of keys, or a list of names, one for each part of the keys. Default: the
-            index.
+            The name of the column of keys, or a list of names, one for each part of the keys. Default: 'key',
+            or 'key_0', 'key_1', …, as `to_pandas` names them, with 'value' as the default of `value`; if there
+            are no such columns, the index.
         value
             The name of the column of values, or a list of names of columns of one type, which become rows
-            of several numbers. Default: none; it is a set.
+            of several numbers. Default, with a `key`: none; it is a set.
+        key_type, value_type
+            The types, as `key` and `value` of `Dictionary`. Default: those of the columns; of bytes, as many as
+            the longest has.
         **settings
             As of `build`: `duplicates`, `device`, `batch_size`, …
 
@@ -234,24 +241,31 @@ class Dictionary(Imports):
         >>> gpulsm.Dictionary.from_pandas(frame.set_index("id")["price"]).first()
         (5, 0.5)
         """
-        from gpulsm._tables import check_table, index, key_columns, value_columns
+        from gpulsm._tables import check_table, exported_columns, index, key_columns, value_columns
 
         if is_of("pandas", "Series", frame):
             if key is not None or value is not None:
                 raise TypeError(
                     "key, value: expected none with a series: its index has the keys, and it has the values"
                 )
-            return cls.build(index(frame), frame, **settings)
+            return cls.build(index(frame), frame, key=key_type, value=value_type, **settings)
         check_table(frame, "frame", "a pandas DataFrame or Series")
+        if key is None and value is None:
+            key, value = exported_columns(frame)
         keys = index(frame) if key is None else key_columns(frame, key)
-        return cls.build(keys, value_columns(frame, value), **settings)
+        return cls.build(
+            keys, value_columns(frame, value), key=key_type, value=value_type, **settings
+        )
 
     @classmethod
     def from_polars(
         cls,
         frame: polars.DataFrame,
-        key: str | list[str],
+        key: str | list[str] | None = None,
         value: str | list[str] | None = None,
+        *,
+        key_type: KeyLike | None = None,
+        value_type: DTypeLike | None = None,
         **settings: Any,
     ) -> Dictionary:
         """Returns a dictionary of two columns of a Polars data frame.
@@ -260,7 +274,7 @@ class Dictionary(Imports):
         ----------
         frame
             The data frame.
-        key, value, **settings
+        key, value, key_type, value_type, **settings
             As of `from_pandas`; there is no index.
 
         Raises
@@ -275,17 +289,21 @@ class Dictionary(Imports):
         >>> gpulsm.Dictionary.from_polars(frame, key="id", value="price").first()
         (5, 0.5)
         """
-        from gpulsm._tables import check_table, key_columns, value_columns
+        from gpulsm._tables import check_table, columns_of
 
         check_table(frame, "frame", "a Polars DataFrame")
-        return cls.build(key_columns(frame, key), value_columns(frame, value), **settings)
+        keys, values = columns_of(frame, key, value)
+        return cls.build(keys, values, key=key_type, value=value_type, **settings)
 
     @classmethod
     def from_arrow(
         cls,
         table: pyarrow.Table | pyarrow.RecordBatch,
-        key: str | list[str],
+        key: str | list[str] | None = None,
         value: str | list[str] | None = None,
+        *,
+        key_type: KeyLike | None = None,
+        value_type: DTypeLike | None = None,
         **settings: Any,
     ) -> Dictionary:
         """Returns a dictionary of two columns of a PyArrow table or record batch.
@@ -294,7 +312,7 @@ class Dictionary(Imports):
         ----------
         table
             The table.
-        key, value, **settings
+        key, value, key_type, value_type, **settings
             As of `from_pandas`; there is no index.
 
         Raises
@@ -309,10 +327,11 @@ class Dictionary(Imports):
         >>> gpulsm.Dictionary.from_arrow(table, key="id", value="price").first()
         (5, 0.5)
         """
-        from gpulsm._tables import check_table, key_columns, value_columns
+        from gpulsm._tables import check_table, columns_of
 
         check_table(table, "table", "a PyArrow Table or RecordBatch")
-        return cls.build(key_columns(table, key), value_columns(table, value), **settings)
+        keys, values = columns_of(table, key, value)
+        return cls.build(keys, values, key=key_type, value=value_type, **settings)
 
     @classmethod
     def from_file(

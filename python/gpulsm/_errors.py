@@ -36,12 +36,13 @@ class InternalError(Error, RuntimeError):
 
 
 class OutOfRangeError(Error, ValueError):
-    """A key, an index or a value is less than the least that its type can hold, or greater than the greatest.
+    """A key, an index or a value is less than the least that its type can hold, or greater than the greatest, or
+    has more bytes.
 
     Attributes
     ----------
     above
-        Whether it is greater, if it is a scalar; None for an element of a list.
+        Whether it is greater, or has more bytes, if it is a scalar; None for an element of a list.
     """
 
     def __init__(self, message: str, above: bool | None = None) -> None:

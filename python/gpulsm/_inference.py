@@ -40,8 +40,16 @@ def dtype_of(name: str, given: Any) -> DType:
 def type_of_keys(given: Any) -> DType | tuple[DType, ...]:
     """The type of keys, for a dictionary that is to be made of them: of a tuple of columns, of each part."""
     if isinstance(given, tuple) and any(map(_is_column, given)):
-        return tuple(dtype_of(f"keys[{at}]", column) for at, column in enumerate(given))
-    return dtype_of("keys", given)
+        return tuple(_key_of(f"keys[{at}]", column) for at, column in enumerate(given))
+    return _key_of("keys", given)
+
+
+def _key_of(name: str, given: Any) -> DType:
+    """The type of keys, or of a part of them."""
+    dtype = dtype_of(name, given)
+    is_arrow = is_of("pyarrow", "Array", given) or is_of("pyarrow", "ChunkedArray", given)
+    # Arrow's bytes of one length.
+    return np.dtype(f"S{dtype.itemsize}") if is_arrow and dtype.kind == "V" else dtype
 
 
 def _is_column(given: Any) -> bool:

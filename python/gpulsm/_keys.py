@@ -56,6 +56,14 @@ def nearest(name: str, given: Any, key: KeyType, *, is_low: bool) -> Given | Non
     return _ranges.nearest(name, given, key, is_low=is_low)
 
 
+def beside(name: str, given: Any, key: KeyType, above: bool, *, is_low: bool) -> Given | None:
+    """The key next to a scalar whose last part is above, or below, all that its type can hold; None if there is
+    none that agrees in the other parts."""
+    if isinstance(key, Layout):
+        return _composites.beside(name, given, key, above, is_low=is_low)
+    return _ranges.beyond(name, key, above, is_low)
+
+
 def outermost(key: KeyType, *, is_low: bool) -> Given:
     """The first key that there can be, or the last."""
     if isinstance(key, Layout):

@@ -52,8 +52,9 @@ class Lookups(Base):
         Parameters
         ----------
         keys
-            An array, list or column of keys, or one key; of keys of several parts, a tuple of those. One key that the type can't hold (`2**40` for
-            uint32) is one that is not there; in arrays and lists all must fit.
+            An array, list or column of keys, or one key; of keys of several parts, a tuple of those. One key
+            that the type can't hold (`2**40` for uint32, `b"abcde"` for S4) is one that is not there; in arrays
+            and lists all must fit.
         default
             The value of keys that are not there: one value of the value type. Default: 0.
         out

@@ -136,7 +136,8 @@ class RangeQueries(Base):
         -------
         lo, hi
             Two tuples with a column for each part, or with a scalar for each. The parts that were not given go
-            from the least that there is to the greatest; of floats, from -inf to NaN.
+            from the least that there is to the greatest; of floats, from -inf to NaN. Parts that no key can have
+            (`2**40` of uint32) give an empty range.
 
         Raises
         ------

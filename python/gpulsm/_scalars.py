@@ -220,10 +220,13 @@ def _check_text(name: str, given: Any, dtype: DType) -> None:
         raise _wrong(name, given, dtype)
     length = len(given) if isinstance(given, bytes) else given.dtype.itemsize
     # NumPy fills up with zeros, which belong to raw data, but not to texts.
-    if length > dtype.itemsize or (dtype.kind == "V" and length != dtype.itemsize):
-        raise ValueError(
-            f"{name} has {length:,} byte{'s' * (length != 1)}: {describe(dtype)} holds {dtype.itemsize}"
-        )
+    text = (
+        f"{name} has {length:,} byte{'s' * (length != 1)}: {describe(dtype)} holds {dtype.itemsize}"
+    )
+    if dtype.kind == "S" and length > dtype.itemsize:
+        raise OutOfRangeError(text, above=True)
+    if dtype.kind == "V" and length != dtype.itemsize:
+        raise ValueError(text)
 
 
 def _wrong(name: str, given: Any, dtype: DType) -> TypeError:

@@ -15,6 +15,8 @@ from gpulsm._types import Combine, KeyLike
 
 _KEYS = ("uint32", "uint64", "int32", "int64", "float32", "float64")
 _TIMES = "datetime64[unit] or timedelta64[unit]"
+#: What keys, or parts of them, can be.
+_EXPECTED = f"{', '.join(_KEYS)}, {_TIMES.replace(' or', ',')}, or 'S1' to 'S16' for bytes"
 _WIDTHS = (4, 8, 16)
 #: How many parts, and how many bytes in all, a key may have.
 _MOST_PARTS, _MOST_BYTES = 4, 16
@@ -128,7 +130,7 @@ def _check_bytes(name: str, dtype: DType) -> None:
 
 def key_dtype(key: DTypeLike, name: str = "key") -> DType:
     """The type of keys of one number, or time, that an argument names."""
-    expected = f"{name}: expected one of {', '.join(_KEYS)}, or {_TIMES}"
+    expected = f"{name}: expected one of {_EXPECTED}"
     if key is None:
         raise TypeError(f"{expected}, got None")
     dtype = _dtype(name, key)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._columns import of_column
-from gpulsm._families import is_of
+from gpulsm._families import DType, is_of
+from gpulsm._layouts import listed_part
+from gpulsm._times import in_other_unit
 
 if TYPE_CHECKING:
     import pandas
@@ -47,10 +50,34 @@ def column(table: Any, name: Any, argument: str) -> Any:
     names = list(table.column_names if hasattr(table, "column_names") else table.columns)
     if name not in names:
         known = ", ".join(map(repr, names))
-        raise KeyError(f"{argument}: no column is named {name!r}; there are {known}")
+        cure = ""
+        if isinstance(name, tuple) and all(part in names for part in name):
+            cure = f"; a list takes several columns: {argument}={[*name]}"
+        raise KeyError(f"{argument}: no column is named {name!r}; there are {known}{cure}")
     if names.count(name) > 1:
         raise ValueError(f"{argument}: expected one column, got {names.count(name)} named {name!r}")
     return table[name]
+
+
+def exported_columns(table: Any) -> tuple[Any, Any]:
+    """The names of the columns of keys and values that tables of dictionaries have; None for those that are
+    not there."""
+    names = list(table.column_names if hasattr(table, "column_names") else table.columns)
+    key, value = (_exported(names, name) for name in ("key", "value"))
+    parts = [name for name in names if isinstance(name, str) and name.startswith("value_")]
+    if key is not None and value is None and parts:
+        raise KeyError(
+            f"value: no column is named 'value'; to take {', '.join(map(repr, parts))}, name key and value"
+        )
+    return key, value
+
+
+def _exported(names: list[Any], name: str) -> Any:
+    """The column of a name, or those of its parts."""
+    if name in names:
+        return name
+    parts = [*itertools.takewhile(names.__contains__, (f"{name}_{at}" for at in itertools.count()))]
+    return parts or None
 
 
 def key_columns(table: Any, names: Any) -> Any:
@@ -58,6 +85,13 @@ def key_columns(table: Any, names: Any) -> Any:
     if not isinstance(names, list):
         return column(table, names, "key")
     return tuple(column(table, name, "key") for name in names)
+
+
+def columns_of(table: Any, key: Any, value: Any) -> tuple[Any, Any]:
+    """The keys and the values of a table that has no index."""
+    if key is None and value is None:
+        key, value = exported_columns(table)
+    return key_columns(table, "key" if key is None else key), value_columns(table, value)
 
 
 def value_columns(table: Any, names: Any) -> Any:
@@ -104,7 +138,7 @@ def _arrow_column(values: NDArray[Any]) -> Any:
         width = pyarrow.binary(values.dtype.itemsize)
         buffers = [None, pyarrow.py_buffer(values)]
         return pyarrow.FixedSizeBinaryArray.from_buffers(width, len(values), buffers)
-    return pyarrow.array(_in_seconds(values))
+    return pyarrow.array(_in_unit("Arrow", values, ("s", "ms", "us", "ns")))
 
 
 def to_pandas(keys: Keys, values: NDArray[Any] | None) -> pandas.DataFrame:
@@ -122,11 +156,17 @@ def to_polars(keys: Keys, values: NDArray[Any] | None) -> polars.DataFrame:
     """A data frame with the columns of `_columns`."""
     import polars
 
-    columns = {name: _in_seconds(array) for name, array in _columns(keys, values).items()}
+    columns = _columns(keys, values)
     for name, array in columns.items():
         if array.dtype.kind in "cV":
             raise TypeError(f"Polars has no column of {array.dtype}, which {name} is")
-    return polars.DataFrame(columns)
+        columns[name] = _in_unit("Polars", array, ("ms", "us", "ns"))
+    bytes_of_keys = {
+        name: polars.Series(name, array.tolist(), polars.Binary)
+        for name, array in columns.items()
+        if array.dtype.kind == "O"
+    }
+    return polars.DataFrame({**columns, **bytes_of_keys})
 
 
 def _key_columns(keys: Keys) -> dict[str, NDArray[Any]]:
@@ -139,7 +179,7 @@ def _key_columns(keys: Keys) -> dict[str, NDArray[Any]]:
 def _columns(keys: Keys, values: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
     """The column `key` and, unless it is of a set, `value`; where a value is a few numbers or a structure,
     a column for each of its parts: `value_0`, `value_1`, …, or `value_name`."""
-    columns = _key_columns(keys)
+    columns = {name: _whole_bytes(part) for name, part in _key_columns(keys).items()}
     if values is not None and values.dtype.fields is not None:
         columns.update({f"value_{name}": values[name].copy() for name in values.dtype.fields})
     elif values is not None and values.ndim > 1:
@@ -150,10 +190,25 @@ def _columns(keys: Keys, values: NDArray[Any] | None) -> dict[str, NDArray[Any]]
     return columns
 
 
-def _in_seconds(array: NDArray[Any]) -> NDArray[Any]:
-    """Times in a unit that tables know, where theirs is coarser."""
-    if array.dtype.kind not in "Mm" or np.datetime_data(array.dtype)[0] in ("s", "ms", "us", "ns"):
+def _whole_bytes(column: NDArray[Any]) -> NDArray[Any]:
+    """Bytes as Python's objects, which keep the zeros at their end; other elements as they are."""
+    if column.dtype.kind != "S":
+        return column
+    objects = np.empty(len(column), object)
+    objects[:] = listed_part(column)
+    return objects
+
+
+def _in_unit(library: str, array: NDArray[Any], units: tuple[str, ...]) -> NDArray[Any]:
+    """Times in a unit that a library's tables know, the coarsest first: the nearest to their own."""
+    unit, count = np.datetime_data(array.dtype) if array.dtype.kind in "Mm" else ("", 1)
+    if not unit or array.dtype == "datetime64[D]" or (unit in units and count == 1):
         return array
-    if array.dtype == "datetime64[D]":
-        return array
-    return array.astype(f"{array.dtype.type.__name__}[ms]")
+    known = units[-1] if unit in ("ns", "ps", "fs", "as") else unit if unit in units else units[0]
+    wanted: DType = np.dtype(f"{array.dtype.type.__name__}[{known}]")
+    times, wrong = in_other_unit(array, wanted)
+    if wrong is not None:
+        raise ValueError(
+            f"{library} has no column of {array.dtype}, and one of {wanted} can't hold {wrong[1]}"
+        )
+    return times

@@ -20,6 +20,16 @@ from gpulsm._families import DType, describe, is_of
 _SCALARS = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
 
 
+#: What units of a fixed length last.
+_ATTOSECONDS = {
+    unit: seconds * 10**18
+    for unit, seconds in {"W": 604_800, "D": 86_400, "h": 3600, "m": 60, "s": 1}.items()
+} | {
+    unit: 10**power
+    for power, unit in zip(range(15, -1, -3), ("ms", "us", "ns", "ps", "fs", "as"), strict=True)
+}
+
+
 def is_time(given: Any) -> bool:
     """Whether this is one moment or one span of time, of any library; NaT is both."""
     return isinstance(given, _SCALARS)
@@ -35,7 +45,7 @@ def of_time(name: str, given: Any, dtype: DType) -> Any:
         raise TypeError(f"{name}: expected {describe(dtype)}, got {kind} {given!s}")
     if np.datetime_data(time.dtype)[0] == "generic" and not np.isnat(time):
         raise TypeError(f"{name}: expected {describe(dtype)}, got {time!r}, which has no unit")
-    array, wrong = _converted(np.asarray(time).reshape(1), dtype)
+    array, wrong = in_other_unit(np.asarray(time).reshape(1), dtype)
     if wrong is not None:
         raise _inexact(name, wrong[1], dtype)
     return array[0]
@@ -49,11 +59,21 @@ def in_unit(name: str, times: NDArray[Any], dtype: DType) -> NDArray[Any]:
         raise _is_a_number(name, describe(times.dtype), dtype)
     if times.dtype.kind != dtype.kind:
         raise TypeError(f"{name}: expected {describe(dtype)}, got {describe(times.dtype)}")
-    converted, wrong = _converted(times, dtype)
+    converted, wrong = in_other_unit(times, dtype)
     if wrong is not None:
         place = "".join(f"[{index}]" for index in np.unravel_index(wrong[0], times.shape))
         raise _inexact(f"{name}{place}", wrong[1], dtype, is_one_of_many=times.ndim > 0)
     return converted
+
+
+def ticks(name: str, given: Any, dtype: DType) -> int:
+    """How many units of a type one time counts, whether or not the type can hold it."""
+    time, (unit, count) = _to_numpy(name, given, dtype.kind), np.datetime_data(dtype)
+    if time.dtype.kind == "M" and unit in _ATTOSECONDS and np.datetime_data(time.dtype)[0] in "YM":
+        time = time.astype("datetime64[D]")
+    (of, steps), months = np.datetime_data(time.dtype), {"Y": 12, "M": 1}
+    lengths = _ATTOSECONDS if unit in _ATTOSECONDS else months
+    return int(time.astype(np.int64)) * lengths[of] * steps // (lengths[unit] * count)
 
 
 def is_no_time(name: str, given: Any, dtype: DType) -> TypeError:
@@ -118,7 +138,7 @@ def _to_numpy(name: str, given: Any, kind: str = "M") -> Any:
     return np.datetime64(given)
 
 
-def _converted(times: NDArray[Any], dtype: DType) -> tuple[NDArray[Any], tuple[int, Any] | None]:
+def in_other_unit(times: NDArray[Any], dtype: DType) -> tuple[NDArray[Any], tuple[int, Any] | None]:
     """Times in another unit, and the first that it can't express, if there is one, with its index."""
     try:
         converted = times.astype(dtype)
@@ -147,14 +167,14 @@ def _first_wrong(times: NDArray[Any], dtype: DType) -> tuple[int, Any]:
             fits = middle
         except OverflowError:
             overflows = middle
-    before = _converted(times[:fits], dtype)[1] if fits else None
+    before = in_other_unit(times[:fits], dtype)[1] if fits else None
     return before or (fits, times[fits])
 
 
 def _inexact(name: str, time: Any, dtype: DType, *, is_one_of_many: bool = False) -> ValueError:
     """An error for a time that a unit can't express: it is too coarse, or does not count that far."""
     text = f"{name} is {time!s}, which {describe(dtype)} can't hold"
-    if _converted(np.ones(1, np.int64).view(time.dtype), dtype)[1] is None:
+    if in_other_unit(np.ones(1, np.int64).view(time.dtype), dtype)[1] is None:
         above = None if is_one_of_many else bool(time.astype(np.int64) > 0)
         return OutOfRangeError(f"{text}: a dictionary of a coarser unit can", above)
     return ValueError(f"{text} exactly: round it first, or make the dictionary with a finer unit")

@@ -32,7 +32,11 @@ def test_mistakes_are_named_and_change_nothing(
 @pytest.mark.parametrize(
     ("settings", "kind", "text"),
     [
-        ({"key": "uint16"}, TypeError, "key: expected one of uint32, uint64, .* got uint16"),
+        (
+            {"key": "uint16"},
+            TypeError,
+            "key: expected one of uint32, uint64, .*, or 'S1' to 'S16' for bytes, got uint16",
+        ),
         ({"key": ">u4"}, TypeError, "key: expected one of"),
         ({"key": "nonsense"}, TypeError, "key: expected a type, got 'nonsense'"),
         (

@@ -259,3 +259,125 @@ def test_what_is_no_table_is_named(device: str) -> None:
     nulls = pandas.DataFrame({"k": [1, 2], "a": [1, 2], "b": pandas.array([1, None], "Int64")})
     with pytest.raises(ValueError, match=r"value\[1\]: .*`keep = values.notna\(\)`"):
         gpulsm.Dictionary.from_pandas(nulls, "k", ["a", "b"], device=device)
+
+
+#: How each library's tables are made, and made into dictionaries.
+BOTH_WAYS: list[tuple[str, Any, Any]] = [
+    ("pandas", gpulsm.Dictionary.to_pandas, gpulsm.Dictionary.from_pandas),
+    ("polars", gpulsm.Dictionary.to_polars, gpulsm.Dictionary.from_polars),
+    ("arrow", gpulsm.Dictionary.to_arrow, gpulsm.Dictionary.from_arrow),
+]
+both_ways = pytest.mark.parametrize(
+    ("export", "make"), [row[1:] for row in BOTH_WAYS], ids=[row[0] for row in BOTH_WAYS]
+)
+
+
+@both_ways
+def test_what_goes_out_comes_in_again(export: Any, make: Any, device: str) -> None:
+    for key, keys in (
+        ("S4", [b"ab\0\0", b"abcd", bytes(4), b"\0b\0\0"]),
+        ("S1", [b"\0", b"a"]),
+        ("S16", [bytes(15) + b"a", b"a" + bytes(15)]),
+        (("S3", "uint32"), ([b"a\0\0", bytes(3)], [1, 2**32 - 1])),
+        (("int32", "float64", "S2"), ([1, 1], [0.5, -np.inf], [b"\0\0", b"\xff\0"])),
+        ("uint64", [7, 2**64 - 1]),
+    ):
+        d = gpulsm.Dictionary(key, "int64", device=device)
+        d.insert(keys, [*range(len(keys[0] if isinstance(keys, tuple) else keys))])
+        again = make(export(d), device=device)
+        assert (again.key_dtype, again.value_dtype) == (d.key_dtype, d.value_dtype)
+        assert list(again.items()) == list(d.items())
+    rows = gpulsm.Dictionary("uint32", ("float32", 2), device=device)
+    rows.insert([3], [[1.0, 2.0]])
+    assert make(export(rows), device=device)[3].tolist() == [1.0, 2.0]
+    keys_alone = gpulsm.Dictionary("S2", None, device=device)
+    keys_alone.insert([b"a", b"\0\0"])
+    again = make(export(keys_alone), device=device)
+    assert again.value_dtype is None and list(again) == [b"\0\0", b"a\0"]
+
+
+@both_ways
+def test_columns_of_bytes_of_the_length_that_is_asked_for(
+    export: Any, make: Any, device: str
+) -> None:
+    d = gpulsm.Dictionary("S3", "uint32", device=device)
+    d.insert([b"abc", b"d\0\0"], [1, 2])
+    table = export(d)
+    wide = make(table, key="key", value="value", key_type="S5", device=device)
+    assert wide.key_dtype == "S5" and list(wide) == [b"abc\0\0", b"d\0\0\0\0"]
+    assert make(table, key_type="S5", value_type="uint32", device=device)[b"d"] == 2
+    with pytest.raises((TypeError, ValueError), match=r"keys.*(S2 holds 2|expected S2)"):
+        make(table, key_type="S2", device=device)
+    assert wide.lookup(table["key"])[0].tolist() == [1, 2]
+
+
+def test_columns_of_bytes_of_any_length(device: str) -> None:
+    texts = [b"a", b"bcd\0", b""]
+    for column in (
+        pandas.Series(texts),
+        pandas.Series(texts, dtype=pandas.ArrowDtype(pyarrow.binary())),
+        polars.Series(texts, dtype=polars.Binary),
+        pyarrow.array(texts),
+        pyarrow.array(texts, pyarrow.large_binary()),
+        pyarrow.chunked_array([texts[:1], texts[1:]]),
+    ):
+        d = gpulsm.Dictionary.build(column, device=device)
+        assert d.key_dtype == "S4" and list(d) == [bytes(4), b"a\0\0\0", b"bcd\0"]
+        assert gpulsm.Dictionary.build(column, key="S9", device=device).key_dtype == "S9"
+        assert d.contains(column).all()
+    with pytest.raises(ValueError, match="keys: expected no nulls, got 1 null"):
+        gpulsm.Dictionary.build(pyarrow.array([b"a", None]), device=device)
+    with pytest.raises(TypeError, match=r"keys\[1\]: expected S2, which is bytes, got a text"):
+        gpulsm.Dictionary.build(pandas.Series([b"a", "b"], dtype=object), key="S2", device=device)
+
+
+@both_ways
+def test_names_of_columns_are_given_in_a_list(export: Any, make: Any, device: str) -> None:
+    d = gpulsm.Dictionary(("uint32", "uint32"), "uint32", device=device)
+    d.insert(([1], [2]), [3])
+    table = export(d)
+    with pytest.raises(KeyError, match=r"a list takes several columns: key=\['key_0', 'key_1'\]"):
+        make(table, key=("key_0", "key_1"), device=device)
+    assert list(make(table, key=["key_1", "value"], device=device)) == [(2, 3)]
+
+
+@both_ways
+def test_structures_are_not_taken_for_a_set(export: Any, make: Any, device: str) -> None:
+    d = gpulsm.Dictionary("uint32", np.dtype([("x", "f4"), ("y", "f4")]), device=device)
+    d.insert([1], np.zeros(1, d.value_dtype))
+    if export is gpulsm.Dictionary.to_arrow:
+        with pytest.raises(TypeError, match="values"):
+            make(export(d), device=device)
+        return
+    with pytest.raises(KeyError, match="to take 'value_x', 'value_y', name key and value"):
+        make(export(d), device=device)
+
+
+def test_a_table_without_the_columns_of_a_dictionary(device: str) -> None:
+    with pytest.raises(KeyError, match="key: no column is named 'key'; there are 'a'"):
+        gpulsm.Dictionary.from_arrow(pyarrow.table({"a": [1]}), device=device)
+    with pytest.raises(KeyError, match="key: no column is named 'key'; there are 'a'"):
+        gpulsm.Dictionary.from_polars(polars.DataFrame({"a": [1]}), device=device)
+    d = gpulsm.Dictionary.from_pandas(pandas.DataFrame({"a": [1]}, index=[8]), device=device)
+    assert list(d) == [8]
+
+
+def test_times_go_out_in_a_unit_that_tables_know(device: str) -> None:
+    for unit in ("s", "m", "h", "10s"):
+        d = gpulsm.Dictionary(f"datetime64[{unit}]", f"timedelta64[{unit}]", device=device)
+        time, span = np.array([60], d.key_dtype), np.array([-60], d.value_dtype)
+        d.insert(time, span)
+        for frame in (d.to_polars(), d.to_arrow()):
+            again = np.asarray(frame["key"].to_numpy()), np.asarray(frame["value"].to_numpy())
+            assert again[0] == time and again[1] == span, (unit, type(frame))
+    polars_only = gpulsm.Dictionary("datetime64[s]", None, device=device)
+    polars_only.insert(np.array([2**62], "datetime64[s]"))
+    with pytest.raises(ValueError, match="Polars has no column of datetime64.s., and one of"):
+        polars_only.to_polars()
+    assert polars_only.to_arrow()["key"].type == pyarrow.timestamp("s")
+    fine = gpulsm.Dictionary("datetime64[ps]", None, device=device)
+    fine.insert(np.array([5000], "datetime64[ps]"))
+    assert fine.to_arrow()["key"].cast("int64").to_pylist() == [5]
+    fine.insert(np.array([5001], "datetime64[ps]"))
+    with pytest.raises(ValueError, match="Arrow has no column of datetime64.ps."):
+        fine.to_arrow()
