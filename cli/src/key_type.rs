@@ -5,10 +5,7 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Command, Error};
-use gpulsm_backends::types::KeyType;
-
-/// The types of keys that are one number.
-const NUMBERS: [&str; 8] = ["u32", "u64", "u128", "i32", "i64", "i128", "f32", "f64"];
+use gpulsm_backends::types::{KeyType, Part};
 
 /// Parses types of keys. Completion offers those of one number.
 #[derive(Clone)]
@@ -26,7 +23,7 @@ impl TypedValueParser for KeyTypeParser {
         let text = text.to_string_lossy();
         text.parse().map_err(|error: String| {
             let argument = argument.map(Arg::to_string).unwrap_or_default();
-            let numbers = NUMBERS.join(", ");
+            let numbers = Part::NUMBERS.map(|number| number.to_string()).join(", ");
             let message = format!(
                 "invalid value '{text}' for '{argument}': {error}; types are {numbers} and bytes1 to bytes16, and \
                  commas stand between those of a key of several parts, as in u32,i64\n"
@@ -36,6 +33,8 @@ impl TypedValueParser for KeyTypeParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(NUMBERS.into_iter().map(PossibleValue::new)))
+        Some(Box::new(
+            Part::NUMBERS.into_iter().map(|number| PossibleValue::new(number.to_string())),
+        ))
     }
 }

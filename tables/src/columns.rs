@@ -76,8 +76,9 @@ impl Names {
 }
 
 /// Finds the places of columns, counted from 0: those that were chosen, then those with the names of their roles,
-/// then, if there are no others, the rest in their order.
+/// then, if there are no others, the rest in their order. No column has two roles.
 pub fn find(names: &Names, roles: &[Role<'_>]) -> Result<Vec<usize>, String> {
+    check_parts(names, roles)?;
     let mut found = Vec::new();
     for role in roles {
         found.push(match role.choice {
@@ -92,7 +93,32 @@ pub fn find(names: &Names, roles: &[Role<'_>]) -> Result<Vec<usize>, String> {
         }
     }
     let places = found.iter().zip(roles);
-    places.map(|(place, role)| place.ok_or_else(|| missing(role, names, roles))).collect()
+    let places = places.map(|(place, role)| place.ok_or_else(|| missing(role, names, roles)));
+    let places: Vec<usize> = places.collect::<Result<_, _>>()?;
+    for (index, &place) in places.iter().enumerate() {
+        if let Some(first) = places[..index].iter().position(|&other| other == place) {
+            let (first, second) = (roles[first].holds(), roles[index].holds());
+            let column = names.shown(place);
+            return Err(format!(
+                "{column} is to hold both {first} and {second}: choose another for one of them"
+            ));
+        }
+    }
+    Ok(places)
+}
+
+/// Returns an error if a file has a column for a part that keys don't have, and nobody chose other columns.
+fn check_parts(names: &Names, roles: &[Role<'_>]) -> Result<(), String> {
+    let parts = roles.iter().filter(|role| !role.is_value).count();
+    let are_chosen = roles.iter().any(|role| !role.is_value && role.choice.is_some());
+    let next = format!("key{}", parts + 1);
+    if parts == 1 || are_chosen || names.find(&next)?.is_none() {
+        return Ok(());
+    }
+    Err(format!(
+        "the file has a column `{next}`, but keys have {parts} parts; give the type of that part too, or choose \
+         {parts} columns by name or number (option key-column, given for each part)"
+    ))
 }
 
 /// Returns what is to be done about a column that wasn't found.
@@ -104,16 +130,14 @@ fn missing(role: &Role<'_>, names: &Names, roles: &[Role<'_>]) -> String {
             "the file has {has}, but keys and values need two; a set has keys alone (option value=none)"
         );
     }
-    let (holds, choose) = match role.is_value {
-        true => ("the values".into(), "Choose it by name or number (option value-column)".into()),
-        false if parts == 1 => {
-            ("the keys".into(), "Choose it by name or number (option key-column)".into())
+    let choose = match role.is_value {
+        true => "Choose it by name or number (option value-column)".into(),
+        false if parts == 1 => "Choose it by name or number (option key-column)".into(),
+        false => {
+            format!("Choose {parts} by name or number (option key-column, given for each part)")
         }
-        false => (
-            format!("part {} of the keys", &name[3..]),
-            format!("Choose {parts} by name or number (option key-column, given for each part)"),
-        ),
     };
+    let holds = role.holds();
     format!("which column holds {holds}? {choose}: the file has {has}, none named `{name}`")
 }
 
@@ -167,6 +191,30 @@ mod tests {
         let error = find_parts(&named(&["key1", "b", "c", "value"]), &[]).unwrap_err();
         assert!(error.contains("which column holds part 2 of the keys?"), "{error}");
         assert!(error.contains("(option key-column, given for each part)"), "{error}");
+    }
+
+    #[test]
+    fn a_part_too_many_is_not_ignored() {
+        for names in [["key1", "key2", "KEY3"].as_slice(), &["key1", "key2", "key3", "value"]] {
+            let error = find_parts(&named(names), &[]).unwrap_err();
+            assert!(error.contains("a column `key3`, but keys have 2 parts"), "{error}");
+        }
+        let chosen = find_parts(&named(&["key1", "key2", "key3", "value"]), &["key1", "key3"]);
+        assert_eq!(chosen, Ok(vec![0, 2, 3]));
+        assert_eq!(find_chosen(&named(&["key", "key2", "value"]), "", ""), Ok((0, 2)));
+    }
+
+    #[test]
+    fn a_column_has_one_role() {
+        let three = named(&["a", "b", "value"]);
+        let error = find_parts(&three, &["a", "1"]).unwrap_err();
+        let what = "column 1 (a) is to hold both part 1 of the keys and part 2 of the keys";
+        assert!(error.starts_with(what), "{error}");
+        let error = find_chosen(&three, "value", "").unwrap_err();
+        assert!(
+            error.starts_with("column 3 (value) is to hold both the keys and the values"),
+            "{error}"
+        );
     }
 
     #[test]

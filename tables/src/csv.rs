@@ -23,10 +23,13 @@ pub fn read(
 ) -> Result<(), String> {
     let separator = options.separator.unwrap_or(format.separator);
     let mut records = Records::open(file, format.is_gzipped, separator)?;
+    let roles = options.roles();
+    if roles.iter().any(|role| matches!(role.field, Field::Bytes(_))) {
+        records.notice_quotes();
+    }
     if !records.advance()? {
         return Err("this file is empty: not even a header is in it".into());
     }
-    let roles = options.roles();
     let has_header = has_header(&records, options.header, &roles)?;
     let mut layout = Layout::of_first(&records, has_header, separator, roles)?;
     if has_header && !records.advance()? {
@@ -153,7 +156,10 @@ impl Layout {
         of: Field,
         missing: Missing,
     ) -> Result<Option<Cell>, String> {
-        let field = record.field(column);
+        let field = match of {
+            Field::Bytes(_) => record.text(column),
+            _ => record.field(column),
+        };
         if field.is_empty() && missing == Missing::Skip {
             return Ok(None);
         }

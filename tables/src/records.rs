@@ -22,6 +22,11 @@ pub struct Records {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     len: usize,
+    /// The bytes of the present record as they are in the file, if it matters which fields are in quotes.
+    raw: Option<Vec<u8>>,
+    /// Which of the fields are, if it matters.
+    are_quoted: Vec<bool>,
+    separator: u8,
     /// The line at which the present record begins, counted from 1.
     line: u64,
     /// The line at which the next bytes are.
@@ -62,6 +67,9 @@ impl Records {
             bytes: vec![0; 1 << 10],
             ends: vec![0; 1 << 6],
             len: 0,
+            raw: None,
+            are_quoted: Vec::new(),
+            separator: separator.byte(),
             line: 1,
             next_line: 1,
             after_return: false,
@@ -74,6 +82,7 @@ impl Records {
             return Ok(false);
         }
         self.line = self.next_line;
+        self.raw.iter_mut().for_each(Vec::clear);
         let (mut len, mut fields) = (0, 0);
         loop {
             let input = self.input.fill_buf();
@@ -83,6 +92,9 @@ impl Records {
             let input = if is_end { b"\n" } else { input };
             let (bytes, ends) = (&mut self.bytes[len..], &mut self.ends[fields..]);
             let (result, read, written, ended) = self.parser.read_record(input, bytes, ends);
+            if let Some(raw) = &mut self.raw {
+                raw.extend_from_slice(&input[..read]);
+            }
             self.after_return = read > 0 && input[read - 1] == b'\r';
             self.input.consume(if is_end { 0 } else { read });
             len += written;
@@ -105,7 +117,15 @@ impl Records {
         }
         self.len = fields;
         self.next_line = self.line + line_feeds(&self.bytes[..len]) + 1;
+        if let Some(raw) = &self.raw {
+            find_quoted(raw, self.separator, &mut self.are_quoted);
+        }
         Ok(true)
+    }
+
+    /// From the next record on, white space in quotes is part of a [`text`](Self::text).
+    pub fn notice_quotes(&mut self) {
+        self.raw = Some(Vec::new());
     }
 
     /// Skips the rest of a line's end and empty lines. Returns whether anything comes after them.
@@ -144,12 +164,42 @@ impl Records {
         self.bytes[self.start(field)..self.ends[field]].trim_ascii()
     }
 
+    /// Returns a field without the white space around it, unless that is in quotes.
+    pub fn text(&self, field: usize) -> &[u8] {
+        match self.are_quoted.get(field) {
+            Some(true) => &self.bytes[self.start(field)..self.ends[field]],
+            _ => self.field(field),
+        }
+    }
+
     pub fn fields(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len).map(|field| self.field(field))
     }
 
     fn start(&self, field: usize) -> usize {
         field.checked_sub(1).map_or(0, |before| self.ends[before])
+    }
+}
+
+/// Finds out which fields of a record begin with a quote.
+fn find_quoted(record: &[u8], separator: u8, are_quoted: &mut Vec<bool>) {
+    are_quoted.clear();
+    if !record.contains(&b'"') {
+        return;
+    }
+    let (mut is_start, mut is_inside, mut is_closed) = (true, false, false);
+    for &byte in record {
+        let is_quote = byte == b'"';
+        let was_inside = is_inside;
+        if is_start {
+            are_quoted.push(is_quote);
+            is_inside = is_quote;
+        } else if is_quote {
+            // Of two in a row the second opens the quotes again.
+            is_inside = !is_inside && is_closed;
+        }
+        is_closed = was_inside && !is_inside;
+        is_start = byte == separator && !is_inside;
     }
 }
 
@@ -199,6 +249,24 @@ mod tests {
             assert!(records.advance().unwrap());
             assert!(records.fields().eq([b"", b""]));
             assert!(!records.advance().unwrap());
+        }
+    }
+
+    #[test]
+    fn white_space_in_quotes_belongs_to_a_text() {
+        let text = "1, a \n\" a \",\"b\"\" \" , \" \"\r\n\" ,\n \", c ,\"\"";
+        for capacity in 1..=text.len() + 1 {
+            let mut records = records(text, capacity);
+            records.notice_quotes();
+            let mut texts = |count| {
+                assert!(records.advance().unwrap(), "{capacity}");
+                assert_eq!(records.len(), count, "{capacity}");
+                let texts = (0..count).map(|field| records.text(field).to_vec());
+                texts.map(|text| String::from_utf8(text).unwrap()).collect::<Vec<_>>()
+            };
+            assert_eq!(texts(2), ["1", "a"], "{capacity}");
+            assert_eq!(texts(3), [" a ", "b\"  ", "\" \""], "{capacity}");
+            assert_eq!(texts(3), [" ,\n ", "c", ""], "{capacity}");
         }
     }
 

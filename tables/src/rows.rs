@@ -79,6 +79,17 @@ pub(crate) struct Role<'a> {
     pub is_value: bool,
 }
 
+impl Role<'_> {
+    /// Returns what messages say that the column holds.
+    pub fn holds(&self) -> String {
+        match self.name.strip_prefix("key") {
+            None => "the values".into(),
+            Some("") => "the keys".into(),
+            Some(part) => format!("part {part} of the keys"),
+        }
+    }
+}
+
 /// What was noticed about the rows of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowNotes {

@@ -165,6 +165,12 @@ fn files_hold_bytes() {
 }
 
 #[test]
+fn white_space_in_quotes_belongs_to_bytes() {
+    let (_, content) = copied("bytes3,u32", "\" a \",\" 1 \",5\n a , 2, 6\n", "", "copy.csv");
+    assert_eq!(content, "key1,key2,value\n0x206120,1,5\na,2,6\n");
+}
+
+#[test]
 fn words_that_are_keys_are_no_header() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.csv").to_str().expect("UTF-8").to_string();
@@ -181,6 +187,13 @@ fn what_is_wrong_with_a_file_names_its_line_and_column() {
         ("u32,i64", "a,b,c,d\n1,2,3,4\n", "", "which column holds part 1 of the keys?"),
         ("u32,i64", "a,b,c\n1,2,3\n", "--key-column a", "1 column, where keys have 2 parts"),
         ("u32", "a,b\n1,2\n", "--key-column a --key-column b", "2 columns, where keys have 1 part"),
+        ("u32,i64", "key1,key2,key3\n1,2,3\n", "", "a column `key3`, but keys have 2 parts"),
+        (
+            "u32,i64",
+            "a,b,c\n1,2,3\n",
+            "--key-column a --key-column a",
+            "column 1 (a) is to hold both part 1 of the keys and part 2 of the keys",
+        ),
         ("bytes2", "key,value\nabc,1\n", "", "line 2: column 1 (key) is `abc`: 3 bytes"),
     ] {
         let (answers, _) = copied(key, content, options, "copy.csv");
