@@ -89,7 +89,7 @@ def _of_pandas(name: str, series: Any) -> NDArray[Any]:
     if is_of("pandas", "MultiIndex", series):
         raise TypeError(
             f"{name}: expected one column, got an index of {series.nlevels} levels; "
-            "`.reset_index()` makes a column of each"
+            "`tuple(map(….get_level_values, range(….nlevels)))` makes columns of them, for keys of several parts"
         )
     kind = series.dtype
     is_plain = isinstance(kind, np.dtype)

@@ -249,6 +249,8 @@ def _columns(name: str, given: Any, layout: Layout) -> list[_Column]:
             cure = "; `tuple(map(list, zip(*…)))` makes columns of a list of tuples"
         elif isinstance(given, np.ndarray) and given.ndim == 2:
             cure = "; `tuple(numpy.ascontiguousarray(….T))` makes columns of rows"
+        elif hasattr(given, "columns"):
+            cure = "; `tuple(frame[name] for name in […])` makes one of the columns of a table"
         kind = type(given).__name__
         raise TypeError(
             f"{name}: expected a tuple of {count} columns, or of {count} scalars, {layout}, got {kind}{cure}"

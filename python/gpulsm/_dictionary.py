@@ -215,7 +215,7 @@ class Dictionary(Imports):
         key
             The name of the column of keys, or a list of names, one for each part of the keys. Default: 'key',
             or 'key_0', 'key_1', …, as `to_pandas` names them, with 'value' as the default of `value`; if there
-            are no such columns, the index.
+            are no such columns, the index, of which each level is a part of the keys.
         value
             The name of the column of values, or a list of names of columns of one type, which become rows
             of several numbers. Default, with a `key`: none; it is a set.

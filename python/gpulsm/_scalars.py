@@ -230,7 +230,9 @@ def _check_text(name: str, given: Any, dtype: DType) -> None:
 
 
 def _wrong(name: str, given: Any, dtype: DType) -> TypeError:
-    return TypeError(f"{name}: expected {describe(dtype)}, got {type(given).__name__} {given!r}")
+    kind = type(given).__name__
+    cure = "; `.bytes` are those of a UUID" if kind == "UUID" and dtype.kind == "S" else ""
+    return TypeError(f"{name}: expected {describe(dtype)}, got {kind} {given!r}{cure}")
 
 
 def _ragged(name: str, given: Sequence[Any], dtype: DType) -> Exception:

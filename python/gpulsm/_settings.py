@@ -145,6 +145,8 @@ def key_dtype(key: DTypeLike, name: str = "key") -> DType:
                 "; `pandas.factorize(…)` makes numbers of texts, `pandas.to_datetime(…)` times of dates, and "
                 "`.astype('S12')` bytes of short texts"
             )
+        if dtype.names is not None:
+            cure = "; a tuple of types makes keys of several parts"
         raise TypeError(f"{expected}, got {describe(dtype)}{cure}")
     return dtype
 
@@ -176,5 +178,9 @@ def _dtype(name: str, given: Any) -> DType:
     try:
         dtype: DType = np.dtype(given)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: expected a type, got {given!r}") from None
+        is_list_of_parts = isinstance(given, list) and name.startswith("key")
+        several = "; a tuple of types makes keys of several parts" if is_list_of_parts else ""
+        raise TypeError(
+            f"{name}: expected a type, such as 'uint32' or 'float64', got {given!r}{several}"
+        ) from None
     return dtype

@@ -36,12 +36,9 @@ def check_table(table: Any, argument: str, expected: str) -> None:
 
 
 def index(frame: Any) -> Any:
-    """The index of a data frame, as its column of keys."""
+    """The index of a data frame, as its column of keys; of several levels, a column for each."""
     if frame.index.nlevels > 1:
-        raise TypeError(
-            f"key: expected the name of a column, for the index has {frame.index.nlevels} levels; "
-            "`.reset_index()` makes a column of each"
-        )
+        return tuple(frame.index.get_level_values(level) for level in range(frame.index.nlevels))
     return frame.index
 
 

@@ -109,7 +109,7 @@ def test_mistakes_are_named_and_change_nothing(
         (("uint32",) * 5, "key: expected one type, or a tuple of 2 to 4, got a tuple of 5"),
         (("uint32", "uint16"), r"key\[1\]: expected one of uint32, .* got uint16"),
         (("uint32", None), r"key\[1\]: expected one of uint32, .* got None"),
-        (("uint32", "nonsense"), r"key\[1\]: expected a type, got 'nonsense'"),
+        (("uint32", "nonsense"), r"key\[1\]: expected a type, such as .*, got 'nonsense'"),
         (
             ("uint64", "uint64", "uint32"),
             r"key: expected parts of at most 16 bytes in all, got 20: \(uint64, uint64, uint32\)",

@@ -38,7 +38,13 @@ def test_mistakes_are_named_and_change_nothing(
             "key: expected one of uint32, uint64, .*, or 'S1' to 'S16' for bytes, got uint16",
         ),
         ({"key": ">u4"}, TypeError, "key: expected one of"),
-        ({"key": "nonsense"}, TypeError, "key: expected a type, got 'nonsense'"),
+        ({"key": ["uint32", "int64"]}, TypeError, "; a tuple of types makes keys of several parts"),
+        (
+            {"key": [("a", "u4"), ("b", "i8")]},
+            TypeError,
+            "; a tuple of types makes keys of several",
+        ),
+        ({"key": "nonsense"}, TypeError, "key: expected a type, such as .*, got 'nonsense'"),
         (
             {"value": "uint8"},
             TypeError,
