@@ -110,3 +110,8 @@ pub mod private {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of keys of several parts.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/multimaps.md")]
+struct Multimaps;

@@ -116,6 +116,13 @@ impl KeyType {
         let part = self.parts()[index].field().parse(text);
         part.map_err(|error| match self.parts() {
             [_] => error,
+            _ if text.contains(',') => {
+                let expected = self.written();
+                format!(
+                    "part {} has a comma; colons stand between parts (expected {expected})",
+                    index + 1
+                )
+            }
             _ => format!("part {} is {error}", index + 1),
         })
     }
@@ -125,10 +132,14 @@ impl KeyType {
         match self.parts() {
             [part] => format!("{parts} (expected {part})"),
             all => {
-                let names: Vec<String> = all.iter().map(Part::to_string).collect();
-                format!("{parts}, where a key has {} (expected {})", all.len(), names.join(":"))
+                format!("{parts}, where a key has {} (expected {})", all.len(), self.written())
             }
         }
+    }
+
+    /// Returns how keys are written: with colons between their parts.
+    fn written(self) -> String {
+        self.to_string().replace(',', ":")
     }
 
     fn bits(self) -> u32 {
@@ -264,6 +275,7 @@ mod tests {
     fn what_is_no_key_is_explained() {
         for (name, text, what) in [
             ("u32,i64", "7", "1 part, where a key has 2 (expected u32:i64)"),
+            ("u32,i64", "7,8", "part 1 has a comma; colons stand between parts (expected u32:i64)"),
             ("u32,i64", "7:8:9", "3 parts, where a key has 2"),
             ("u32,i64", "7:", "part 2 is missing (expected i64)"),
             ("u32,i64", "x:8", "part 1 is not an integer (expected u32)"),
