@@ -10,7 +10,6 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::store::{AnyStore, Settings, Store};
-use crate::value::Value;
 
 impl Device {
     /// Returns the fastest device of this machine: a GPU if this build and the machine have one, otherwise
@@ -110,18 +109,8 @@ fn open_on<B: OrderedKey>(
         return open_cuda(location, settings, width);
     }
     debug_assert!(!location.device.is_cuda());
-    match width {
-        0 => open_cpu::<B, ()>(settings),
-        4 => open_cpu::<B, [u8; 4]>(settings),
-        8 => open_cpu::<B, [u8; 8]>(settings),
-        16 => open_cpu::<B, [u8; 16]>(settings),
-        _ => unreachable!("`Value::WIDTH` lets no other width compile"),
-    }
-}
-
-fn open_cpu<B: OrderedKey, V: Value>(settings: &Settings) -> Result<Box<dyn AnyStore<B>>, Error> {
     let cpu = Cpu::new(settings.memory_limit, settings.threads)?.combining(settings.combiner);
-    Ok(Box::new(Store::new(CpuEngine::<B, V>::new(cpu), settings)))
+    Ok(Box::new(Store::new(CpuEngine::<B>::new(cpu, width), settings)))
 }
 
 #[cfg(feature = "cuda")]

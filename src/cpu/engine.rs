@@ -8,7 +8,7 @@ use crate::batch::{Order, Updates};
 use crate::budget::{Allowance, Budget};
 use crate::combine::Combiner;
 use crate::cpu::context::Cpu;
-use crate::cpu::merge::incremental::IncrementalMerge;
+use crate::cpu::merge::incremental::{AnyIncrementalMerge, IncrementalMerge};
 use crate::cpu::query::{aggregate, count, lookup, nearest, pairs, range, select};
 use crate::cpu::run::Run;
 use crate::cpu::update::absorb;
@@ -20,35 +20,63 @@ use crate::key::OrderedKey;
 use crate::mark::Mark;
 use crate::query::Query;
 use crate::stats::RunStats;
-use crate::value::{Value, of_bytes_mut};
+use crate::value::of_bytes_mut;
 
 /// Merging this many entries takes a few times as long as the rest of a batch of 2^16 updates.
 const MAX_MERGE_PER_BATCH: usize = 1 << 20;
 
-/// The CPU engine for keys `B` and values `V`.
-pub(crate) struct CpuEngine<B, V> {
+/// The CPU engine for keys `B`.
+pub(crate) struct CpuEngine<B> {
     cpu: Cpu,
-    types: PhantomData<fn() -> (B, V)>,
+    /// The number of bytes of a value.
+    value_width: usize,
+    keys: PhantomData<fn() -> B>,
 }
 
-impl<B, V> CpuEngine<B, V> {
-    pub fn new(cpu: Cpu) -> Self {
-        CpuEngine { cpu, types: PhantomData }
+impl<B> CpuEngine<B> {
+    pub fn new(cpu: Cpu, value_width: usize) -> Self {
+        CpuEngine { cpu, value_width, keys: PhantomData }
     }
 }
 
-impl<B, V> Clone for CpuEngine<B, V> {
+impl<B> Clone for CpuEngine<B> {
     fn clone(&self) -> Self {
-        CpuEngine::new(self.cpu.clone())
+        CpuEngine::new(self.cpu.clone(), self.value_width)
     }
 }
 
-impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
+/// Evaluates an expression with `$V` as the type of values of a width. Only what reads or writes values is
+/// compiled for each width.
+macro_rules! with_values {
+    ($width:expr, $V:ident => $value:expr) => {
+        match $width {
+            0 => {
+                type $V = ();
+                $value
+            }
+            4 => {
+                type $V = [u8; 4];
+                $value
+            }
+            8 => {
+                type $V = [u8; 8];
+                $value
+            }
+            16 => {
+                type $V = [u8; 16];
+                $value
+            }
+            _ => unreachable!("`Value::WIDTH` lets no other width compile"),
+        }
+    };
+}
+
+impl<B: OrderedKey> Engine for CpuEngine<B> {
     type Key = B;
-    type Run = Run<B, V>;
+    type Run = Run<B>;
     type Batch<'a> = Updates<'a, B>;
     type Buffer = WriteBuffer<B>;
-    type Merge = IncrementalMerge<B, V>;
+    type Merge = Box<dyn AnyIncrementalMerge<B>>;
 
     const MAX_BUFFERED: usize = 1 << 22;
 
@@ -72,7 +100,7 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
         carried: &[Self::Run],
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error> {
-        absorb::absorb(&self.cpu, batch, carried, older)
+        with_values!(self.value_width, V => absorb::absorb::<B, V>(&self.cpu, batch, carried, older))
     }
 
     fn max_merge_per_batch(&self) -> usize {
@@ -80,15 +108,15 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     }
 
     fn pair_bytes(&self) -> u64 {
-        (size_of::<B>() + size_of::<V>()) as u64
+        (size_of::<B>() + self.value_width) as u64
     }
 
     fn bytes_to_apply(&self, updates: usize, runs: &[Self::Run]) -> u64 {
-        absorb::working_bytes(&self.cpu, updates, runs)
+        with_values!(self.value_width, V => absorb::working_bytes::<B, V>(&self.cpu, updates, runs))
     }
 
     fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
-        CpuEngine::new(self.cpu.drawing_on(allowance))
+        CpuEngine::new(self.cpu.drawing_on(allowance), self.value_width)
     }
 
     fn budget(&self) -> &Arc<Budget> {
@@ -111,9 +139,12 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
     fn answer(&self, runs: &[Self::Run], query: Query<'_, B>) -> Result<(), Error> {
         let cpu = &self.cpu;
         match query {
-            Query::Lookup { keys, values, found } => {
-                let values = values.map(|bytes| of_bytes_mut(bytes, keys.len()));
-                lookup::lookup(cpu, runs, keys, values, found)
+            Query::Lookup { keys, values: None, found } => lookup::contains(cpu, runs, keys, found),
+            Query::Lookup { keys, values: Some(values), found } => {
+                with_values!(self.value_width, V => {
+                    let values = of_bytes_mut::<V>(values, keys.len());
+                    lookup::lookup(cpu, runs, keys, values, found)
+                })
             }
             Query::Count { lo, hi, counts } => count::count(cpu, runs, lo, hi, counts),
             Query::Rank { keys, ranks } => count::rank(cpu, runs, keys, ranks),
@@ -121,19 +152,27 @@ impl<B: OrderedKey, V: Value> Engine for CpuEngine<B, V> {
                 range::range_offsets(cpu, runs, lo, hi, offsets)
             }
             Query::Range { lo, hi, offsets, keys, values } => {
-                let values = values.map(|bytes| of_bytes_mut(bytes, keys.len()));
-                range::range(cpu, runs, (lo, hi), offsets, keys, values)
+                with_values!(self.value_width, V => {
+                    let values = values.map(|bytes| of_bytes_mut::<V>(bytes, keys.len()));
+                    range::range(cpu, runs, (lo, hi), offsets, keys, values)
+                })
             }
             Query::Aggregate { lo, hi, fold, answers, counts } => {
-                aggregate::aggregate(cpu, runs, (lo, hi), fold, answers, counts)
+                with_values!(self.value_width, V => {
+                    aggregate::aggregate::<B, V>(cpu, runs, (lo, hi), fold, answers, counts)
+                })
             }
             Query::Select { indices, mut pairs } => {
-                select::select(cpu, runs, indices, pairs.reborrow())?;
-                pairs::combine_values(cpu, runs, pairs)
+                with_values!(self.value_width, V => {
+                    select::select::<B, V>(cpu, runs, indices, pairs.reborrow())?;
+                    pairs::combine_values::<B, V>(cpu, runs, pairs)
+                })
             }
             Query::Nearest { side, keys, mut pairs } => {
-                nearest::nearest(cpu, runs, side, keys, pairs.reborrow())?;
-                pairs::combine_values(cpu, runs, pairs)
+                with_values!(self.value_width, V => {
+                    nearest::nearest::<B, V>(cpu, runs, side, keys, pairs.reborrow())?;
+                    pairs::combine_values::<B, V>(cpu, runs, pairs)
+                })
             }
         }
     }
@@ -167,7 +206,7 @@ impl<B: OrderedKey> DeviceBatch for Updates<'_, B> {
     }
 }
 
-impl<B: OrderedKey, V: Value> engine::WriteBuffer<CpuEngine<B, V>> for WriteBuffer<B> {
+impl<B: OrderedKey> engine::WriteBuffer<CpuEngine<B>> for WriteBuffer<B> {
     fn len(&self) -> usize {
         self.len()
     }
@@ -176,7 +215,7 @@ impl<B: OrderedKey, V: Value> engine::WriteBuffer<CpuEngine<B, V>> for WriteBuff
         self.accepts(batch)
     }
 
-    fn append(&mut self, engine: &CpuEngine<B, V>, batch: &Updates<'_, B>) -> Result<(), Error> {
+    fn append(&mut self, engine: &CpuEngine<B>, batch: &Updates<'_, B>) -> Result<(), Error> {
         self.append(&engine.cpu, batch)
     }
 
@@ -185,24 +224,22 @@ impl<B: OrderedKey, V: Value> engine::WriteBuffer<CpuEngine<B, V>> for WriteBuff
     }
 }
 
-impl<B: OrderedKey, V: Value> engine::IncrementalMerge<CpuEngine<B, V>> for IncrementalMerge<B, V> {
-    fn begin(
-        engine: &CpuEngine<B, V>,
-        runs: &[Run<B, V>],
-        older: &[Run<B, V>],
-    ) -> Result<Self, Error> {
-        IncrementalMerge::new(&engine.cpu, runs, older)
+impl<B: OrderedKey> engine::IncrementalMerge<CpuEngine<B>> for Box<dyn AnyIncrementalMerge<B>> {
+    fn begin(engine: &CpuEngine<B>, runs: &[Run<B>], older: &[Run<B>]) -> Result<Self, Error> {
+        with_values!(engine.value_width, V => {
+            Ok(Box::new(IncrementalMerge::<B, V>::new(&engine.cpu, runs, older)?))
+        })
     }
 
     fn advance(
         self,
-        engine: &CpuEngine<B, V>,
+        engine: &CpuEngine<B>,
         entries: usize,
-    ) -> Result<MergeProgress<Self, Run<B, V>>, Error> {
-        self.advance(&engine.cpu, entries)
+    ) -> Result<MergeProgress<Self, Run<B>>, Error> {
+        AnyIncrementalMerge::advance(self, &engine.cpu, entries)
     }
 
-    fn merges(&self, runs: &[Run<B, V>]) -> bool {
-        self.merges(runs)
+    fn merges(&self, runs: &[Run<B>]) -> bool {
+        (**self).merges(runs)
     }
 }

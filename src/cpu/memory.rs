@@ -7,6 +7,7 @@ use bytemuck::Zeroable;
 
 use crate::budget::{Account, Allowance, Budget, Reserved};
 use crate::error::{Error, bytes_of, try_zeroed};
+use crate::value::Value;
 
 /// The least bytes of a buffer for which huge pages are worthwhile: it contains at least one whole
 /// huge page.
@@ -88,6 +89,17 @@ impl<T> Buffer<T> {
     /// Returns the bytes allocated.
     pub fn bytes(&self) -> u64 {
         self.reserved.bytes()
+    }
+}
+
+impl<V: Value> Buffer<V> {
+    /// Returns the same memory as bytes. Values of an engine are arrays of bytes, which are aligned as bytes are.
+    pub fn into_bytes(self) -> Buffer<u8> {
+        let data = match V::WIDTH {
+            0 => Vec::new(),
+            _ => bytemuck::cast_vec(self.data),
+        };
+        Buffer { data, reserved: self.reserved }
     }
 }
 

@@ -123,7 +123,7 @@ mod tests {
     use crate::query::Query;
     use crate::store::{AnyStore, Settings, Store};
 
-    type OnCpu = Store<CpuEngine<u32, [u8; 4]>>;
+    type OnCpu = Store<CpuEngine<u32>>;
 
     fn store(batch_size: usize, max_merge_per_batch: usize, memory_limit: Option<u64>) -> OnCpu {
         let settings = Settings {
@@ -133,7 +133,7 @@ mod tests {
             max_merge_per_batch: Some(max_merge_per_batch),
             ..Settings::default()
         };
-        Store::new(CpuEngine::new(Cpu::new(memory_limit, Some(2)).unwrap()), &settings)
+        Store::new(CpuEngine::new(Cpu::new(memory_limit, Some(2)).unwrap(), 4), &settings)
     }
 
     /// Applies a batch of keys that none before had, alone. Keys of one batch are spread over all.

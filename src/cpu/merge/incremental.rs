@@ -11,9 +11,22 @@ use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
 
+/// A merge of runs that is done a part at a time, whatever the width of their values.
+pub(crate) trait AnyIncrementalMerge<B>: Send + Sync {
+    /// Merges about this many more entries.
+    fn advance(
+        self: Box<Self>,
+        cpu: &Cpu,
+        entries: usize,
+    ) -> Result<MergeProgress<Box<dyn AnyIncrementalMerge<B>>, Run<B>>, Error>;
+
+    /// Returns whether these are the runs that are merged.
+    fn merges(&self, runs: &[Run<B>]) -> bool;
+}
+
 /// A merge of runs that is done a part at a time.
 pub(crate) struct IncrementalMerge<B, V> {
-    runs: Vec<Run<B, V>>,
+    runs: Vec<Run<B>>,
     /// The entries of each run before these positions are merged.
     positions: Vec<usize>,
     output: MergeOutput<B, V>,
@@ -21,7 +34,7 @@ pub(crate) struct IncrementalMerge<B, V> {
 
 impl<B: OrderedKey, V: Value> IncrementalMerge<B, V> {
     /// Allocates the output, and merges nothing yet.
-    pub fn new(cpu: &Cpu, runs: &[Run<B, V>], older: &[Run<B, V>]) -> Result<Self, Error> {
+    pub fn new(cpu: &Cpu, runs: &[Run<B>], older: &[Run<B>]) -> Result<Self, Error> {
         // If no run has marks, all entries are new, and remain so.
         let all_new = runs.iter().all(|run| run.marks().is_none());
         let keep = if older.is_empty() || all_new { Keep::Live } else { Keep::Stored };
@@ -29,13 +42,14 @@ impl<B: OrderedKey, V: Value> IncrementalMerge<B, V> {
         let output = MergeOutput::with_capacity_for(cpu, &sources, keep)?;
         Ok(IncrementalMerge { runs: runs.to_vec(), positions: vec![0; runs.len()], output })
     }
+}
 
-    /// Merges about this many more entries.
-    pub fn advance(
-        mut self,
+impl<B: OrderedKey, V: Value> AnyIncrementalMerge<B> for IncrementalMerge<B, V> {
+    fn advance(
+        mut self: Box<Self>,
         cpu: &Cpu,
         entries: usize,
-    ) -> Result<MergeProgress<Self, Run<B, V>>, Error> {
+    ) -> Result<MergeProgress<Box<dyn AnyIncrementalMerge<B>>, Run<B>>, Error> {
         let left: Vec<Source<'_, B, V>> = self
             .runs
             .iter()
@@ -54,8 +68,7 @@ impl<B: OrderedKey, V: Value> IncrementalMerge<B, V> {
         self.output.into_run(cpu).map(MergeProgress::Done)
     }
 
-    /// Returns whether these are the runs that are merged.
-    pub fn merges(&self, runs: &[Run<B, V>]) -> bool {
+    fn merges(&self, runs: &[Run<B>]) -> bool {
         self.runs.len() == runs.len()
             && self.runs.iter().zip(runs).all(|(own, run)| own.ptr_eq(run))
     }

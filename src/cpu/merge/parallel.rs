@@ -22,7 +22,7 @@ pub(crate) fn merge<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     sources: &[Source<'_, B, V>],
     keep: Keep,
-) -> Result<Option<Run<B, V>>, Error> {
+) -> Result<Option<Run<B>>, Error> {
     let mut output = MergeOutput::with_capacity_for(cpu, sources, keep)?;
     output.append(cpu, sources)?;
     output.into_run(cpu)
@@ -96,7 +96,7 @@ impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
     }
 
     /// Builds a run of the output, or `None` if it is empty.
-    pub fn into_run(self, cpu: &Cpu) -> Result<Option<Run<B, V>>, Error> {
+    pub fn into_run(self, cpu: &Cpu) -> Result<Option<Run<B>>, Error> {
         Run::build(cpu, self.keys, self.values, self.marks.as_deref(), self.len)
     }
 }

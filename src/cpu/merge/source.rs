@@ -101,8 +101,8 @@ impl<B, V> Source<'_, B, V> {
     }
 }
 
-impl<'a, B: OrderedKey, V: Value> From<&'a Run<B, V>> for Source<'a, B, V> {
-    fn from(run: &'a Run<B, V>) -> Self {
+impl<'a, B: OrderedKey, V: Value> From<&'a Run<B>> for Source<'a, B, V> {
+    fn from(run: &'a Run<B>) -> Self {
         let marks = run.marks().map_or(SourceMarks::New, |marks| SourceMarks::Packed(marks, 0));
         Source { keys: run.keys(), values: Some(run.values()), marks }
     }

@@ -19,7 +19,7 @@ use crate::value::Value;
 /// Counts the live keys of each closed range, and folds their values.
 pub(crate) fn aggregate<B: OrderedKey, V: Value>(
     cpu: &Cpu,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     (lo, hi): (&[B], &[B]),
     fold: Fold,
     answers: &mut [u8],
@@ -44,7 +44,7 @@ pub(crate) fn aggregate<B: OrderedKey, V: Value>(
 
 /// Aggregates that are computed together.
 struct AggregateBatch<'a, B, V> {
-    runs: &'a [Run<B, V>],
+    runs: &'a [Run<B>],
     /// The same runs, as a merge reads them.
     sources: &'a [Source<'a, B, V>],
     windows: &'a Windows,

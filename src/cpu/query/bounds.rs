@@ -2,7 +2,6 @@
 
 use crate::cpu::run::Run;
 use crate::key::OrderedKey;
-use crate::value::Value;
 
 /// Queries that are searched for together.
 pub(crate) const GROUP: usize = 128;
@@ -18,8 +17,8 @@ pub(crate) enum Bound {
 
 /// Finds, for each of at most [`GROUP`] keys, the number of the run's entries before its bound, and
 /// prefetches the marks there.
-pub(crate) fn find_bounds<B: OrderedKey, V: Value>(
-    run: &Run<B, V>,
+pub(crate) fn find_bounds<B: OrderedKey>(
+    run: &Run<B>,
     keys: &[B],
     bound: Bound,
     positions: &mut [usize; GROUP],
@@ -45,8 +44,8 @@ pub(crate) fn find_bounds<B: OrderedKey, V: Value>(
 
 /// Finds where each of at most [`GROUP`] closed ranges begins and ends in the run, and prefetches
 /// the marks there. A range with `lo > hi` is empty.
-pub(crate) fn find_windows<B: OrderedKey, V: Value>(
-    run: &Run<B, V>,
+pub(crate) fn find_windows<B: OrderedKey>(
+    run: &Run<B>,
     lo: &[B],
     hi: &[B],
     starts: &mut [usize; GROUP],

@@ -5,19 +5,18 @@ use crate::cpu::query::bounds::{Bound, GROUP, find_bounds, find_windows};
 use crate::cpu::run::Run;
 use crate::error::Error;
 use crate::key::OrderedKey;
-use crate::value::Value;
 
 /// Returns the number of live keys.
 #[inline]
-pub(crate) fn len<B: OrderedKey, V: Value>(runs: &[Run<B, V>]) -> u64 {
+pub(crate) fn len<B: OrderedKey>(runs: &[Run<B>]) -> u64 {
     rank_at(runs, runs.iter().map(Run::len))
 }
 
 /// Returns how many live keys lie before these positions, one in each run; all must be positions of
 /// the same key.
 #[inline]
-pub(crate) fn rank_at<B: OrderedKey, V: Value>(
-    runs: &[Run<B, V>],
+pub(crate) fn rank_at<B: OrderedKey>(
+    runs: &[Run<B>],
     positions: impl Iterator<Item = usize>,
 ) -> u64 {
     let sums = runs.iter().zip(positions).map(|(run, position)| run.sum_before(position));
@@ -25,9 +24,9 @@ pub(crate) fn rank_at<B: OrderedKey, V: Value>(
 }
 
 /// Counts the live keys of each closed range.
-pub(crate) fn count<B: OrderedKey, V: Value>(
+pub(crate) fn count<B: OrderedKey>(
     cpu: &Cpu,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     lo: &[B],
     hi: &[B],
     counts: &mut [u64],
@@ -46,8 +45,8 @@ pub(crate) fn count<B: OrderedKey, V: Value>(
 /// Counts the live keys of at most [`GROUP`] closed ranges. Calls `visit` for each run, with its
 /// index and where the ranges begin and end in it.
 #[inline]
-pub(crate) fn count_group<B: OrderedKey, V: Value>(
-    runs: &[Run<B, V>],
+pub(crate) fn count_group<B: OrderedKey>(
+    runs: &[Run<B>],
     lo: &[B],
     hi: &[B],
     counts: &mut [u64],
@@ -67,9 +66,9 @@ pub(crate) fn count_group<B: OrderedKey, V: Value>(
 }
 
 /// Counts the live keys less than each key.
-pub(crate) fn rank<B: OrderedKey, V: Value>(
+pub(crate) fn rank<B: OrderedKey>(
     cpu: &Cpu,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     keys: &[B],
     ranks: &mut [u64],
 ) -> Result<(), Error> {
@@ -83,7 +82,7 @@ pub(crate) fn rank<B: OrderedKey, V: Value>(
 }
 
 /// Counts the live keys less than each of at most [`GROUP`] keys.
-fn rank_group<B: OrderedKey, V: Value>(runs: &[Run<B, V>], keys: &[B], ranks: &mut [u64]) {
+fn rank_group<B: OrderedKey>(runs: &[Run<B>], keys: &[B], ranks: &mut [u64]) {
     let mut positions = [0; GROUP];
     let mut sums = [0i64; GROUP];
     for run in runs {

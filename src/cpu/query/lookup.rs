@@ -9,27 +9,42 @@ use crate::key::OrderedKey;
 use crate::mark::Mark;
 use crate::value::Value;
 
-/// Finds whether each key is live and, if `values` are wanted, its value, or 0 if it is not.
-pub(crate) fn lookup<B: OrderedKey, V: Value>(
+/// Finds whether each key is live.
+pub(crate) fn contains<B: OrderedKey>(
     cpu: &Cpu,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     keys: &[B],
-    values: Option<&mut [V]>,
     found: &mut [bool],
 ) -> Result<(), Error> {
     runs.iter().for_each(|run| run.build_filter_if_worth_it(cpu));
     let chunk = cpu.workers.chunk_len(keys.len());
-    let mut values = values.map(|values| values.chunks_mut(chunk));
-    let tasks = keys.chunks(chunk).zip(found.chunks_mut(chunk)).map(|(keys, found)| {
-        let values = values.as_mut().map(|chunks| chunks.next().expect("as long as keys"));
-        (keys, values, found)
-    });
-    let combine = cpu.combine_fn::<V>();
-    cpu.workers.each(tasks, |(keys, values, found)| {
+    cpu.workers.each(keys.chunks(chunk).zip(found.chunks_mut(chunk)), |(keys, found)| {
         found.fill(false);
-        match (values, combine) {
-            (Some(values), None) => {
-                values.fill(V::zeroed());
+        find(runs, keys, |index, run, position| {
+            found[index] = run.mark(position).is_live();
+            true
+        });
+        Ok(())
+    })
+}
+
+/// Finds whether each key is live, and its value, or 0 if it is not.
+pub(crate) fn lookup<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    runs: &[Run<B>],
+    keys: &[B],
+    values: &mut [V],
+    found: &mut [bool],
+) -> Result<(), Error> {
+    runs.iter().for_each(|run| run.build_filter_if_worth_it(cpu));
+    let chunk = cpu.workers.chunk_len(keys.len());
+    let outputs = values.chunks_mut(chunk).zip(found.chunks_mut(chunk));
+    let combine = cpu.combine_fn::<V>();
+    cpu.workers.each(keys.chunks(chunk).zip(outputs), |(keys, (values, found))| {
+        found.fill(false);
+        values.fill(V::zeroed());
+        match combine {
+            None => {
                 find(runs, keys, |index, run, position| {
                     found[index] = run.mark(position).is_live();
                     if found[index] {
@@ -38,8 +53,7 @@ pub(crate) fn lookup<B: OrderedKey, V: Value>(
                     true
                 });
             }
-            (Some(values), Some(combine)) => {
-                values.fill(V::zeroed());
+            Some(combine) => {
                 find(runs, keys, |index, run, position| {
                     let mark = run.mark(position);
                     if mark.is_live() {
@@ -52,10 +66,6 @@ pub(crate) fn lookup<B: OrderedKey, V: Value>(
                     mark != Mark::REPLACEMENT
                 });
             }
-            (None, _) => find(runs, keys, |index, run, position| {
-                found[index] = run.mark(position).is_live();
-                true
-            }),
         }
         Ok(())
     })
@@ -64,10 +74,10 @@ pub(crate) fn lookup<B: OrderedKey, V: Value>(
 /// Calls `hit`, for every key that any run holds, with the key's index, the newest run that holds
 /// it, and the position of the entry; and, as long as `hit` returns `false`, with the next older run that
 /// holds the key.
-fn find<'r, B: OrderedKey, V: Value>(
-    runs: &'r [Run<B, V>],
+fn find<'r, B: OrderedKey>(
+    runs: &'r [Run<B>],
     keys: &[B],
-    mut hit: impl FnMut(usize, &'r Run<B, V>, usize) -> bool,
+    mut hit: impl FnMut(usize, &'r Run<B>, usize) -> bool,
 ) {
     let mut search = GroupSearch::default();
     for (group, keys) in keys.chunks(GROUP).enumerate() {
@@ -112,10 +122,10 @@ impl<B: OrderedKey> GroupSearch<B> {
 
     /// Searches the next run for the keys that are left.
     #[inline]
-    fn search<'r, V: Value>(
+    fn search<'r>(
         &mut self,
-        run: &'r Run<B, V>,
-        hit: &mut impl FnMut(usize, &'r Run<B, V>, usize) -> bool,
+        run: &'r Run<B>,
+        hit: &mut impl FnMut(usize, &'r Run<B>, usize) -> bool,
     ) {
         let GroupSearch { keys, indices, left, positions, hits } = self;
         let searched = match run.filter() {

@@ -17,7 +17,7 @@ const MAX_WALK: usize = 8;
 /// Finds the live pair nearest to each key on one side, the key itself included.
 pub(crate) fn nearest<B: OrderedKey, V: Value>(
     cpu: &Cpu,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     side: Side,
     keys: &[B],
     out: PairsOut<'_, B>,
@@ -59,7 +59,7 @@ pub(crate) fn nearest<B: OrderedKey, V: Value>(
 /// Returns the pair beside a position of the only run, without a walk; `None` if a dead entry is there.
 #[inline]
 fn live_neighbor<B: OrderedKey, V: Value>(
-    run: &Run<B, V>,
+    run: &Run<B>,
     side: Side,
     position: usize,
 ) -> Option<Option<(B, V)>> {
@@ -73,7 +73,7 @@ fn live_neighbor<B: OrderedKey, V: Value>(
 
 /// Returns the first live pair at or after the positions of `key`, one in each run.
 fn successor<B: OrderedKey, V: Value>(
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     positions: &mut [usize],
     key: B,
     jumps: &mut JumpCache<B, V>,
@@ -94,33 +94,33 @@ fn successor<B: OrderedKey, V: Value>(
     }
     // Dead keys do not change the rank: it is the same here as at the first position.
     let rank = rank_at(runs, positions.iter().copied());
-    let pair = (rank < len(runs)).then(|| select_one(runs, rank));
+    let pair = (rank < len(runs)).then(|| select_one(runs, rank).pair());
     jumps.insert(key, pair.map_or(B::HIGHEST, |(key, _)| key), pair);
     pair
 }
 
 /// Returns the last live pair before the positions of `key`, one in each run.
 fn predecessor<B: OrderedKey, V: Value>(
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     positions: &mut [usize],
     key: B,
     jumps: &mut JumpCache<B, V>,
 ) -> Option<(B, V)> {
     for step in 0..MAX_WALK {
-        let (previous, run, last) = last_entry_before(runs, positions.iter().copied())?;
-        if run.mark(last).is_live() {
-            return Some((previous, run.values()[last]));
+        let last = last_entry_before(runs, positions.iter().copied())?;
+        if last.is_live() {
+            return Some(last.pair());
         }
         if let (0, Some(pair)) = (step, jumps.get(key)) {
             return pair;
         }
         for (run, position) in runs.iter().zip(&mut *positions) {
-            let last = position.checked_sub(1).filter(|&last| run.has_key_at(last, previous));
-            *position = last.unwrap_or(*position);
+            let before = position.checked_sub(1).filter(|&at| run.has_key_at(at, last.key));
+            *position = before.unwrap_or(*position);
         }
     }
     let rank = rank_at(runs, positions.iter().copied());
-    let pair = rank.checked_sub(1).map(|index| select_one(runs, index));
+    let pair = rank.checked_sub(1).map(|index| select_one(runs, index).pair());
     jumps.insert(pair.map_or(B::LOWEST, |(key, _)| key), key, pair);
     pair
 }

@@ -13,7 +13,7 @@ use crate::value::{Value, of_bytes_mut};
 /// by the combined values of all runs, if the dictionary combines values.
 pub(crate) fn combine_values<B: OrderedKey, V: Value>(
     cpu: &Cpu,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     pairs: PairsOut<'_, B>,
 ) -> Result<(), Error> {
     if cpu.combiner().is_none() {
@@ -22,7 +22,7 @@ pub(crate) fn combine_values<B: OrderedKey, V: Value>(
     let PairsOut { keys, values, found } = pairs;
     let values: &mut [V] = of_bytes_mut(values, keys.len());
     let mut is_live = try_zeroed(keys.len())?;
-    lookup(cpu, runs, keys, Some(&mut *values), &mut is_live)?;
+    lookup(cpu, runs, keys, &mut *values, &mut is_live)?;
     let absent = values.iter_mut().zip(found).filter(|(_, found)| !**found);
     absent.for_each(|(value, _)| *value = V::zeroed());
     Ok(())

@@ -16,9 +16,9 @@ use crate::key::OrderedKey;
 use crate::value::Value;
 
 /// Finds where each answer begins if all are laid end to end, and where the last one ends.
-pub(crate) fn range_offsets<B: OrderedKey, V: Value>(
+pub(crate) fn range_offsets<B: OrderedKey>(
     cpu: &Cpu,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     lo: &[B],
     hi: &[B],
     offsets: &mut [u64],
@@ -36,7 +36,7 @@ pub(crate) fn range_offsets<B: OrderedKey, V: Value>(
 /// offset.
 pub(crate) fn range<B: OrderedKey, V: Value>(
     cpu: &Cpu,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     (lo, hi): (&[B], &[B]),
     offsets: &mut [u64],
     keys: &mut [B],
@@ -72,7 +72,7 @@ fn prefix_sum(counts: &[u64], offsets: &mut [u64]) {
 
 /// Range queries that are answered together.
 struct RangeBatch<'a, B, V> {
-    runs: &'a [Run<B, V>],
+    runs: &'a [Run<B>],
     /// The same runs, as a merge reads them.
     sources: &'a [Source<'a, B, V>],
     windows: &'a Windows,

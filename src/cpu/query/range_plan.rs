@@ -7,7 +7,6 @@ use crate::cpu::query::select::select_one;
 use crate::cpu::query::windows::Windows;
 use crate::cpu::run::Run;
 use crate::key::OrderedKey;
-use crate::value::Value;
 
 /// A range with more pairs than this is read by several threads.
 const MAX_PAIRS_PER_TASK: usize = 1 << 16;
@@ -27,9 +26,9 @@ pub(crate) struct Task {
 
 /// Divides queries, each of which reads so many pairs, into tasks: many short ones in one task, or a
 /// long one in several.
-pub(crate) fn plan<B: OrderedKey, V: Value>(
+pub(crate) fn plan<B: OrderedKey>(
     cpu: &Cpu,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     windows: &Windows,
     counts: &[u64],
 ) -> Vec<Task> {
@@ -58,8 +57,8 @@ pub(crate) fn plan<B: OrderedKey, V: Value>(
 
 /// Splits a query that reads `len` pairs into parts of equally many pairs, however unevenly stale
 /// entries are distributed.
-fn split<B: OrderedKey, V: Value>(
-    runs: &[Run<B, V>],
+fn split<B: OrderedKey>(
+    runs: &[Run<B>],
     windows: &Windows,
     query: usize,
     len: usize,
@@ -74,7 +73,7 @@ fn split<B: OrderedKey, V: Value>(
             windows.iter().map(|window| window.end).collect()
         } else {
             let index = below as u64 + (len / parts * part) as u64;
-            let (key, _) = select_one(runs, index);
+            let key = select_one(runs, index).key;
             runs.iter().map(|run| run.lower_bound(key)).collect()
         };
         let starts = std::mem::replace(&mut starts, ends.clone());

@@ -11,29 +11,49 @@ use crate::key::OrderedKey;
 use crate::query::PairsOut;
 use crate::value::Value;
 
+/// An entry of one of the runs.
+pub(crate) struct Entry<'a, B> {
+    pub key: B,
+    pub run: &'a Run<B>,
+    pub position: usize,
+}
+
+impl<B: OrderedKey> Entry<'_, B> {
+    #[inline]
+    pub fn is_live(&self) -> bool {
+        self.run.mark(self.position).is_live()
+    }
+
+    /// Returns the key and its value.
+    #[inline]
+    pub fn pair<V: Value>(&self) -> (B, V) {
+        (self.key, self.run.values()[self.position])
+    }
+}
+
 /// Finds the live pair at each index in key order.
 pub(crate) fn select<B: OrderedKey, V: Value>(
     cpu: &Cpu,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
     indices: &[u64],
     out: PairsOut<'_, B>,
 ) -> Result<(), Error> {
     let len = len(runs);
     answer_each(cpu, indices, out, |(): &mut (), indices, answer| {
         for &index in indices {
-            answer((index < len).then(|| select_one(runs, index)));
+            answer((index < len).then(|| select_one(runs, index).pair::<V>()));
         }
         Ok(())
     })
 }
 
-/// Returns the live pair whose rank is `index`, which must be less than the number of live keys.
+/// Returns the live entry whose rank is `index`, which must be less than the number of live keys.
 ///
 /// Its key is the largest of all entries, live or not, with a rank of at most `index`. The search
 /// narrows the windows of entries, one in each run, that may have this key.
-pub(crate) fn select_one<B: OrderedKey, V: Value>(runs: &[Run<B, V>], index: u64) -> (B, V) {
+pub(crate) fn select_one<B: OrderedKey>(runs: &[Run<B>], index: u64) -> Entry<'_, B> {
     if let [run] = runs {
-        return (run.keys()[index as usize], run.values()[index as usize]);
+        return Entry { key: run.keys()[index as usize], run, position: index as usize };
     }
     let mut windows: Vec<Range<usize>> = runs.iter().map(|run| 0..run.len()).collect();
     let mut positions = vec![0; runs.len()];
@@ -78,22 +98,21 @@ pub(crate) fn select_one<B: OrderedKey, V: Value>(runs: &[Run<B, V>], index: u64
         }
     }
     let starts = windows.iter().map(|window| window.start);
-    let (key, run, last) = last_entry_before(runs, starts).expect("a live key has an entry");
-    (key, run.values()[last])
+    last_entry_before(runs, starts).expect("a live key has an entry")
 }
 
-/// Returns the last entry, in key order, before these positions, one in each run: its key, run and
-/// position. If several runs hold the key, the newest decides.
+/// Returns the last entry, in key order, before these positions, one in each run. If several runs hold
+/// its key, the newest decides.
 #[inline]
-pub(crate) fn last_entry_before<B: OrderedKey, V: Value>(
-    runs: &[Run<B, V>],
+pub(crate) fn last_entry_before<B: OrderedKey>(
+    runs: &[Run<B>],
     positions: impl Iterator<Item = usize>,
-) -> Option<(B, &Run<B, V>, usize)> {
+) -> Option<Entry<'_, B>> {
     let entries = runs.iter().zip(positions).filter_map(|(run, position)| {
         let last = position.checked_sub(1)?;
-        Some((run.keys()[last], run, last))
+        Some(Entry { key: run.keys()[last], run, position: last })
     });
-    entries.reduce(|best, other| if other.0 > best.0 { other } else { best })
+    entries.reduce(|best, other| if other.key > best.key { other } else { best })
 }
 
 /// Returns how many of the sorted keys are less than `key`; fast if that is within `spread` of

@@ -9,7 +9,6 @@ use crate::cpu::query::count::count_group;
 use crate::cpu::run::Run;
 use crate::error::Error;
 use crate::key::OrderedKey;
-use crate::value::Value;
 
 /// The most queries whose windows are kept in memory at a time.
 const MAX_QUERIES: usize = 1 << 14;
@@ -26,9 +25,9 @@ pub(crate) struct Windows {
 
 impl Windows {
     /// Finds the window of every range in every run, and counts the live keys of every range.
-    pub fn find<B: OrderedKey, V: Value>(
+    pub fn find<B: OrderedKey>(
         cpu: &Cpu,
-        runs: &[Run<B, V>],
+        runs: &[Run<B>],
         (lo, hi): (&[B], &[B]),
         counts: &mut [u64],
     ) -> Result<Self, Error> {
@@ -64,7 +63,7 @@ impl Windows {
 
     /// Prefetches the first entries of a range.
     #[inline]
-    pub fn prefetch<B: OrderedKey, V: Value>(&self, runs: &[Run<B, V>], query: usize) {
+    pub fn prefetch<B: OrderedKey>(&self, runs: &[Run<B>], query: usize) {
         for (run, window) in runs.iter().zip(self.of(query)) {
             run.prefetch_entries(window);
         }

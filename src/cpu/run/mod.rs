@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::mark::Mark;
 use crate::stats::{Bytes, RunStats};
-use crate::value::Value;
+use crate::value::{Value, of_bytes};
 
 /// A search that misses costs about as much as building the filter of this many entries.
 const ENTRIES_PER_MISS: usize = 8;
@@ -28,13 +28,17 @@ const PREFETCHED_LINES: usize = 8;
 
 /// A run. Clones share their memory.
 #[derive(Clone)]
-pub(crate) struct Run<B, V>(Arc<Parts<B, V>>);
+pub(crate) struct Run<B>(Arc<Parts<B>>);
 
-struct Parts<B, V> {
+struct Parts<B> {
     /// Sorted and unique, padded to whole nodes with the largest key.
     keys: Buffer<B>,
-    /// The value of the key at the same index; as many as there are entries.
-    values: Buffer<V>,
+    /// The number of entries.
+    len: usize,
+    /// The bytes of the value of each entry.
+    values: Buffer<u8>,
+    /// The number of bytes of a value.
+    value_width: usize,
     fences: Fences<B>,
     /// `None` if every entry is new.
     marks: Option<PackedMarks>,
@@ -49,11 +53,11 @@ pub(crate) fn key_capacity(len: usize) -> usize {
     padded(len)
 }
 
-impl<B: OrderedKey, V: Value> Run<B, V> {
+impl<B: OrderedKey> Run<B> {
     /// Builds a run of the first `len` keys and values, or `None` if `len` is 0.
     ///
     /// `keys` has at least [`key_capacity`]`(len)` elements. Without `marks`, all entries are new.
-    pub fn build(
+    pub fn build<V: Value>(
         cpu: &Cpu,
         mut keys: Buffer<B>,
         mut values: Buffer<V>,
@@ -71,14 +75,22 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
             Some(marks) => PackedMarks::pack(cpu, &marks[..len])?,
             None => None,
         };
-        let (filter, misses) = (OnceLock::new(), AtomicUsize::new(0));
-        Ok(Some(Run(Arc::new(Parts { keys, values, fences, marks, filter, misses }))))
+        Ok(Some(Run(Arc::new(Parts {
+            keys,
+            len,
+            values: values.into_bytes(),
+            value_width: V::WIDTH,
+            fences,
+            marks,
+            filter: OnceLock::new(),
+            misses: AtomicUsize::new(0),
+        }))))
     }
 
     /// Returns the number of entries, tombstones included.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.values.len()
+        self.0.len
     }
 
     /// Returns whether both are the same run, not just equal ones.
@@ -91,9 +103,10 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
         &self.0.keys[..self.len()]
     }
 
+    /// Returns the value of each entry. `V` has the width of the values that the run was built of.
     #[inline]
-    pub fn values(&self) -> &[V] {
-        &self.0.values
+    pub fn values<V: Value>(&self) -> &[V] {
+        of_bytes(&self.0.values, self.len())
     }
 
     /// Returns the packed marks, or `None` if every entry is new.
@@ -191,23 +204,21 @@ impl<B: OrderedKey, V: Value> Run<B, V> {
     /// Prefetches the value and the mark of an entry.
     #[inline]
     pub fn prefetch_entry(&self, position: usize) {
-        prefetch(self.values(), position);
+        prefetch(&self.0.values, position * self.0.value_width);
         self.prefetch_mark(position);
     }
 
     /// Prefetches the first few cache lines of keys and of values in a range: once the processor
     /// has seen those read, it prefetches the rest by itself.
     pub fn prefetch_entries(&self, range: Range<usize>) {
-        fn prefetch_lines<T>(items: &[T], range: &Range<usize>) {
-            let per_line = CACHE_LINE / size_of::<T>().max(1);
-            for at in range.clone().step_by(per_line).take(PREFETCHED_LINES) {
-                prefetch(items, at);
+        fn prefetch_lines(bytes: &[u8], range: &Range<usize>, width: usize) {
+            let bytes_of_range = range.start * width..range.end * width;
+            for at in bytes_of_range.step_by(CACHE_LINE).take(PREFETCHED_LINES) {
+                prefetch(bytes, at);
             }
         }
-        prefetch_lines(self.keys(), &range);
-        if size_of::<V>() > 0 {
-            prefetch_lines(self.values(), &range);
-        }
+        prefetch_lines(bytemuck::cast_slice(self.keys()), &range, size_of::<B>());
+        prefetch_lines(&self.0.values, &range, self.0.value_width);
     }
 
     /// Returns how many entries there are, and the bytes of each part.

@@ -19,9 +19,9 @@ use crate::value::{Value, of_bytes};
 pub(crate) fn absorb<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     updates: &Updates<'_, B>,
-    carried: &[Run<B, V>],
-    older: &[Run<B, V>],
-) -> Result<Option<Run<B, V>>, Error> {
+    carried: &[Run<B>],
+    older: &[Run<B>],
+) -> Result<Option<Run<B>>, Error> {
     let values: &[V] = of_bytes(updates.values, updates.keys.len());
     let (combined, assigned) = updates.keys.split_at(updates.keys.len() - updates.assigned);
     let (combined_values, assigned_values) = values.split_at(combined.len());
@@ -72,7 +72,7 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
 pub(crate) fn working_bytes<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     updates: usize,
-    runs: &[Run<B, V>],
+    runs: &[Run<B>],
 ) -> u64 {
     let entries = updates + runs.iter().map(Run::len).sum::<usize>();
     let sorting = sort::bytes_per_update::<B, V>() + shadows::BYTES_PER_UPDATE;

@@ -10,14 +10,13 @@ use std::hint::select_unpredictable;
 use crate::cpu::run::Run;
 use crate::cpu::run::fences::{prefetch_node, search_node};
 use crate::key::OrderedKey;
-use crate::value::Value;
 
 /// Keys that are searched for in lockstep.
 const GROUP: usize = 64;
 
 /// Calls `hit` with the index of every key that the run holds, and the position of its entry.
-pub(crate) fn co_scan<B: OrderedKey, V: Value>(
-    run: &Run<B, V>,
+pub(crate) fn co_scan<B: OrderedKey>(
+    run: &Run<B>,
     mut keys: impl Iterator<Item = B>,
     mut hit: impl FnMut(usize, usize),
 ) {
@@ -84,11 +83,11 @@ mod tests {
     use crate::cpu::context::Cpu;
     use crate::cpu::run::key_capacity;
 
-    fn run(keys: &[u32]) -> Run<u32, ()> {
+    fn run(keys: &[u32]) -> Run<u32> {
         let cpu = Cpu::new(None, None).unwrap();
         let mut buffer = cpu.memory.zeroed(key_capacity(keys.len())).unwrap();
         buffer[..keys.len()].copy_from_slice(keys);
-        let values = cpu.memory.zeroed(keys.len()).unwrap();
+        let values = cpu.memory.zeroed::<()>(keys.len()).unwrap();
         Run::build(&cpu, buffer, values, None, keys.len()).unwrap().unwrap()
     }
 

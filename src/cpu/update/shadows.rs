@@ -9,7 +9,6 @@ use crate::cpu::update::co_scan::co_scan;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::mark::Mark;
-use crate::value::Value;
 
 /// The bytes that finding the shadow of one update takes: its mark, and its index in a list.
 pub(crate) const BYTES_PER_UPDATE: usize = size_of::<Mark>() + size_of::<usize>();
@@ -19,11 +18,11 @@ const DECIDED: usize = usize::MAX;
 
 /// Returns the marks of sorted updates of one kind on top of the `older` runs: `mark` tells the mark of one
 /// whose key is live there, or is not.
-pub(crate) fn mark<B: OrderedKey, V: Value>(
+pub(crate) fn mark<B: OrderedKey>(
     cpu: &Cpu,
     keys: &[B],
     mark: fn(bool) -> Mark,
-    older: &[Run<B, V>],
+    older: &[Run<B>],
 ) -> Result<Buffer<Mark>, Error> {
     let mut marks = cpu.memory.zeroed(keys.len())?;
     marks.fill(mark(false));
@@ -35,12 +34,12 @@ pub(crate) fn mark<B: OrderedKey, V: Value>(
 
 /// Scans each older run, newest first, together with the keys that no newer run holds: for each
 /// key, the newest run that holds it decides whether it is live.
-fn mark_part<B: OrderedKey, V: Value>(
+fn mark_part<B: OrderedKey>(
     cpu: &Cpu,
     keys: &[B],
     mark: fn(bool) -> Mark,
     marks: &mut [Mark],
-    older: &[Run<B, V>],
+    older: &[Run<B>],
 ) -> Result<(), Error> {
     let mut undecided = cpu.memory.zeroed::<usize>(keys.len())?;
     undecided.iter_mut().enumerate().for_each(|(index, slot)| *slot = index);
