@@ -24,7 +24,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 const OLDEST: u32 = 80;
 
 /// The source files of `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 18] = [
+const KERNELS: [&str; 20] = [
     "update/sort",
     "query/range",
     "query/aggregate",
@@ -36,8 +36,10 @@ const KERNELS: [&str; 18] = [
     "query/count",
     "update/fold",
     "query/combine",
+    "query/asof",
     "update/dedup",
     "update/shadows",
+    "run/columns",
     "run/marks",
     "run/keys",
     "run/filter",

@@ -11,9 +11,11 @@
 
 #include "merge/sources.cuh"
 #include "query/aggregate_output.cuh"
+#include "query/asof_query.cuh"
 #include "query/combine_queries.cuh"
 #include "query/pairs_output.cuh"
 #include "query/range_output.cuh"
+#include "run/columns.cuh"
 #include "run/emit.cuh"
 #include "run/filter.cuh"
 #include "update/numbers.cuh"
@@ -38,6 +40,9 @@ using PairsOutput = gpulsm::PairsOutput<char, char>;
 using CombineQueries = gpulsm::CombineQueries<char, char>;
 using gpulsm::Fold;
 using AggregateOutput = gpulsm::AggregateOutput<char, uint32_t>;
+using gpulsm::AsOfQuery;
+using gpulsm::KeyColumn;
+using gpulsm::KeyColumns;
 
 // clang-format off
 constexpr gpulsm::AbiEntry ENTRIES[] = {
@@ -151,12 +156,34 @@ constexpr gpulsm::AbiEntry ENTRIES[] = {
     GPULSM_ABI_FIELD(AggregateOutput, fold),
     GPULSM_ABI_FIELD(AggregateOutput, scratch),
 
+    GPULSM_ABI_STRUCT(AsOfQuery),
+    GPULSM_ABI_FIELD(AsOfQuery, tolerance),
+    GPULSM_ABI_FIELD(AsOfQuery, encoding),
+    GPULSM_ABI_FIELD(AsOfQuery, width),
+    GPULSM_ABI_FIELD(AsOfQuery, is_forward),
+    GPULSM_ABI_FIELD(AsOfQuery, is_strict),
+    GPULSM_ABI_FIELD(AsOfQuery, has_tolerance),
+
+    GPULSM_ABI_STRUCT(KeyColumn),
+    GPULSM_ABI_FIELD(KeyColumn, data),
+    GPULSM_ABI_FIELD(KeyColumn, width),
+    GPULSM_ABI_FIELD(KeyColumn, encoding),
+    GPULSM_ABI_FIELD(KeyColumn, below),
+
+    GPULSM_ABI_STRUCT(KeyColumns),
+    GPULSM_ABI_FIELD(KeyColumns, at),
+    GPULSM_ABI_FIELD(KeyColumns, low),
+    GPULSM_ABI_FIELD(KeyColumns, high),
+    GPULSM_ABI_FIELD(KeyColumns, count),
+
     GPULSM_ABI_CONST(MAX_RUNS),
     GPULSM_ABI_CONST(MAX_PARTS),
     GPULSM_ABI_CONST(MAX_SOURCES),
     GPULSM_ABI_CONST(NODE),
     GPULSM_ABI_CONST(SECTOR),
     GPULSM_ABI_CONST(DELETE_FLAG),
+    GPULSM_ABI_CONST(MAX_COLUMNS),
+    GPULSM_ABI_CONST(BYTES),
 
     GPULSM_ABI_MEMBER(Mark, LIVE),
     GPULSM_ABI_MEMBER(Mark, SHADOW),

@@ -101,6 +101,8 @@ pub use write_batch::WriteBatch;
 pub mod private {
     pub use crate::aggregate::{Element, Fold, Operation};
     pub use crate::combine::Combiner;
+    #[cfg(feature = "cuda")]
+    pub use crate::cuda::{AsOf, Tolerance, columns};
     pub use crate::key::private::Sealed;
     pub use crate::key::{Encoding, Layout, PackedKey, Part, lend};
     pub use crate::ranges::RangeEnds;

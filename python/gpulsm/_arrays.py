@@ -13,7 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._columns import cures, of_column
-from gpulsm._families import HOST, NUMPY, CuPy, DType, Torch, describe, is_of, torch_dtype
+from gpulsm._families import (
+    HOST,
+    NUMPY,
+    CuPy,
+    DType,
+    Torch,
+    describe,
+    held,
+    is_of,
+    torch_dtype,
+)
 from gpulsm._given import Given
 from gpulsm._interchange import adopt, of_dlpack
 from gpulsm._scalars import NUMBERS, check_shape, is_scalar, of_scalar, of_sequence, times_cure
@@ -123,9 +133,10 @@ def _cupy(name: str, array: Any, dtype: DType) -> Given:
     family = CuPy(array.device.id)
     if array.ndim == 0 and dtype.subdtype is None:
         return of_scalar(name, family.get(array)[()], dtype)
-    if array.dtype != dtype.base:
-        raise _wrong_type(name, dtype, array, "")
-    check_shape(name, array, dtype)
+    kept = held(dtype)
+    if array.dtype != kept.base:
+        raise _wrong_type(name, kept, array, "")
+    check_shape(name, array, kept)
     if not array.flags.c_contiguous:
         raise ValueError(f"{name}: expected a contiguous array; `cupy.ascontiguousarray` makes one")
     given = Given(name, dtype, array, len(array), family)
@@ -143,13 +154,14 @@ def _torch(name: str, tensor: Any, dtype: DType) -> Given:
     family = torch_family(tensor)
     if tensor.dim() == 0 and dtype.subdtype is None:
         return of_scalar(name, tensor.item(), dtype)
-    wanted = torch_dtype(dtype.base)
+    kept = held(dtype)
+    wanted = torch_dtype(kept.base)
     if tensor.dtype != wanted:
         given = str(tensor.dtype).removeprefix("torch.")
         raise TypeError(
-            f"{name}: expected {describe(dtype)}, got {given}; `.to({wanted})` converts it"
+            f"{name}: expected {describe(kept)}, got {given}; `.to({wanted})` converts it"
         )
-    check_shape(name, tensor, dtype)
+    check_shape(name, tensor, kept)
     if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
         raise ValueError(f"{name}: expected a contiguous tensor; `.contiguous()` makes one")
     read = Given(name, dtype, tensor, len(tensor), family)
@@ -175,12 +187,12 @@ def torch_family(tensor: Any) -> Torch:
 
 
 def _is_aligned(given: Given) -> bool:
-    """Whether the elements can be read where they are. A GPU reads each whole; on the host, one of
-    several numbers is read number by number."""
+    """Whether the elements can be read where they are. A GPU reads each whole, unless it has as many bytes as no
+    number; on the host, one of several numbers is read number by number."""
     address, length = given.span
-    on_host = given.family.place is HOST
-    to = given.dtype.base.alignment if on_host else given.dtype.itemsize
-    return length == 0 or address % to == 0
+    dtype = given.dtype
+    on_gpu = given.family.place is not HOST and dtype.itemsize in (4, 8, 16)
+    return length == 0 or address % (dtype.itemsize if on_gpu else dtype.base.alignment) == 0
 
 
 def _not_aligned(name: str, copy: str) -> ValueError:

@@ -13,8 +13,7 @@ from gpulsm._call import BOOL, INT64
 from gpulsm._errors import OutOfRangeError
 from gpulsm._families import DType, describe
 from gpulsm._given import Given
-from gpulsm._keys import beside, describe_key, kind_of_last_part, last_part, no_key, read_keys
-from gpulsm._layouts import check_host
+from gpulsm._keys import beside, describe_key, kind_of_last_part, last_part, no_key
 from gpulsm._times import ticks
 from gpulsm._types import ArrayLike, Composite, Direction, Host, Scalar, Tolerance
 
@@ -112,7 +111,7 @@ class AsOf(Base):
             "allows_exact_matches": bool(allow_exact_matches),
         }
         try:
-            given = read_keys("keys", keys, self._key)
+            given = self._keys("keys", keys)
         except OutOfRangeError as error:
             if error.above is None:
                 raise
@@ -120,11 +119,11 @@ class AsOf(Base):
         return self._asof(given, asked)
 
     def _asof(self, given: Given, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
-        check_host("keys", given.family, "as-of queries are answered on the host")
         call = self._call(given)
         found_keys, values, found = call.rooms(None, self._key, self._value, BOOL)
         [questions] = call.spans
-        self._store.asof(asked, questions, (found_keys.span, values.span), found.span)
+        to = (found_keys.span, values.span)
+        self._store.asof(asked, questions, to, found.span, call.stream)
         return call.keys(found_keys, found), call.answer(values), call.answer(found)
 
     def _asof_beyond(self, keys: Any, above: bool, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -132,7 +131,7 @@ class AsOf(Base):
         tolerance, direction = asked["tolerance"], asked["direction"]
         near, far = ("backward", "forward") if above else ("forward", "backward")
         for side in (near, far) if direction == "nearest" else (direction,):
-            given = beside("keys", keys, self._key, above, is_low=side == "forward")
+            given = beside("keys", keys, self._key, self._place, above, is_low=side == "forward")
             if given is None:
                 continue
             free = {"direction": side, "tolerance": None, "allows_exact_matches": True}

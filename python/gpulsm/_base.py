@@ -139,7 +139,7 @@ class Base:
         return Call(self._place, *given)
 
     def _keys(self, name: str, given: Any) -> Given:
-        return read_keys(name, given, self._key)
+        return read_keys(name, given, self._key, self._place)
 
     def _possible_keys(self, name: str, given: Any) -> Given | None:
         """Keys; None for one scalar that the type can't hold, which is not there."""

@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsm._arrays import read
-from gpulsm._families import HOST, NUMPY, DType, Place, Span, describe, is_of, torch_dtype
+from gpulsm._families import (
+    HOST,
+    NUMPY,
+    DType,
+    Family,
+    Place,
+    Span,
+    describe,
+    held,
+    is_of,
+    torch_dtype,
+)
 from gpulsm._given import Given
-from gpulsm._layouts import Layout, check_host, listed_part
+from gpulsm._layouts import Layout, listed_part
 
 BOOL: DType = np.dtype(np.bool_)
 #: Counts, ranks and offsets. They never reach 2^63, and signed ones mix with other integers.
@@ -54,8 +64,8 @@ class Call:
         if dtype is None:
             return Room(None, (0, length))
         if isinstance(dtype, Layout):
-            check_host("keys", self.family)
-            return PackedRoom(dtype, [NUMPY.empty(length, part) for part in dtype.parts], length)
+            columns = [self.family.empty(length, part) for part in dtype.parts]
+            return self._packed_room(dtype, columns, length)
         # On the host, booleans must be booleans from the start; all others may be anything.
         is_free = dtype is not BOOL or self.family.place is not HOST
         array = (self.family.empty if is_free else self.family.zeros)(length, dtype)
@@ -82,7 +92,7 @@ class Call:
                 continue
             if isinstance(dtype, Layout):
                 columns = self._out_columns(name, array, dtype, used)
-                rooms.append(PackedRoom(dtype, columns, self.length))
+                rooms.append(self._packed_room(dtype, columns, self.length))
                 continue
             one = self._check_out(name, array, dtype)
             _check_all_apart(one, used)
@@ -91,11 +101,11 @@ class Call:
             rooms.append(Room(array, one.span))
         return rooms
 
-    def _out_columns(
-        self, name: str, given: Any, layout: Layout, used: list[Given]
-    ) -> list[NDArray[Any]]:
+    def _packed_room(self, layout: Layout, columns: list[Any], length: int) -> Room:
+        return PackedRoom(layout, columns, length, (self.family, self.stream))
+
+    def _out_columns(self, name: str, given: Any, layout: Layout, used: list[Given]) -> list[Any]:
         """The caller's arrays for the parts of keys."""
-        check_host(name, self.family)
         if not layout.is_tuple:
             given = (given,)
         elif not isinstance(given, tuple) or len(given) != len(layout.parts):
@@ -161,17 +171,20 @@ class Room:
 class PackedRoom(Room):
     """Integers to be filled in, and the columns that they are unpacked to."""
 
-    __slots__ = ("columns", "layout")
+    __slots__ = ("columns", "layout", "order")
 
-    def __init__(self, layout: Layout, columns: list[NDArray[Any]], length: int) -> None:
-        packed = NUMPY.empty(length, layout.dtype)
-        super().__init__(packed, (NUMPY.address(packed), length))
+    def __init__(
+        self, layout: Layout, columns: list[Any], length: int, order: tuple[Family, int | None]
+    ) -> None:
+        packed = order[0].empty(length, layout.dtype)
+        super().__init__(packed, (order[0].address(packed), length))
         self.layout = layout
         self.columns = tuple(columns)
+        self.order = order
 
     def unpacked(self, found: Any = None) -> Any:
         """The columns of keys; one array, where keys are bytes alone."""
-        self.layout.unpack(self.array, found, self.columns)
+        self.layout.unpack(self.array, found, self.columns, *self.order)
         return self.columns if self.layout.is_tuple else self.columns[0]
 
 
@@ -229,6 +242,8 @@ def _check_apart(one: Given, other: Given) -> None:
 
 def _check_out_type(name: str, array: Any, dtype: DType, length: int) -> None:
     """An error for an array of another type: one that is converted would be another array."""
+    if not isinstance(array, np.ndarray):
+        dtype = held(dtype)
     shape = (length, *dtype.shape) if dtype.shape else length
     if is_of("torch", "Tensor", array):
         got = str(array.dtype).removeprefix("torch.")

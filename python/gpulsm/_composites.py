@@ -7,15 +7,14 @@ import sys
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsm._arrays import is_list
-from gpulsm._call import check_lengths
+from gpulsm._call import Call, check_lengths
 from gpulsm._datetimes import read_keys as read_part
 from gpulsm._errors import OutOfRangeError
-from gpulsm._families import NUMPY, DType
+from gpulsm._families import HOST, NUMPY, DType, Place
 from gpulsm._given import Given
-from gpulsm._layouts import Layout, check_host, listed_part
+from gpulsm._layouts import Layout, listed_part, on_gpu
 from gpulsm._ranges import beyond, bounds, check_closed
 from gpulsm._scalars import is_scalar
 from gpulsm._types import Closed
@@ -24,26 +23,28 @@ from gpulsm._types import Closed
 _Column: TypeAlias = tuple[str, Any, DType]
 
 
-def read_keys(name: str, given: Any, layout: Layout) -> Given:
+def read_keys(name: str, given: Any, layout: Layout, place: Place) -> Given:
     """The argument `name`, if it is a tuple of columns, or of scalars, of the types of the parts."""
     columns = _columns(name, given, layout)
     try:
         read = [read_part(*column) for column in columns]
     except OutOfRangeError as error:
         raise error if _are_scalars(columns) else OutOfRangeError(str(error)) from None
-    return _packed(name, read, layout)
+    return _packed(name, read, layout, place)
 
 
-def prefix_range(prefix: Any, layout: Layout) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def prefix_range(
+    prefix: Any, layout: Layout, place: Place
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The first and the last key that begin with these parts; if none can, two in the wrong order."""
     columns = _prefix_columns("prefix", prefix, layout)
     if _are_scalars(columns):
-        return _possible_prefix_range(columns, layout)
+        return _possible_prefix_range(columns, layout, place)
     try:
-        return _prefix_range(columns, layout)
+        return _prefix_range(columns, layout, place)
     except OutOfRangeError:
         rows = [_prefix_columns("prefix", row, layout) for row in _rows(columns)]
-    ranges = [_possible_prefix_range(row, layout) for row in rows]
+    ranges = [_possible_prefix_range(row, layout, place) for row in rows]
     lo, hi = (
         tuple(
             np.array(column, part)
@@ -55,11 +56,11 @@ def prefix_range(prefix: Any, layout: Layout) -> tuple[tuple[Any, ...], tuple[An
 
 
 def _possible_prefix_range(
-    columns: list[_Column], layout: Layout
+    columns: list[_Column], layout: Layout, place: Place
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The same of scalars; the types may not be able to hold them."""
     try:
-        return _prefix_range(columns, layout)
+        return _prefix_range(columns, layout, place)
     except OutOfRangeError as error:
         if error.above is None:
             raise
@@ -67,20 +68,19 @@ def _possible_prefix_range(
 
 
 def _prefix_range(
-    columns: list[_Column], layout: Layout
+    columns: list[_Column], layout: Layout, place: Place
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The same of parts that the types can hold."""
     read = [read_part(*column) for column in columns]
-    arrays = _check_columns(read)
-    length, rest = arrays[0].length if arrays else 1, layout.parts[len(read) :]
+    call, rest = _together(read, place), layout.parts[len(read) :]
     lo, hi = (
         [
-            *(spread(part, length) for part in read),
-            *(NUMPY.full(length, part, bounds(part)[end]) for part in rest),
+            *(_spread(part, call).array for part in read),
+            *(call.family.full(call.length, part, bounds(part)[end]) for part in rest),
         ]
         for end in (0, 1)
     )
-    if arrays:
+    if not call.is_scalar:
         return tuple(lo), tuple(hi)
     return tuple(listed_part(part)[0] for part in lo), tuple(listed_part(part)[0] for part in hi)
 
@@ -102,15 +102,17 @@ def _prefix_columns(name: str, given: Any, layout: Layout) -> list[_Column]:
     return [(f"{name}[{at}]", one, part) for at, (one, part) in enumerate(parts)]
 
 
-def read_ranges(lo: Any, hi: Any, closed: Closed, layout: Layout) -> tuple[Given, Given]:
+def read_ranges(
+    lo: Any, hi: Any, closed: Closed, layout: Layout, place: Place
+) -> tuple[Given, Given]:
     """The first and the last integer of every range; of one that is empty, any two in the wrong order."""
     check_closed(closed)
     try:
-        return _read_ranges(lo, hi, closed, layout)
+        return _read_ranges(lo, hi, closed, layout, place)
     except OutOfRangeError:
         rows = _range_rows(lo, hi, layout)
     # Lists of numbers, some of which the types can't hold.
-    ranges = [_read_ranges(first, last, closed, layout) for first, last in rows]
+    ranges = [_read_ranges(first, last, closed, layout, place) for first, last in rows]
     first, last = (
         np.concatenate([end.array for end in ends]) for ends in zip(*ranges, strict=True)
     )
@@ -155,29 +157,34 @@ def _rows(columns: list[_Column]) -> list[tuple[Any, ...]]:
     return [*itertools.islice(zip(*elements, strict=False), arrays[0].length if arrays else 1)]
 
 
-def _read_ranges(lo: Any, hi: Any, closed: Closed, layout: Layout) -> tuple[Given, Given]:
+def _read_ranges(
+    lo: Any, hi: Any, closed: Closed, layout: Layout, place: Place
+) -> tuple[Given, Given]:
     """The same of ends that the types can hold, or that are one."""
-    first, excludes_lo = _end("lo", lo, layout, closed in ("right", "neither"), is_low=True)
-    last, excludes_hi = _end("hi", hi, layout, closed in ("left", "neither"), is_low=False)
+    first, excludes_lo = _end("lo", lo, layout, place, closed in ("right", "neither"), is_low=True)
+    last, excludes_hi = _end("hi", hi, layout, place, closed in ("left", "neither"), is_low=False)
     check_lengths(first, last)
     if excludes_lo or excludes_hi:
-        length = first.length if last.is_scalar else last.length
-        first, last = _spread(first, last, length), _spread(last, first, length)
-        layout.native.exclude_ends((first.span, last.span), excludes_lo, excludes_hi)
+        call = Call(place, first, last)
+        first, last = _spread(first, call), _spread(last, call)
+        at = on_gpu(call.family, call.stream)
+        layout.native.exclude_ends((first.span, last.span), (excludes_lo, excludes_hi), at)
     return first, last
 
 
-def nearest(name: str, given: Any, layout: Layout, *, is_low: bool) -> Given | None:
+def nearest(name: str, given: Any, layout: Layout, place: Place, *, is_low: bool) -> Given | None:
     """Keys; for one of scalars that the types can't hold, the next key that they can: the least above it
     if `is_low`, else the greatest below it. None if there is no such key."""
-    end, is_excluded = _end(name, given, layout, False, is_low=is_low)
+    end, is_excluded = _end(name, given, layout, place, False, is_low=is_low)
     if not is_excluded:
         return end
     number = int.from_bytes(end.array.tobytes(), sys.byteorder) + (1 if is_low else -1)
     return end.with_array(layout.number(number)) if 0 <= number <= layout.highest() else None
 
 
-def beside(name: str, given: Any, layout: Layout, above: bool, *, is_low: bool) -> Given | None:
+def beside(
+    name: str, given: Any, layout: Layout, place: Place, above: bool, *, is_low: bool
+) -> Given | None:
     """The key next to one of scalars whose last is above, or below, all that its type can hold; None if there
     is none that agrees in the other parts."""
     *columns, last = _columns(name, given, layout)
@@ -186,7 +193,7 @@ def beside(name: str, given: Any, layout: Layout, above: bool, *, is_low: bool) 
     except OutOfRangeError:
         return None
     found = beyond(last[0], last[2], above, is_low)
-    return None if found is None else _packed(name, [*read, found], layout)
+    return None if found is None else _packed(name, [*read, found], layout, place)
 
 
 def outermost(name: str, layout: Layout, *, is_low: bool) -> Given:
@@ -196,7 +203,7 @@ def outermost(name: str, layout: Layout, *, is_low: bool) -> Given:
 
 
 def _end(
-    name: str, given: Any, layout: Layout, is_excluded: bool, *, is_low: bool
+    name: str, given: Any, layout: Layout, place: Place, is_excluded: bool, *, is_low: bool
 ) -> tuple[Given, bool]:
     """One end of all ranges, and whether it is excluded."""
     if given is None:
@@ -212,7 +219,7 @@ def _end(
             rest, is_excluded = _beyond(columns[len(read) :], error.above, is_low)
             read += rest
             break
-    return _packed(name, read, layout), is_excluded
+    return _packed(name, read, layout, place), is_excluded
 
 
 def _beyond(columns: list[_Column], above: bool, is_low: bool) -> tuple[list[Given], bool]:
@@ -272,34 +279,29 @@ def _are_scalars(columns: list[_Column]) -> bool:
     return all(is_scalar(column, part) for _, column, part in columns)
 
 
-def _check_columns(read: list[Given]) -> list[Given]:
-    """Those that are arrays; an error if they differ in length, or are not on the host."""
-    for column in read:
-        check_host(column.name, column.family)
+def _together(read: list[Given], place: Place) -> Call:
+    """The columns of keys, which are all in one place; an error if they differ in length."""
+    call = Call(place, *read)
     arrays = [column for column in read if not column.is_scalar]
     for column in arrays[1:]:
         check_lengths(arrays[0], column)
-    return arrays
+    return call
 
 
-def spread(column: Given, length: int) -> NDArray[Any]:
-    """A column, or a scalar as often as there are keys."""
-    if not column.is_scalar or length == 1:
-        array: NDArray[Any] = column.array
-        return array
-    return NUMPY.full(length, column.dtype, column.array[0])
-
-
-def _packed(name: str, read: list[Given], layout: Layout) -> Given:
+def _packed(name: str, read: list[Given], layout: Layout, place: Place) -> Given:
     """The integers of keys."""
-    arrays = _check_columns(read)
-    length = arrays[0].length if arrays else 1
-    packed = layout.pack([spread(column, length) for column in read], length)
-    return Given(name, layout.dtype, packed, length, NUMPY, is_scalar=not arrays)
+    call = _together(read, place)
+    if call.family.place is HOST:
+        columns = [(span, False) for span in call.spans]
+    else:
+        columns = [(column.span, column.is_scalar) for column in read]
+    packed = layout.pack(columns, call.length, call.family, call.stream)
+    return Given(name, layout.dtype, packed, call.length, call.family, is_scalar=call.is_scalar)
 
 
-def _spread(one: Given, other: Given, length: int) -> Given:
-    """One end of ranges, to be changed: as often as there are ranges, if the other end is an array."""
-    if not one.is_scalar or other.is_scalar:
+def _spread(one: Given, call: Call) -> Given:
+    """One argument of a call; a scalar as often as there are elements in the arrays beside it."""
+    if not one.is_scalar or call.is_scalar:
         return one
-    return Given(one.name, one.dtype, NUMPY.full(length, one.dtype, one.array[0]), length, NUMPY)
+    array = call.family.full(call.length, one.dtype, one.array[0])
+    return Given(one.name, one.dtype, array, call.length, call.family)

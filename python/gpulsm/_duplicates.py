@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._errors import DuplicateKeyError
-from gpulsm._families import INTEGERS, NUMPY, WIDE
+from gpulsm._families import INTEGERS, NUMPY, WIDE, Family
 from gpulsm._given import Given
 from gpulsm._keys import KeyType, listed_keys
 from gpulsm._layouts import Layout
@@ -41,15 +41,17 @@ def _check_unique(keys: Given, key_type: KeyType) -> None:
     """An error if a key is there twice. Of floats, −0 is 0, and every NaN is one NaN."""
     family = keys.family
     with family.current():
-        bits = keys.array if keys.dtype == WIDE else family.integers(keys.array)
+        bits = _halves(keys.array) if keys.dtype == WIDE else family.integers(keys.array)
         if keys.dtype.kind == "f":
             integer = INTEGERS[keys.dtype.itemsize]
             bits = bits + 0  # A copy.
             bits[keys.array != keys.array] = int(np.array([np.nan], keys.dtype).view(integer)[0])
             bits[bits == np.iinfo(integer).min] = 0
-        order = _wide_order(bits) if keys.dtype == WIDE else family.order(bits)
+        order = _wide_order(bits, family) if keys.dtype == WIDE else family.order(bits)
         ordered = bits[order]
         again = ordered[1:] == ordered[:-1]
+        if keys.dtype == WIDE:
+            again = again.all(1)
         if not bool(again.any()):
             return
         # Of equal keys the first comes first: each repeat follows the one that it repeats.
@@ -65,17 +67,25 @@ def _check_unique(keys: Given, key_type: KeyType) -> None:
     )
 
 
-def _wide_order(integers: NDArray[Any]) -> NDArray[Any]:
+def _halves(integers: Any) -> Any:
+    """Integers of 16 bytes as rows of two halves, which they are already but in NumPy."""
+    is_numpy = isinstance(integers, np.ndarray)
+    return integers.view(np.int64).reshape(-1, 2) if is_numpy else integers
+
+
+def _wide_order(halves: Any, family: Family) -> Any:
     """The positions of integers of 16 bytes in an order in which equal ones follow each other, the first one
     first."""
-    halves = integers.view(np.uint64).reshape(-1, 2)
-    return np.lexsort((halves[:, 0], halves[:, 1]))
+    order = family.order(halves[:, 0])
+    return order[family.order(halves[:, 1][order])]
 
 
 def _one(key: NDArray[Any], key_type: KeyType) -> Any:
     """One key as a caller gets it."""
     if not isinstance(key_type, Layout):
         return listed_keys(key)[0]
+    packed = NUMPY.empty(1, key_type.dtype)
+    packed.view(np.uint8)[...] = np.frombuffer(key.tobytes(), np.uint8)
     columns = tuple(NUMPY.empty(1, part) for part in key_type.parts)
-    key_type.unpack(np.ascontiguousarray(key), None, columns)
+    key_type.unpack(packed, None, columns)
     return listed_keys(columns if key_type.is_tuple else columns[0])[0]

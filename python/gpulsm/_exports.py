@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 from numpy.typing import NDArray
 
+from gpulsm._families import Family
 from gpulsm._families import like as family_like
 from gpulsm._files import write_columns
-from gpulsm._layouts import Layout, check_host
+from gpulsm._given import Given
+from gpulsm._keys import outermost
 from gpulsm._range_queries import RangeQueries
-from gpulsm._ranges import bounds
 from gpulsm._types import FilePath, Like
 
 if TYPE_CHECKING:
@@ -52,11 +53,8 @@ class Exports(RangeQueries):
         ([10, 20, 30], [1, 2, 3])
         """
         family = family_like(like, self._place)
-        if isinstance(self._key, Layout):
-            check_host("like", family)
-            return self.range()[1:]
-        lo, hi = (family.full(1, self._key, end) for end in bounds(self._key))
-        _, keys, values = self.range(lo, hi)
+        first, last = (_as_array(outermost(self._key, is_low=end), family) for end in (True, False))
+        _, keys, values = self._range(self._call(first, last))
         return keys, values
 
     @overload
@@ -171,3 +169,9 @@ class Exports(RangeQueries):
         """
         keys, values = self.arrays()
         write_columns(path, keys, values, (self._key, self._value), separator, force)
+
+
+def _as_array(scalar: Given, family: Family) -> Given:
+    """One key as an array of a family."""
+    array = family.full(1, scalar.dtype, scalar.array[0])
+    return Given(scalar.name, scalar.dtype, array, 1, family)

@@ -80,6 +80,14 @@ INTEGERS: dict[int, DType] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 WIDE: DType = np.dtype("V16")
 
 
+def held(dtype: DType) -> DType:
+    """The type of the arrays that hold elements of a type in libraries that have fewer types than NumPy: bytes
+    are rows of uint8, and integers of 16 bytes rows of two halves."""
+    if dtype == WIDE:
+        return np.dtype((np.int64, (2,)))
+    return np.dtype((np.uint8, (dtype.itemsize,))) if dtype.kind == "S" else dtype
+
+
 class NumPy:
     """Arrays of the host's memory."""
 
@@ -155,7 +163,9 @@ class CuPy:
     def full(self, length: int, dtype: DType, item: Any) -> Any:
         import cupy
 
-        array = self.empty(length, dtype)
+        array, kept = self.empty(length, dtype), held(dtype)
+        if kept != dtype:
+            item = NUMPY.full(1, dtype, item).view(kept.base).reshape(kept.shape)
         with cupy.cuda.Device(self.place):
             array[...] = cupy.asarray(item)
         return array
@@ -224,9 +234,10 @@ class CuPy:
     def _make(self, how: str, length: int, dtype: DType) -> Any:
         import cupy
 
+        kept = held(dtype)
         try:
             with cupy.cuda.Device(self.place):
-                return getattr(cupy, how)((length, *dtype.shape), dtype.base)
+                return getattr(cupy, how)((length, *kept.shape), kept.base)
         except (TypeError, ValueError) as error:
             raise TypeError(f"CuPy has no arrays of {dtype}: give NumPy arrays") from error
 
@@ -248,9 +259,14 @@ class Torch:
     def full(self, length: int, dtype: DType, item: Any) -> Any:
         import torch
 
-        torch_dtype(dtype.base)  # Says so if there is none.
-        one = torch.from_numpy(NUMPY.full(1, dtype, item)).to(self.device)
-        return one.expand(length, *dtype.shape).contiguous()
+        kept = torch_dtype(held(dtype).base)
+        words = NUMPY.full(1, dtype, item).view(np.uint8)
+        if dtype.itemsize % 4 == 0:
+            words = words.view(np.int32)
+        rows = torch.empty((length, words.size), dtype=torch_dtype(words.dtype), device=self.device)
+        for at, word in enumerate(words.reshape(-1).tolist()):
+            rows[:, at].fill_(word)  # A copy from the host would wait for the stream.
+        return rows.view(kept).reshape(length, *held(dtype).shape)
 
     def address(self, array: Any) -> int:
         address: int = array.data_ptr()
@@ -304,8 +320,9 @@ class Torch:
     def _make(self, how: str, length: int, dtype: DType) -> Any:
         import torch
 
+        kept = held(dtype)
         return getattr(torch, how)(
-            (length, *dtype.shape), dtype=torch_dtype(dtype.base), device=self.device
+            (length, *kept.shape), dtype=torch_dtype(kept.base), device=self.device
         )
 
 

@@ -93,7 +93,11 @@ def _check_numbers(name: str, given: Sequence[Any]) -> None:
 
 
 def place_of(given: Any) -> Place:
-    """Where an array is, for a dictionary that is to be made of it."""
+    """Where an array is, for a dictionary that is to be made of it; of columns, where the first is that is on a
+    GPU."""
+    if isinstance(given, tuple):
+        places = (place_of(column) for column in given)
+        return next((place for place in places if place is not HOST), HOST)
     if is_of("torch", "Tensor", given):
         return torch_family(given).place
     if is_of("cupy", "ndarray", given):

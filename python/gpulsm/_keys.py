@@ -32,10 +32,10 @@ def spec_of(key: KeyType) -> DType | tuple[DType, ...]:
     return key.spec if isinstance(key, Layout) else key
 
 
-def read_keys(name: str, given: Any, key: KeyType) -> Given:
+def read_keys(name: str, given: Any, key: KeyType, place: Place) -> Given:
     """The argument `name`, if it is an array, or one scalar, of keys (of each part of them)."""
     if isinstance(key, Layout):
-        return _composites.read_keys(name, given, key)
+        return _composites.read_keys(name, given, key, place)
     return _datetimes.read_keys(name, given, key)
 
 
@@ -44,23 +44,25 @@ def read_ranges(
 ) -> tuple[Given, Given]:
     """The first and the last key of every range; of one that is empty, any two in the wrong order."""
     if isinstance(key, Layout):
-        return _composites.read_ranges(lo, hi, closed, key)
+        return _composites.read_ranges(lo, hi, closed, key, place)
     return _ranges.read_ranges(lo, hi, closed, key, place)
 
 
-def nearest(name: str, given: Any, key: KeyType, *, is_low: bool) -> Given | None:
+def nearest(name: str, given: Any, key: KeyType, place: Place, *, is_low: bool) -> Given | None:
     """Keys; for one scalar that the type can't hold, the next key that it can: the least above it if
     `is_low`, else the greatest below it. None if there is no such key."""
     if isinstance(key, Layout):
-        return _composites.nearest(name, given, key, is_low=is_low)
+        return _composites.nearest(name, given, key, place, is_low=is_low)
     return _ranges.nearest(name, given, key, is_low=is_low)
 
 
-def beside(name: str, given: Any, key: KeyType, above: bool, *, is_low: bool) -> Given | None:
+def beside(
+    name: str, given: Any, key: KeyType, place: Place, above: bool, *, is_low: bool
+) -> Given | None:
     """The key next to a scalar whose last part is above, or below, all that its type can hold; None if there is
     none that agrees in the other parts."""
     if isinstance(key, Layout):
-        return _composites.beside(name, given, key, above, is_low=is_low)
+        return _composites.beside(name, given, key, place, above, is_low=is_low)
     return _ranges.beyond(name, key, above, is_low)
 
 

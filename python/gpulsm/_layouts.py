@@ -1,6 +1,7 @@
 """Keys of several parts, and of bytes: which parts there are, and how they are packed into integers.
 
-Packing is the native half's work, on all cores and without the GIL. A dictionary sees the integers only.
+Packing is the native half's work, without the GIL: on all cores, or, of arrays in a GPU's memory, there. A
+dictionary sees the integers only.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsm._families import NUMPY, WIDE, DType, Family, Span, describe
+from gpulsm._families import INTEGERS, NUMPY, WIDE, DType, Family, Span, describe
 from gpulsm._native import Layout as NativeLayout
 
-#: The integers that keys of each width are packed into; NumPy has no numbers of 16 bytes.
-_PACKED: dict[int, DType] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64), 16: WIDE}
-_PACKED_ON_HOST = "keys of several parts, and of bytes, are packed on the host"
+#: What holds the integers that keys of each width are packed into. They have no sign, but of integers without one
+#: PyTorch can do little.
+_PACKED: dict[int, DType] = {**INTEGERS, 16: WIDE}
 #: The native half's names for kinds of parts; times are signed integers.
 _KINDS = {"u": "unsigned", "i": "signed", "f": "float", "M": "signed", "m": "signed", "S": "bytes"}
 
@@ -35,12 +36,12 @@ class Layout:
 
     @property
     def dtype(self) -> DType:
-        """The type of the integers."""
+        """The type of what holds the integers."""
         return _PACKED[self.native.width]
 
     @property
     def stored(self) -> str:
-        """The native half's name of that type."""
+        """The native half's name of the integers."""
         return f"uint{8 * self.native.width}"
 
     @property
@@ -62,22 +63,35 @@ class Layout:
         """The greatest integer."""
         return (1 << self.native.bits) - 1
 
-    def pack(self, columns: list[NDArray[Any]], length: int) -> NDArray[Any]:
-        """The integers of the keys whose parts are in columns."""
-        packed = NUMPY.empty(length, self.dtype)
-        spans = [_span(column) for column in columns]
-        self.native.pack(spans, _span(packed))
+    def pack(
+        self,
+        columns: list[tuple[Span, bool]],
+        length: int,
+        family: Family = NUMPY,
+        stream: int | None = None,
+    ) -> Any:
+        """The integers of as many keys. A column has an element for each of them; beside arrays on a GPU it may
+        be one scalar on the host, which is said with it."""
+        packed = family.empty(length, self.dtype)
+        to = family.address(packed), length
+        self.native.pack(columns, to, on_gpu(family, stream))
         return packed
 
     def unpack(
-        self, packed: NDArray[Any], found: NDArray[Any] | None, columns: tuple[NDArray[Any], ...]
+        self,
+        packed: Any,
+        found: Any,
+        columns: tuple[Any, ...],
+        family: Family = NUMPY,
+        stream: int | None = None,
     ) -> None:
         """Fills columns with the parts of keys; of those that are not found with 0, or NaT."""
-        there = None if found is None else _span(found)
-        self.native.unpack(_span(packed), there, [_span(column) for column in columns])
-        for column in columns:
-            if found is not None and column.dtype.kind in "Mm":
-                column[~found] = np.array("NaT", column.dtype)
+        spans = [(family.address(array), len(array)) for array in (packed, *columns)]
+        there = None if found is None else (family.address(found), len(found))
+        self.native.unpack(spans[0], there, spans[1:], on_gpu(family, stream))
+        for part, column in zip(self.parts, columns, strict=True):
+            if found is not None and part.kind in "Mm":
+                column[~found] = np.array("NaT", part)
 
 
 def kind_of(part: DType) -> tuple[str, int]:
@@ -85,14 +99,10 @@ def kind_of(part: DType) -> tuple[str, int]:
     return _KINDS[part.kind], part.itemsize
 
 
-def check_host(name: str, family: Family, why: str = _PACKED_ON_HOST) -> None:
-    """An error for arrays that can't be used where they are: packed, for example, or unpacked to."""
-    if family is NUMPY:
-        return
-    cure = "`.cpu().numpy()`" if family.name == "torch" else "`.get()`"
-    raise TypeError(
-        f"{name}: {why} for now: give NumPy arrays instead of those of {family.name}; {cure} makes one"
-    )
+def on_gpu(family: Family, stream: int | None) -> tuple[int, int] | None:
+    """Where the native half packs and unpacks arrays of a family: a GPU and a stream, or None, the host."""
+    place = family.place
+    return None if place is None or stream is None else (place, stream)
 
 
 def listed_part(column: NDArray[Any]) -> list[Any]:
@@ -102,7 +112,3 @@ def listed_part(column: NDArray[Any]) -> list[Any]:
         width, raw = column.dtype.itemsize, column.tobytes()
         return [raw[start : start + width] for start in range(0, len(raw), width)]
     return [*column] if column.dtype.kind in "Mm" else column.tolist()
-
-
-def _span(array: NDArray[Any]) -> Span:
-    return NUMPY.address(array), len(array)

@@ -183,7 +183,7 @@ class Lookups(Base):
         >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).rank([5, 20, 99]).tolist()
         [0, 1, 3]
         """
-        given = nearest("keys", keys, self._key, is_low=True)
+        given = nearest("keys", keys, self._key, self._place, is_low=True)
         if given is None:
             return len(self)
         call = self._call(given)

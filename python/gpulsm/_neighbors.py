@@ -72,7 +72,8 @@ class Neighbors(Base):
         >>> keys.tolist(), found.tolist()
         ([20, 0], [True, False])
         """
-        return self._pairs("successor", nearest("keys", keys, self._key, is_low=True), out)
+        given = nearest("keys", keys, self._key, self._place, is_low=True)
+        return self._pairs("successor", given, out)
 
     @overload
     def predecessor(
@@ -115,7 +116,8 @@ class Neighbors(Base):
         >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).predecessor(29)
         (20, 2, True)
         """
-        return self._pairs("predecessor", nearest("keys", keys, self._key, is_low=False), out)
+        given = nearest("keys", keys, self._key, self._place, is_low=False)
+        return self._pairs("predecessor", given, out)
 
     @overload
     def select(self, indices: Scalar, *, out: None = None) -> tuple[Any, Any, bool]: ...

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._base import Base
-from gpulsm._call import INT64
+from gpulsm._call import INT64, Call
 from gpulsm._composites import prefix_range
 from gpulsm._families import describe
 from gpulsm._layouts import Layout
@@ -160,7 +160,7 @@ class RangeQueries(Base):
                 f"prefix_range: expected keys of several parts, such as key=('uint32', 'int64'), but those of "
                 f"this dictionary are {describe(self._key)}"
             )
-        return prefix_range(prefix, self._key)
+        return prefix_range(prefix, self._key, self._place)
 
     @overload
     def range(
@@ -230,7 +230,10 @@ class RangeQueries(Base):
         >>> offsets.tolist(), keys.tolist(), values.tolist()
         ([0, 1, 3], [10, 20, 30], [1, 2, 3])
         """
-        call = self._ranges(lo, hi, closed)
+        return self._range(self._ranges(lo, hi, closed))
+
+    def _range(self, call: Call) -> tuple[Any, Any, Any]:
+        """The pairs of ranges, whose ends are the arguments of a call."""
         first, last = call.spans
         # The same dictionary must answer twice: how many there are, and which.
         frozen = self._store.copy()

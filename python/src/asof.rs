@@ -59,6 +59,25 @@ impl TryFrom<Asked> for AsOf {
     }
 }
 
+#[cfg(feature = "cuda")]
+impl From<&AsOf> for gpulsm::private::AsOf {
+    fn from(query: &AsOf) -> Self {
+        let Part::Number(encoding, width) = query.on else {
+            unreachable!("bytes have no distances")
+        };
+        let tolerance = query.tolerance.map(|tolerance| match tolerance {
+            Tolerance::Integer(most) => gpulsm::private::Tolerance::Integer(most),
+            Tolerance::Float(most) => gpulsm::private::Tolerance::Float(most),
+        });
+        gpulsm::private::AsOf {
+            on: (encoding, width),
+            direction: query.direction,
+            tolerance,
+            is_strict: query.is_strict,
+        }
+    }
+}
+
 /// Where the answers are written: pairs, zeros where there is none, and whether there is one.
 struct Answers<'a, K, V> {
     keys: &'a mut [K],
@@ -66,7 +85,7 @@ struct Answers<'a, K, V> {
     found: &'a mut [bool],
 }
 
-/// Answers a query from a dictionary.
+/// Answers a query from a dictionary, on the host's memory.
 pub fn answer<K: ScalarKey<Ordered: PackedKey>, V: Value>(
     dictionary: &Dictionary<K, V>,
     query: &AsOf,

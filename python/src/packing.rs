@@ -1,13 +1,20 @@
 //! Keys of several parts: columns in and out, integers to the dictionary.
 
+#[cfg(feature = "cuda")]
+use gpulsm::private::columns::{self, Column};
 use gpulsm::private::{Encoding, Layout, PackedKey, Part};
+use gpulsm::{Device, Error};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::error::raise;
 use crate::guard::detached;
 use crate::parallel::each_range;
-use crate::span::Span;
+use crate::span::{Place, Span};
 use crate::typed::Ranges;
+
+/// The GPU that memory is on, by its number, and the stream in whose order it is used; without these, the host's.
+type OnGpu = Option<(usize, usize)>;
 
 /// The parts of a key, the most significant one first.
 #[pyclass(frozen, name = "Layout", module = "gpulsm._native")]
@@ -35,12 +42,31 @@ impl PyLayout {
         self.0.bits()
     }
 
-    /// Packs columns, one for each part and of as many elements, into integers.
-    fn pack(&self, py: Python<'_>, columns: Vec<Span>, packed: Span) -> PyResult<()> {
-        detached(py, || match self.0.width() {
-            4 => self.pack_as::<u32>(&columns, packed),
-            8 => self.pack_as::<u64>(&columns, packed),
-            _ => self.pack_as::<u128>(&columns, packed),
+    /// Packs columns, one for each part, into integers. A column has an element for each key; on a GPU it may be
+    /// one element, on the host, for all of them, which is said beside it.
+    fn pack(
+        &self,
+        py: Python<'_>,
+        columns: Vec<(Span, bool)>,
+        packed: Span,
+        on_gpu: OnGpu,
+    ) -> PyResult<()> {
+        self.call(py, on_gpu, |at| match (at, self.0.width()) {
+            #[cfg(feature = "cuda")]
+            (Place::Gpu(on), width) => {
+                let columns: Vec<_> = columns
+                    .iter()
+                    .zip(self.0.parts())
+                    .map(|(&(column, is_one), part)| match (is_one, column.bytes(part.width())) {
+                        (true, element) => Column::All(element.host()),
+                        (false, elements) => Column::Each(elements.gpu(on)),
+                    })
+                    .collect();
+                columns::pack(&self.0, &columns, &packed.bytes(width).gpu_mut(on))
+            }
+            (Place::Host, 4) => self.pack_as::<u32>(&columns, packed),
+            (Place::Host, 8) => self.pack_as::<u64>(&columns, packed),
+            (Place::Host, _) => self.pack_as::<u128>(&columns, packed),
         })
     }
 
@@ -51,11 +77,21 @@ impl PyLayout {
         packed: Span,
         found: Option<Span>,
         columns: Vec<Span>,
+        on_gpu: OnGpu,
     ) -> PyResult<()> {
-        detached(py, || match self.0.width() {
-            4 => self.unpack_as::<u32>(packed, found, &columns),
-            8 => self.unpack_as::<u64>(packed, found, &columns),
-            _ => self.unpack_as::<u128>(packed, found, &columns),
+        self.call(py, on_gpu, |at| match (at, self.0.width()) {
+            #[cfg(feature = "cuda")]
+            (Place::Gpu(on), width) => {
+                let columns: Vec<_> = self
+                    .columns(columns.iter().copied())
+                    .map(|(column, width)| column.bytes(width).gpu_mut(on))
+                    .collect();
+                let found = found.map(|found| found.gpu(on));
+                columns::unpack(&self.0, packed.bytes(width).gpu(on), found, &columns)
+            }
+            (Place::Host, 4) => self.unpack_as::<u32>(packed, found, &columns),
+            (Place::Host, 8) => self.unpack_as::<u64>(packed, found, &columns),
+            (Place::Host, _) => self.unpack_as::<u128>(packed, found, &columns),
         })
     }
 
@@ -65,41 +101,71 @@ impl PyLayout {
         &self,
         py: Python<'_>,
         ranges: Ranges,
-        excludes_lo: bool,
-        excludes_hi: bool,
+        excludes: (bool, bool),
+        on_gpu: OnGpu,
     ) -> PyResult<()> {
-        let excludes = (excludes_lo, excludes_hi);
-        detached(py, || match self.0.width() {
-            4 => self.exclude_ends_as::<u32>(ranges, excludes),
-            8 => self.exclude_ends_as::<u64>(ranges, excludes),
-            _ => self.exclude_ends_as::<u128>(ranges, excludes),
+        self.call(py, on_gpu, |at| match (at, self.0.width()) {
+            #[cfg(feature = "cuda")]
+            (Place::Gpu(on), width) => {
+                let Ranges(lo, hi) = ranges;
+                let ends = [lo, hi].map(|end| end.bytes(width).gpu_mut(on));
+                columns::exclude_ends(&self.0, &ends[0], &ends[1], excludes)
+            }
+            (Place::Host, 4) => self.exclude_ends_as::<u32>(ranges, excludes),
+            (Place::Host, 8) => self.exclude_ends_as::<u64>(ranges, excludes),
+            (Place::Host, _) => self.exclude_ends_as::<u128>(ranges, excludes),
         })
     }
 }
 
 impl PyLayout {
-    fn pack_as<P: PackedKey>(&self, columns: &[Span], packed: Span) {
+    /// Makes a call without the GIL.
+    fn call(
+        &self,
+        py: Python<'_>,
+        on_gpu: OnGpu,
+        make: impl FnOnce(&Place) -> Result<(), Error> + Send,
+    ) -> PyResult<()> {
+        detached(py, || match on_gpu {
+            None => make(&Place::Host),
+            Some((gpu, stream)) => make(&Place::new(Device::cuda(gpu)?, Some(stream))?),
+        })?
+        .map_err(raise)
+    }
+
+    fn pack_as<P: PackedKey>(&self, columns: &[(Span, bool)], packed: Span) -> Result<(), Error> {
         each_range(packed.len(), |range| {
             let columns: Vec<&[u8]> = self
-                .columns(columns)
+                .columns(columns.iter().map(|&(column, _)| column))
                 .map(|(column, width)| column.part(&range, width).bytes(width).host())
                 .collect();
             self.0.pack(&columns, packed.part(&range, size_of::<P>()).host_mut::<P>());
         });
+        Ok(())
     }
 
-    fn unpack_as<P: PackedKey>(&self, packed: Span, found: Option<Span>, columns: &[Span]) {
+    fn unpack_as<P: PackedKey>(
+        &self,
+        packed: Span,
+        found: Option<Span>,
+        columns: &[Span],
+    ) -> Result<(), Error> {
         each_range(packed.len(), |range| {
             let mut columns: Vec<&mut [u8]> = self
-                .columns(columns)
+                .columns(columns.iter().copied())
                 .map(|(column, width)| column.part(&range, width).bytes(width).host_mut())
                 .collect();
             let found = found.map(|found| found.part(&range, 1).host());
             self.0.unpack::<P>(packed.part(&range, size_of::<P>()).host(), found, &mut columns);
         });
+        Ok(())
     }
 
-    fn exclude_ends_as<P: PackedKey>(&self, Ranges(lo, hi): Ranges, excludes: (bool, bool)) {
+    fn exclude_ends_as<P: PackedKey>(
+        &self,
+        Ranges(lo, hi): Ranges,
+        excludes: (bool, bool),
+    ) -> Result<(), Error> {
         let highest = P::narrow(u128::MAX >> (u128::BITS - self.0.bits()));
         for (lo, hi) in lo.host_mut::<P>().iter_mut().zip(hi.host_mut::<P>()) {
             let first =
@@ -107,11 +173,12 @@ impl PyLayout {
             let last = if excludes.1 { hi.previous() } else { Some(*hi) };
             (*lo, *hi) = first.zip(last).unwrap_or((highest, P::default()));
         }
+        Ok(())
     }
 
     /// The columns, each with how many bytes its elements have.
-    fn columns(&self, columns: &[Span]) -> impl Iterator<Item = (Span, usize)> {
-        columns.iter().copied().zip(self.0.parts().iter().map(|part| part.width()))
+    fn columns(&self, columns: impl Iterator<Item = Span>) -> impl Iterator<Item = (Span, usize)> {
+        columns.zip(self.0.parts().iter().map(|part| part.width()))
     }
 }
 

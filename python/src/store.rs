@@ -199,7 +199,7 @@ impl Store {
         self.call(py, stream, |dictionary, at| dictionary.pairs(at, which, queries, to, found))
     }
 
-    /// For each key at most one pair, as an as-of query finds it; all arrays are on the host.
+    /// For each key at most one pair, as an as-of query finds it.
     fn asof(
         &self,
         py: Python<'_>,
@@ -207,9 +207,10 @@ impl Store {
         questions: Span,
         to: Pairs,
         found: Span,
+        stream: Option<usize>,
     ) -> PyResult<()> {
         let query = AsOf::try_from(query)?;
-        self.call(py, None, |dictionary, _| dictionary.asof(&query, questions, to, found))
+        self.call(py, stream, |dictionary, at| dictionary.asof(at, &query, questions, to, found))
     }
 
     fn len(&self, py: Python<'_>) -> PyResult<usize> {

@@ -53,8 +53,15 @@ pub trait AnyDictionary: Any + Send + Sync {
         found: Span,
     ) -> Result<(), Error>;
 
-    /// For each key at most one pair, as an as-of query finds it, and whether there is one. On the host.
-    fn asof(&self, query: &AsOf, questions: Span, to: Pairs, found: Span) -> Result<(), Error>;
+    /// For each key at most one pair, as an as-of query finds it, and whether there is one.
+    fn asof(
+        &self,
+        at: &Place,
+        query: &AsOf,
+        questions: Span,
+        to: Pairs,
+        found: Span,
+    ) -> Result<(), Error>;
 
     fn len(&self) -> Result<usize, Error>;
     fn stats(&self) -> Result<Stats, Error>;
@@ -301,8 +308,26 @@ impl<K: ScalarKey<Ordered: PackedKey>, V: Value> AnyDictionary for Typed<K, V> {
         }
     }
 
-    fn asof(&self, query: &AsOf, questions: Span, to: Pairs, found: Span) -> Result<(), Error> {
-        asof::answer(&self.read(), query, questions, to, found)
+    fn asof(
+        &self,
+        at: &Place,
+        query: &AsOf,
+        questions: Span,
+        to: Pairs,
+        found: Span,
+    ) -> Result<(), Error> {
+        let dictionary = self.read();
+        match at {
+            Place::Host => asof::answer(&dictionary, query, questions, to, found),
+            #[cfg(feature = "cuda")]
+            Place::Gpu(on) => {
+                let Pairs(keys, values) = to;
+                let (keys, values, found) =
+                    (keys.gpu_mut(on), values.gpu_mut(on), found.gpu_mut(on));
+                let (resident, query) = (dictionary.resident()?, query.into());
+                resident.asof(&query, questions.gpu(on), keys, values, found)
+            }
+        }
     }
 
     fn len(&self) -> Result<usize, Error> {

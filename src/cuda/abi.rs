@@ -12,9 +12,10 @@ use std::mem::offset_of;
 use crate::aggregate::Operation;
 use crate::combine::Combine;
 use crate::cuda::ffi::{
-    AggregateOutput, CombineQueries, Combiner, DELETE_FLAG, Filters, Fold, Head, MAX_PARTS,
-    MAX_RUNS, MAX_SOURCES, NODE, PairsOutput, PinnedHead, RangeOutput, RunOutput, RunView, SECTOR,
-    Sector, ShadowQueries, Source, SourceKind, Sources, View,
+    AggregateOutput, AsOfQuery, BYTES, CombineQueries, Combiner, DELETE_FLAG, Filters, Fold, Head,
+    KeyColumn, KeyColumns, MAX_COLUMNS, MAX_PARTS, MAX_RUNS, MAX_SOURCES, NODE, PairsOutput,
+    PinnedHead, RangeOutput, RunOutput, RunView, SECTOR, Sector, ShadowQueries, Source, SourceKind,
+    Sources, View,
 };
 use crate::key::Encoding;
 use crate::mark::Mark;
@@ -137,7 +138,14 @@ fn rust_entries() -> Entries {
     structure!(entries, CombineQueries { keys, len, count, values, found, are_answers });
     structure!(entries, Fold { operation, encoding, width });
     structure!(entries, AggregateOutput { len, windows, counts, answers, fold, scratch });
+    structure!(
+        entries,
+        AsOfQuery { tolerance, encoding, width, is_forward, is_strict, has_tolerance }
+    );
+    structure!(entries, KeyColumn { data, width, encoding, below });
+    structure!(entries, KeyColumns { at, low, high, count });
     constants!(entries, MAX_RUNS, MAX_PARTS, MAX_SOURCES, NODE, SECTOR, DELETE_FLAG);
+    constants!(entries, MAX_COLUMNS, BYTES);
     constants!(entries, Mark::{ LIVE, SHADOW });
     constants!(entries, SourceKind::{ Run, Inserts, Deletes, Mixed, Assigned });
     constants!(entries, Combine::{ Replace, Add, Min, Max, Or, And, Xor });
@@ -161,7 +169,7 @@ mod tests {
     #[test]
     fn every_structure_is_in_the_table() {
         let entries = rust_entries();
-        assert_eq!(entries.keys().filter(|name| name.ends_with(".align")).count(), 16);
+        assert_eq!(entries.keys().filter(|name| name.ends_with(".align")).count(), 19);
         assert_eq!(entries["RunView.size"], 48);
         assert_eq!(entries["View.count.offset"], 48 * 64);
     }

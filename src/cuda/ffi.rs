@@ -33,6 +33,12 @@ pub(crate) const SECTOR: u64 = 96;
 /// The flag in the number of an update that deletes; see `kernels/update/numbers.cuh`.
 pub(crate) const DELETE_FLAG: u32 = 1 << 31;
 
+/// The most parts of a key that is packed on the GPU.
+pub(crate) const MAX_COLUMNS: usize = 4;
+
+/// The encoding of a part that is some bytes; those of numbers are [`Encoding`]'s.
+pub(crate) const BYTES: c_int = 3;
+
 /// A run as kernels see it.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -234,7 +240,7 @@ pub(crate) struct RangeOutput {
 }
 
 /// The output of queries that find at most one pair each; see `kernels/query/pairs_output.cuh`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct PairsOutput {
     pub keys: Address,
@@ -281,6 +287,38 @@ pub(crate) struct AggregateOutput {
     pub answers: Address,
     pub fold: Fold,
     pub scratch: Address,
+}
+
+/// What an as-of query asks of every question; see `kernels/query/asof_query.cuh`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct AsOfQuery {
+    pub tolerance: u64,
+    pub encoding: Encoding,
+    pub width: c_int,
+    pub is_forward: bool,
+    pub is_strict: bool,
+    pub has_tolerance: bool,
+}
+
+/// One part of all keys; see `kernels/run/columns.cuh`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct KeyColumn {
+    pub data: Address,
+    pub width: c_int,
+    pub encoding: c_int,
+    pub below: c_int,
+}
+
+/// The columns of keys, and the bits of the parts that are the same in all of them.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct KeyColumns {
+    pub at: [KeyColumn; MAX_COLUMNS],
+    pub low: u64,
+    pub high: u64,
+    pub count: c_int,
 }
 
 unsafe extern "C" {
@@ -539,6 +577,54 @@ unsafe extern "C" {
         room: u64,
         found: Address,
         written: Address,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_pack(
+        key_width: c_int,
+        columns: *const KeyColumns,
+        len: u64,
+        packed: Address,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_unpack(
+        key_width: c_int,
+        packed: Address,
+        len: u64,
+        found: Address,
+        columns: *const KeyColumns,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_exclude_ends(
+        key_width: c_int,
+        bits: c_int,
+        lo: Address,
+        hi: Address,
+        len: u64,
+        excludes_lo: bool,
+        excludes_hi: bool,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_beside(
+        key_width: c_int,
+        is_forward: bool,
+        from: Address,
+        len: u64,
+        to: Address,
+        stream: CUstream,
+    ) -> c_int;
+
+    pub(crate) fn gpulsm_choose(
+        key_width: c_int,
+        value_width: c_int,
+        query: *const AsOfQuery,
+        questions: Address,
+        len: u64,
+        pairs: *const PairsOutput,
+        others: *const PairsOutput,
         stream: CUstream,
     ) -> c_int;
 }

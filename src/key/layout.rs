@@ -107,13 +107,27 @@ impl Layout {
         self.parts.iter().map(|part| part.width()).sum()
     }
 
-    /// Returns each part with its index and with how many bits are below it.
-    fn places(&self) -> impl Iterator<Item = (usize, Part, u32)> {
+    /// Returns each part with how many bits are below it.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Part, u32)> {
         let mut below = self.bits();
-        self.parts.iter().enumerate().map(move |(index, &part)| {
+        self.parts.iter().map(move |&part| {
             below -= 8 * part.width() as u32;
-            (index, part, below)
+            (part, below)
         })
+    }
+
+    /// Returns the bits that one element, whose bytes are given, makes of a packed key where it is this part.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such part, or if the bytes are not those of one element, aligned as its type wants it.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn bits_of(&self, index: usize, element: &[u8]) -> u128 {
+        let (part, below) = self.places().nth(index).expect("there is such a part");
+        assert_eq!(element.len(), part.width(), "there is one element");
+        let mut bits = [0];
+        with_type!(part, pack_part::<_, u128>(element, below, &mut bits));
+        bits[0]
     }
 
     /// Packs the columns, whose bytes are given, into one integer for each key.
@@ -126,7 +140,7 @@ impl Layout {
         self.check::<P>(columns.len());
         for (block, packed) in packed.chunks_mut(BLOCK).enumerate() {
             packed.fill(P::default());
-            for (index, part, below) in self.places() {
+            for (index, (part, below)) in self.places().enumerate() {
                 let from = block * BLOCK * part.width();
                 let column = &columns[index][from..from + packed.len() * part.width()];
                 with_type!(part, pack_part::<_, P>(column, below, packed));
@@ -149,7 +163,7 @@ impl Layout {
         for (block, packed) in packed.chunks(BLOCK).enumerate() {
             let start = block * BLOCK;
             let found = found.map(|found| &found[start..start + packed.len()]);
-            for (index, part, below) in self.places() {
+            for (index, (part, below)) in self.places().enumerate() {
                 let width = part.width();
                 let column = &mut columns[index][start * width..(start + packed.len()) * width];
                 with_type!(part, unpack_part::<_, P>(packed, found, below, column));

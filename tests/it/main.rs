@@ -5,6 +5,8 @@ mod api;
 mod asof;
 mod batches;
 mod buffer;
+#[cfg(feature = "cuda")]
+mod columns;
 mod combine;
 mod combine_large;
 mod corpus;

@@ -1,6 +1,7 @@
 //! Answering queries over a list of runs, newest first.
 
 pub(super) mod aggregate;
+pub(super) mod asof;
 mod combine;
 pub(super) mod count;
 pub(super) mod lookup;

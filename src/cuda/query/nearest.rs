@@ -46,7 +46,7 @@ pub(crate) fn answer<B: OrderedKey>(
     out: PairsOut<'_, B>,
 ) -> Result<(), Error> {
     let uploaded = cuda.upload(keys)?;
-    let pairs = PairsBuffers::new::<B>(cuda, keys.len())?;
+    let pairs = PairsBuffers::new(cuda, keys.len())?;
     nearest(cuda, view, side, uploaded.address(), keys.len() as u64, &pairs.addresses())?;
     pairs.download(cuda, out)
 }

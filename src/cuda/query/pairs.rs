@@ -15,9 +15,9 @@ pub(super) struct PairsBuffers {
 
 impl PairsBuffers {
     /// Allocates results of `len` queries.
-    pub fn new<B>(cuda: &EnteredCuda<'_>, len: usize) -> Result<Self, Error> {
+    pub fn new(cuda: &EnteredCuda<'_>, len: usize) -> Result<Self, Error> {
         Ok(PairsBuffers {
-            keys: cuda.alloc_uncounted((len * size_of::<B>()) as u64)?,
+            keys: cuda.alloc_uncounted(len as u64 * cuda.key_width as u64)?,
             values: cuda.alloc_uncounted(cuda.value_bytes(len))?,
             found: cuda.alloc_uncounted(len as u64)?,
         })

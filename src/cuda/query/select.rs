@@ -36,7 +36,7 @@ pub(crate) fn answer<B: OrderedKey>(
     out: PairsOut<'_, B>,
 ) -> Result<(), Error> {
     let uploaded = cuda.upload(indices)?;
-    let pairs = PairsBuffers::new::<B>(cuda, indices.len())?;
+    let pairs = PairsBuffers::new(cuda, indices.len())?;
     select(cuda, view, uploaded.address(), indices.len() as u64, &pairs.addresses())?;
     pairs.download(cuda, out)
 }

@@ -1,5 +1,6 @@
 //! Calls on data that is on the GPU already.
 
+pub mod columns;
 mod keys;
 mod lend;
 pub(super) mod query;

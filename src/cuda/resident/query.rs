@@ -6,6 +6,7 @@ use crate::aggregate::{Aggregate, Fold, Number};
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::stream::Stream;
 use crate::cuda::ffi;
+use crate::cuda::query::asof::{self, AsOf, Questions};
 use crate::cuda::query::{aggregate, count, lookup, nearest, range, select};
 use crate::cuda::resident::keys::decode;
 use crate::cuda::resident::lend::Lent;
@@ -324,6 +325,32 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         let pairs = lent.pairs(("out_keys", &out_keys), &values, &found, len)?;
         self.answer(lent, Needs::Marks, |cuda, _, view| {
             nearest::nearest(cuda, view, side, keys.address, len, &pairs)?;
+            decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
+        })
+    }
+
+    /// Returns, for each key, the nearest pair that agrees with it in all parts but the last, and whether there
+    /// is one (1 or 0). The keys are packed, unless they have one part.
+    #[doc(hidden)]
+    pub fn asof<'d>(
+        &self,
+        query: &AsOf,
+        keys: impl Into<DeviceSlice<'d, K>>,
+        out_keys: impl Into<DeviceSliceMut<'d, K>>,
+        values: impl Into<DeviceSliceMut<'d, V>>,
+        found: impl Into<DeviceSliceMut<'d, u8>>,
+    ) -> Result<(), Error> {
+        let keys: DeviceSlice<'_, K> = keys.into();
+        let out_keys: DeviceSliceMut<'_, K> = out_keys.into();
+        let values: DeviceSliceMut<'_, V> = values.into();
+        let found: DeviceSliceMut<'_, u8> = found.into();
+        let lent = Lent::new(self.store.cuda())?;
+        let len = keys.len() as u64;
+        let keys = lent.keys(keys)?;
+        let pairs = lent.pairs(("out_keys", &out_keys), &values, &found, len)?;
+        let questions = Questions { keys: keys.address, len };
+        self.answer(lent, Needs::Marks, |cuda, _, view| {
+            asof::asof(cuda, view, query, &questions, &pairs)?;
             decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
         })
     }
