@@ -10,6 +10,9 @@ asked, and added to, at any time.
 
 The second table is of a stream: quotes come in batches, and after each batch trades are to be matched with all
 quotes so far.
+
+With `--device cuda --resident`, gpulsm is also measured with quotes and trades in the GPU's memory, as CuPy's arrays
+(`pip install cupy-cuda13x`), where the answers stay as well.
 """
 
 from __future__ import annotations
@@ -35,9 +38,9 @@ KEY = ("uint32", "int64")
 class Rows:
     """Symbols and times, in the order of time, and the prices of quotes."""
 
-    symbols: NDArray[np.uint32]
-    times: NDArray[np.int64]
-    prices: NDArray[np.float64]
+    symbols: Any
+    times: Any
+    prices: Any
 
     def part(self, start: int, end: int) -> Rows:
         return Rows(self.symbols[start:end], self.times[start:end], self.prices[start:end])
@@ -49,8 +52,14 @@ class Join:
 
     name: str
     prepare: Callable[[Rows], Any]
-    join: Callable[[Any, Rows], NDArray[np.float64]]
+    join: Callable[[Any, Rows], Any]
     sorting: str
+    #: Adds quotes to what was prepared; without this, all of them are prepared anew.
+    add: Callable[[Any, Rows], None] | None = None
+    #: How rows come to where the library takes them from, and prices from where it leaves them: before and after
+    #: what is measured.
+    load: Callable[[Rows], Rows] = lambda rows: rows
+    unload: Callable[[Any], NDArray[np.float64]] = np.asarray
 
 
 def make_rows(count: int, span: int, skew: float, seed: int) -> Rows:
@@ -74,7 +83,28 @@ def of_gpulsm(device: str) -> Join:
         answer: NDArray[np.float64] = prices
         return answer
 
-    return Join("gpulsm", prepare, join, "of the quotes, in `prepare`")
+    return Join("gpulsm", prepare, join, "of the quotes, in `prepare`", add)
+
+
+def add(live: gpulsm.Dictionary, quotes: Rows) -> None:
+    live.insert((quotes.symbols, quotes.times), quotes.prices)
+
+
+def of_resident_gpulsm(device: str) -> Join:
+    import cupy
+
+    def load(rows: Rows) -> Rows:
+        return Rows(*map(cupy.asarray, (rows.symbols, rows.times, rows.prices)))
+
+    def join(built: gpulsm.Dictionary, trades: Rows) -> Any:
+        _, prices, found = built.asof((trades.symbols, trades.times))
+        prices = cupy.where(found, prices, cupy.nan)
+        cupy.cuda.get_current_stream().synchronize()
+        return prices
+
+    usual = of_gpulsm(device)
+    name, unload = "gpulsm, all data in the GPU's memory", cupy.asnumpy
+    return Join(name, usual.prepare, join, usual.sorting, add, load, unload)
 
 
 def of_pandas() -> Join:
@@ -132,8 +162,10 @@ def of_duckdb() -> Join:
     return Join("DuckDB", prepare, join, "of both, in `join`")
 
 
-def joins(device: str) -> Iterator[Join]:
-    yield of_gpulsm(device)
+def joins(options: argparse.Namespace) -> Iterator[Join]:
+    yield of_gpulsm(options.device)
+    if options.resident:
+        yield of_resident_gpulsm(options.device)
     for module, make in (("pandas", of_pandas), ("polars", of_polars), ("duckdb", of_duckdb)):
         if importlib.util.find_spec(module) is not None:
             yield make()
@@ -144,15 +176,17 @@ def compare(options: argparse.Namespace, quotes: Rows, trades: Rows) -> None:
     print("| library | prepare, s | join, s | both, s | sorting in its time |")
     print("| --- | ---: | ---: | ---: | --- |")
     expected = None
-    for one in joins(options.device):
+    for one in joins(options):
         times = []
+        loaded, asked = one.load(quotes), one.load(trades)
         for _ in range(options.repeats):
             start = perf_counter()
-            prepared = one.prepare(quotes)
+            prepared = one.prepare(loaded)
             middle = perf_counter()
-            prices = one.join(prepared, trades)
+            answer = one.join(prepared, asked)
             times.append((middle - start, perf_counter() - middle))
             del prepared
+        prices = one.unload(answer)
         expected = prices if expected is None else expected
         check(one.name, prices, expected)
         prepare, join = min(times, key=sum)
@@ -166,26 +200,21 @@ def stream(options: argparse.Namespace, quotes: Rows, trades: Rows) -> None:
     print(f"\n| library | rows/s, {count} batches | delay of a batch, median | the longest |")
     print("| --- | ---: | ---: | ---: |")
     expected = None
-    for one in joins(options.device):
+    for one in joins(options):
         delays, answers = [], []
+        loaded, asked = one.load(quotes), one.load(trades)
         live = None
         for batch in range(count):
             start, end = (len(quotes.times) * at // count for at in (batch, batch + 1))
-            asked = trades.part(*(len(trades.times) * at // count for at in (batch, batch + 1)))
+            some = asked.part(*(len(trades.times) * at // count for at in (batch, batch + 1)))
             begun = perf_counter()
-            if one.name == "gpulsm":
-                live = (
-                    gpulsm.Dictionary(KEY, "float64", device=options.device)
-                    if live is None
-                    else live
-                )
-                some = quotes.part(start, end)
-                live.insert((some.symbols, some.times), some.prices)
-                answers.append(one.join(live, asked))
+            if live is None or one.add is None:
+                live = one.prepare(loaded.part(0, end))
             else:
-                answers.append(one.join(one.prepare(quotes.part(0, end)), asked))
+                one.add(live, loaded.part(start, end))
+            answers.append(one.join(live, some))
             delays.append(perf_counter() - begun)
-        prices = np.concatenate(answers)
+        prices = np.concatenate([one.unload(answer) for answer in answers])
         expected = prices if expected is None else expected
         check(one.name, prices, expected)
         rate = (len(quotes.times) + len(trades.times)) / sum(delays)
@@ -205,7 +234,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, default=20, help="of the stream")
     parser.add_argument("--repeats", type=int, default=2, help="of each join; the fastest counts")
     parser.add_argument("--device", default="cpu", help="of gpulsm: cpu, cuda or cuda:N")
+    parser.add_argument(
+        "--resident", action="store_true", help="also with all data in the GPU's memory (CuPy)"
+    )
     options = parser.parse_args(arguments)
+    if options.resident and not options.device.startswith("cuda"):
+        parser.error("--resident: expected --device cuda")
     span = 1_000 * max(options.quotes, options.trades)
     quotes = make_rows(options.quotes, span, skew=1, seed=1)
     trades = make_rows(options.trades, span, skew=3, seed=2)

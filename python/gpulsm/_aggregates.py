@@ -26,7 +26,7 @@ class Aggregates(Base):
         hi: Composite | None = None,
         *,
         closed: Closed = "both",
-        out: NDArray[Any] | None = None,
+        out: Array | None = None,
     ) -> Any: ...
     @overload
     def sum(
@@ -35,7 +35,7 @@ class Aggregates(Base):
         hi: Composite,
         *,
         closed: Closed = "both",
-        out: NDArray[Any] | None = None,
+        out: Array | None = None,
     ) -> Any: ...
     @overload
     def sum(
@@ -128,7 +128,7 @@ class Aggregates(Base):
         *,
         closed: Closed = "both",
         default: Value | None = None,
-        out: tuple[NDArray[Any], NDArray[np.bool_]] | None = None,
+        out: tuple[Array, Array] | None = None,
     ) -> tuple[Any, Any]: ...
     @overload
     def min(
@@ -138,7 +138,7 @@ class Aggregates(Base):
         *,
         closed: Closed = "both",
         default: Value | None = None,
-        out: tuple[NDArray[Any], NDArray[np.bool_]] | None = None,
+        out: tuple[Array, Array] | None = None,
     ) -> tuple[Any, Any]: ...
     @overload
     def min(
@@ -245,7 +245,7 @@ class Aggregates(Base):
         *,
         closed: Closed = "both",
         default: Value | None = None,
-        out: tuple[NDArray[Any], NDArray[np.bool_]] | None = None,
+        out: tuple[Array, Array] | None = None,
     ) -> tuple[Any, Any]: ...
     @overload
     def max(
@@ -255,7 +255,7 @@ class Aggregates(Base):
         *,
         closed: Closed = "both",
         default: Value | None = None,
-        out: tuple[NDArray[Any], NDArray[np.bool_]] | None = None,
+        out: tuple[Array, Array] | None = None,
     ) -> tuple[Any, Any]: ...
     @overload
     def max(

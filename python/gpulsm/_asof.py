@@ -15,7 +15,7 @@ from gpulsm._families import DType, describe
 from gpulsm._given import Given
 from gpulsm._keys import beside, describe_key, kind_of_last_part, last_part, no_key
 from gpulsm._times import ticks
-from gpulsm._types import ArrayLike, Composite, Direction, Host, Scalar, Tolerance
+from gpulsm._types import A, ArrayLike, Composite, Direction, Host, Scalar, Tolerance
 
 
 class AsOf(Base):
@@ -48,6 +48,15 @@ class AsOf(Base):
         tolerance: Tolerance | None = None,
         allow_exact_matches: bool = True,
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]: ...
+    @overload
+    def asof(
+        self,
+        keys: A,
+        *,
+        direction: Direction = "backward",
+        tolerance: Tolerance | None = None,
+        allow_exact_matches: bool = True,
+    ) -> tuple[A, A, A]: ...
     def asof(
         self,
         keys: Scalar | ArrayLike | Composite,
@@ -79,8 +88,8 @@ class AsOf(Base):
         Returns
         -------
         keys, values, found
-            The pairs, as those of `predecessor`. A key that ends with NaN has no answer. With a tolerance,
-            neither has an infinity the infinity itself: their distance is NaN.
+            The pairs, as those of `predecessor`, in the family of the keys. A key that ends with NaN has no
+            answer. With a tolerance, neither has an infinity the infinity itself: their distance is NaN.
 
         Raises
         ------

@@ -54,7 +54,8 @@ class Dictionary(Imports):
         'datetime64[unit]' or 'timedelta64[unit]', such as 'datetime64[ns]'; or bytes, 'S1' to 'S16', which
         are compared from the first on. A tuple of two to four of these, of at most 16 bytes in all, such as
         `('uint32', 'int64')`, makes keys of several parts, compared from the first part on: they go in and
-        come out as tuples, of an array for each part or of a scalar for each.
+        come out as tuples, of an array for each part or of a scalar for each. Of CuPy and PyTorch, which have
+        no arrays of bytes, those are rows of uint8, of the shape (n, 16) for 'S16'.
     value
         The type of values: any NumPy type of 4, 8 or 16 bytes, such as 'uint32', 'float64', 'complex128',
         'datetime64[ns]', a structure, or a few numbers together (`('float32', 4)`: value arrays then have

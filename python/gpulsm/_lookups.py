@@ -22,7 +22,7 @@ class Lookups(Base):
         keys: Composite,
         *,
         default: Value | None = None,
-        out: tuple[NDArray[Any] | None, NDArray[np.bool_]] | None = None,
+        out: tuple[Array | None, Array] | None = None,
     ) -> tuple[Any, Any]: ...
     @overload
     def lookup(
@@ -99,7 +99,7 @@ class Lookups(Base):
         return call.answer(values), call.answer(found)
 
     @overload
-    def contains(self, keys: Composite, *, out: NDArray[np.bool_] | None = None) -> Any: ...
+    def contains(self, keys: Composite, *, out: Array | None = None) -> Any: ...
     @overload
     def contains(self, keys: Scalar, *, out: None = None) -> bool: ...
     @overload
@@ -148,7 +148,7 @@ class Lookups(Base):
         return answer
 
     @overload
-    def rank(self, keys: Composite, *, out: NDArray[np.int64] | None = None) -> Any: ...
+    def rank(self, keys: Composite, *, out: Array | None = None) -> Any: ...
     @overload
     def rank(self, keys: Scalar, *, out: None = None) -> int: ...
     @overload

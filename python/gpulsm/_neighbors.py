@@ -17,9 +17,7 @@ from gpulsm._keys import nearest, no_key, outermost
 from gpulsm._native import Store
 from gpulsm._types import A, Array, ArrayLike, Composite, Host, Like, Scalar
 
-_CompositeOut: TypeAlias = tuple[
-    NDArray[Any] | tuple[NDArray[Any], ...], NDArray[Any] | None, NDArray[np.bool_]
-]
+_CompositeOut: TypeAlias = tuple[Array | tuple[Array, ...], Array | None, Array]
 _HostOut: TypeAlias = tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.bool_]]
 _HostPairs: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]
 

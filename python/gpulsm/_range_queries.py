@@ -25,7 +25,7 @@ class RangeQueries(Base):
         hi: Composite | None = None,
         *,
         closed: Closed = "both",
-        out: NDArray[np.int64] | None = None,
+        out: Array | None = None,
     ) -> Any: ...
     @overload
     def count(
@@ -34,7 +34,7 @@ class RangeQueries(Base):
         hi: Composite,
         *,
         closed: Closed = "both",
-        out: NDArray[np.int64] | None = None,
+        out: Array | None = None,
     ) -> Any: ...
     @overload
     def count(
@@ -169,7 +169,7 @@ class RangeQueries(Base):
         hi: Composite | None = None,
         *,
         closed: Closed = "both",
-    ) -> tuple[NDArray[np.int64], Any, Any]: ...
+    ) -> tuple[Any, Any, Any]: ...
     @overload
     def range(
         self,
@@ -177,7 +177,7 @@ class RangeQueries(Base):
         hi: Composite,
         *,
         closed: Closed = "both",
-    ) -> tuple[NDArray[np.int64], Any, Any]: ...
+    ) -> tuple[Any, Any, Any]: ...
     @overload
     def range(
         self,

@@ -76,11 +76,6 @@ WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     ),
     (lambda d: d.prefix_range(1.5), TypeError, r"prefix\[0\]: expected uint32, got float 1.5"),
     (lambda d: d.arrays(like="cupy"), ValueError, "like: CuPy arrays are on a GPU"),
-    (
-        lambda d: d.arrays(like="torch"),
-        TypeError,
-        "like: keys of several parts, and of bytes, are packed on the host for now: give NumPy arrays",
-    ),
     (lambda d: d.count((1, 2), (3, 4), closed="open"), ValueError, "closed: expected 'both'"),
     (
         lambda d: d.merge_from(gpulsm.Dictionary(("uint32", "uint32"), "float64")),

@@ -123,11 +123,13 @@ def test_columns_are_packed_as_tuples_of_rust_are() -> None:
     # As `key/layout.rs` tests it: (1, -1) of (uint32, int32), and bytes from the first on.
     from gpulsm._layouts import Layout
 
-    layout = Layout((np.dtype("u4"), np.dtype("i4")), is_tuple=True)
-    packed = layout.pack([np.array([1], "u4"), np.array([-1], "i4")], 1)
-    assert packed.tolist() == [1 << 32 | 0x7FFF_FFFF]
-    layout = Layout((np.dtype("S3"), np.dtype("S1")), is_tuple=True)
-    assert layout.pack([np.array([b"abc"]), np.array([b"d"])], 1).tolist() == [0x61626364]
+    def packed(*columns: Any) -> Any:
+        layout = Layout(tuple(column.dtype for column in columns), is_tuple=True)
+        spans = [((column.__array_interface__["data"][0], 1), False) for column in columns]
+        return layout.pack(spans, 1).tolist()
+
+    assert packed(np.array([1], "u4"), np.array([-1], "i4")) == [1 << 32 | 0x7FFF_FFFF]
+    assert packed(np.array([b"abc"]), np.array([b"d"])) == [0x61626364]
 
 
 def test_many_keys_are_packed_on_all_cores(device: str) -> None:

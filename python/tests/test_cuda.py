@@ -249,3 +249,89 @@ def test_queries_do_not_wait(device: str, torch: Any) -> None:
     torch.cuda.synchronize()
     assert not waited, "the lookup waited for the stream"
     assert bool(found.all()) and bool((values == keys).all())
+
+
+def pairs_of(cupy: Any, length: int, seed: int = 0) -> tuple[Any, Any]:
+    """The parts of different keys, in any order."""
+    order = cupy.asarray(np.random.default_rng(seed).permutation(length))
+    return (order % 1000).astype(cupy.uint32), order // 1000
+
+
+def test_columns_are_used_in_the_order_of_the_callers_stream(device: str, cupy: Any) -> None:
+    d = gpulsm.Dictionary(("uint32", "int64"), "int64", device=device)
+    for stream in (cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(), cupy.cuda.Stream.null):
+        with stream:
+            for step in range(10):
+                slow = cupy.zeros(N, cupy.int64)
+                for _ in range(20):
+                    slow += 1  # What comes next must wait for all of these.
+                by, on = pairs_of(cupy, N)
+                on += slow
+                d.insert((by, on), on * step)
+                by[...] = 0  # …and these for the insert.
+                on[...] = -1
+                by, on = pairs_of(cupy, N, seed=1)
+                on += 20
+                (found_by, found_on), values, found = d.asof((by, on), direction="nearest")
+                right = (found_by == by).all() & (found_on == on).all() & found.all()
+                right &= (values == on * step).all()
+                by[...] = 0
+                on[...] = -1
+                assert bool(right)
+    assert len(d) == N
+    d.validate()
+
+
+def test_memory_of_columns_may_be_given_back_at_once(device: str, cupy: Any) -> None:
+    by, on = pairs_of(cupy, N)
+    d = gpulsm.Dictionary.build((by, on), on, device=device)
+    sums = []
+    for _ in range(30):
+        # Nothing here is kept: the pool hands the same memory out again.
+        (_, times), values, _ = d.asof((by + 0, on + 0))
+        sums += [times.sum(), values.sum()]
+        for size in (4, 8, 16):
+            cupy.full(N * size, 7, cupy.uint8)
+    assert {int(one) for one in sums} == {int(on.sum())}
+
+
+def test_queries_with_columns_do_not_wait(device: str, torch: Any) -> None:
+    on = torch.arange(N, device="cuda")
+    by = (on % 1000).to(torch.int32)
+    d = gpulsm.Dictionary.build((by, on), on, device=device)
+    queries = [
+        lambda: d.lookup((by, on)),
+        lambda: d.lookup((7, on)),
+        lambda: d.count((by, on), (1000, 0), closed="neither"),
+        lambda: d.count(*d.prefix_range(by)),
+        lambda: d.successor((by, on)),
+        lambda: d.asof((by, on), direction="nearest", allow_exact_matches=False),
+    ]
+    for query in queries:
+        query()  # Loads its kernels.
+        torch.cuda.synchronize()
+        torch.cuda._sleep(1_000_000_000)  # About half a second.
+        query()
+        is_done = torch.cuda.current_stream().query()
+        torch.cuda.synchronize()
+        assert not is_done, "the query waited for the stream"
+
+
+def test_columns_say_where_a_dictionary_is(device: str, cupy: Any, torch: Any) -> None:
+    assert gpulsm.Dictionary.build(pairs_of(cupy, 5)).device == "cuda"
+    on_cpu = gpulsm.Dictionary(("uint32", "int64"), None, device="cpu")
+    with pytest.raises(
+        ValueError, match=r"keys\[0\] is on cuda:0 but the dictionary is on the CPU"
+    ):
+        on_cpu.lookup(pairs_of(cupy, 5))
+    d = gpulsm.Dictionary(("uint32", "int64"), None, device=device)
+    by, on = pairs_of(cupy, 5)
+    with pytest.raises(TypeError, match=r"keys\[1\] is of torch but keys\[0\] of CuPy"):
+        d.insert((by, torch.as_tensor(on, device="cuda")))
+    with pytest.raises(ValueError, match=r"keys\[1\] is on the host but keys\[0\] is on cuda:0"):
+        d.insert((by, on.get()))
+    times = gpulsm.Dictionary(("uint32", "datetime64[ms]"), None, device=device)
+    with pytest.raises(TypeError, match="cupy has no arrays of datetime64"):
+        times.insert((by, on))
+    with pytest.raises(TypeError, match=r"CuPy has no arrays of datetime64\[ms\]"):
+        times.prefix_range(by)
