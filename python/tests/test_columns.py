@@ -242,7 +242,8 @@ def test_prefixes_are_ranges_of_the_family(spec: Any, family: Family, device: st
 
 def test_answers_are_written_to_columns_of_the_caller(family: Family, device: str) -> None:
     columns = [family.make(np.array([1, 1])), family.make(np.array([5, 9], np.int32))]
-    d = gpulsm.Dictionary.build((columns[0], columns[1]), family.make(np.array([50, 90])))
+    values = family.make(np.array([50, 90]))
+    d = gpulsm.Dictionary.build((columns[0], columns[1]), values, device=device)
     assert d.key_dtype == (np.dtype("int64"), np.dtype("int32"))
     out: Any = (
         (family.make(np.full(2, 99)), family.make(np.full(2, 99, np.int32))),
