@@ -81,32 +81,35 @@ __device__ __forceinline__ NodeResult search_nodes(const Key* node, Key key) {
 /// loads of two rounds at once, for kernels with registers to spare; wide keys leave none.
 template <class Key>
 __device__ __forceinline__ uint32_t less_in_nodes(const Key* node, Key key) {
-    if constexpr (sizeof(Key) == 16) return search_nodes(node, key).less;
-    using Part = NodePart<Key>;
-    constexpr int LANES = NODE * sizeof(Key) / sizeof(Part), NODES = 32 / LANES;
-    int lane = threadIdx.x % 32;
-    uint32_t own = 0;
+    if constexpr (sizeof(Key) == 16) {
+        return search_nodes(node, key).less;
+    } else {
+        using Part = NodePart<Key>;
+        constexpr int LANES = NODE * sizeof(Key) / sizeof(Part), NODES = 32 / LANES;
+        int lane = threadIdx.x % 32;
+        uint32_t own = 0;
 #pragma unroll
-    for (int round = 0; round < LANES; round += 2) {
-        Part keys[2];
-        Key wanted[2];
+        for (int round = 0; round < LANES; round += 2) {
+            Part keys[2];
+            Key wanted[2];
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            int owner = (round + i) * NODES + lane / LANES;
-            auto of = reinterpret_cast<const Part*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
-            wanted[i] = shuffle(~0u, key, owner);
-            keys[i] = of == nullptr ? Part() : read_part(of + lane % LANES);
+            for (int i = 0; i < 2; i++) {
+                int owner = (round + i) * NODES + lane / LANES;
+                auto of = reinterpret_cast<const Part*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
+                wanted[i] = shuffle(~0u, key, owner);
+                keys[i] = of == nullptr ? Part() : read_part(of + lane % LANES);
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                uint32_t less = less_of(keys[i], wanted[i]);
+#pragma unroll
+                for (int step = LANES / 2; step > 0; step /= 2) less += __shfl_xor_sync(~0u, less, step);
+                less = __shfl_sync(~0u, less, lane % NODES * LANES);
+                if (lane / NODES == round + i) own = less;
+            }
         }
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            uint32_t less = less_of(keys[i], wanted[i]);
-#pragma unroll
-            for (int step = LANES / 2; step > 0; step /= 2) less += __shfl_xor_sync(~0u, less, step);
-            less = __shfl_sync(~0u, less, lane % NODES * LANES);
-            if (lane / NODES == round + i) own = less;
-        }
+        return own;
     }
-    return own;
 }
 
 /// The result of searching a run for a key.
