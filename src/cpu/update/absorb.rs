@@ -49,12 +49,12 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
         Source { keys: deletes.keys(), values: None, marks: SourceMarks::Unpacked(&delete_marks) },
         Source {
             keys: assigned.keys(),
-            values: Some(&assigned.values),
+            values: Some(assigned.values()),
             marks: SourceMarks::Unpacked(&assigned_marks),
         },
         Source {
             keys: inserts.keys(),
-            values: Some(&inserts.values),
+            values: Some(inserts.values()),
             marks: insert_marks.as_deref().map_or(SourceMarks::Inserts, SourceMarks::Unpacked),
         },
     ];

@@ -3,8 +3,6 @@
 //! A long batch is sorted by all threads: they scatter a part of it each into buckets by key, and
 //! then sort different buckets.
 
-use std::slice::IterMut;
-
 use crate::batch::Order;
 use crate::combine::CombineFn;
 use crate::cpu::context::Cpu;
@@ -31,6 +29,7 @@ pub(crate) const FIXED_BYTES: usize = radix::FIXED_BYTES;
 pub(crate) struct SortedBatch<B, V> {
     /// Long enough to become the keys of a run; only the first `len` are keys of the batch.
     pub keys: Buffer<B>,
+    /// At least as many.
     pub values: Buffer<V>,
     pub len: usize,
 }
@@ -52,6 +51,24 @@ impl<B: OrderedKey, V: Value> SortedBatch<B, V> {
     pub fn keys(&self) -> &[B] {
         &self.keys[..self.len]
     }
+
+    pub fn values(&self) -> &[V] {
+        &self.values[..self.len]
+    }
+
+    /// Removes what is behind the unique keys of each bucket.
+    fn close_gaps(&mut self, sizes: &[usize], unique: &[usize]) {
+        let (mut from, mut to) = (0, 0);
+        for (&size, &unique) in sizes.iter().zip(unique) {
+            if from > to {
+                self.keys.copy_within(from..from + unique, to);
+                self.values.copy_within(from..from + unique, to);
+            }
+            from += size;
+            to += unique;
+        }
+        self.len = to;
+    }
 }
 
 /// Sorts by key, unless the keys are sorted already. Of equal keys the last one remains or, if there is a
@@ -66,49 +83,65 @@ pub(crate) fn sort<B: OrderedKey, V: Value>(
     if order == Order::Sorted {
         return SortedBatch::from_sorted(cpu, keys, values);
     }
+    if cpu.workers.parts(keys.len()) > 1 {
+        return sort_shared(cpu, keys, values, combine);
+    }
     let mut records = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
-    let buckets = if cpu.workers.parts(keys.len()) == 1 {
-        for (record, (&key, &value)) in records.iter_mut().zip(keys.iter().zip(values)) {
-            *record = (key, value);
-        }
-        vec![sort_bucket(cpu, &mut records, combine)?]
-    } else {
-        sort_shared(cpu, keys, values, &mut records, combine)?
-    };
-    unzip(cpu, &records, &buckets)
+    zip(keys, values, &mut records);
+    let len = sort_records(cpu, &mut records, combine)?;
+    let mut batch = SortedBatch::zeroed(cpu, len)?;
+    unzip(&records[..len], &mut batch.keys, &mut batch.values);
+    Ok(batch)
 }
 
-/// A sorted bucket of records, which begins with one record of each key.
-#[derive(Clone, Copy)]
-struct SortedBucket {
-    len: usize,
-    unique: usize,
-}
-
-/// Sorts one bucket, and moves the record that remains of each key to its front.
-fn sort_bucket<B: OrderedKey, V: Value>(
+/// Sorts records, moves the one that remains of each key to the front, and returns how many there are.
+fn sort_records<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     records: &mut [Record<B, V>],
     combine: Option<CombineFn<V>>,
-) -> Result<SortedBucket, Error> {
+) -> Result<usize, Error> {
     radix_sort(cpu, records)?;
-    let unique = match combine {
+    Ok(match combine {
         Some(combine) => combine_equal(records, combine),
         None => keep_last(records),
-    };
-    Ok(SortedBucket { len: records.len(), unique })
+    })
 }
 
-/// Sorts with all threads, into `records`. Returns the buckets in key order.
+/// Sorts with all threads.
 fn sort_shared<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],
     values: &[V],
-    records: &mut [Record<B, V>],
     combine: Option<CombineFn<V>>,
-) -> Result<Vec<SortedBucket>, Error> {
+) -> Result<SortedBatch<B, V>, Error> {
+    let mut batch = SortedBatch::zeroed(cpu, keys.len())?;
+    let sizes = scatter(cpu, keys, values, &mut batch)?;
+
+    // Each bucket is sorted by one thread, in records that stay in its cache.
+    let buckets = cut(&mut batch.keys, sizes.iter().copied());
+    let buckets = buckets.into_iter().zip(cut(&mut batch.values, sizes.iter().copied()));
+    let unique = cpu.workers.map(buckets, |(keys, values)| {
+        let mut records = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
+        zip(keys, values, &mut records);
+        let unique = sort_records(cpu, &mut records, combine)?;
+        unzip(&records[..unique], keys, values);
+        Ok(unique)
+    })?;
+    batch.close_gaps(&sizes, &unique);
+    Ok(batch)
+}
+
+/// Writes a batch bucket by bucket, in the order of the batch within each, and returns how long they are.
+fn scatter<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    keys: &[B],
+    values: &[V],
+    to: &mut SortedBatch<B, V>,
+) -> Result<Vec<usize>, Error> {
     let part = keys.len().div_ceil(cpu.workers.parts(keys.len()));
-    let span = span_of(keys.iter().copied()).expect("a shared batch is not empty");
+    let spans = cpu.workers.map(keys.chunks(part), |keys| Ok(span_of(keys.iter().copied())))?;
+    let ends = spans.into_iter().flatten().flat_map(|(lo, hi)| [lo, hi]);
+    let span = span_of(ends).expect("a shared batch is not empty");
     let buckets = Buckets::new(span, keys.len() / RECORDS_PER_SHARED_BUCKET);
 
     // Each thread counts the keys of its part of the batch that belong to each bucket.
@@ -122,56 +155,37 @@ fn sort_shared<B: OrderedKey, V: Value>(
     // batch.
     let of_all_parts = |bucket: usize| counts.iter().map(move |counts| counts[bucket]);
     let sizes: Vec<usize> = (0..buckets.count).map(|bucket| of_all_parts(bucket).sum()).collect();
-    let mut sections: Vec<Vec<IterMut<'_, Record<B, V>>>> =
+    let lengths = || (0..buckets.count).flat_map(of_all_parts);
+    let mut sections: Vec<Vec<_>> =
         counts.iter().map(|_| Vec::with_capacity(buckets.count)).collect();
-    let cut_sections = cut(records, (0..buckets.count).flat_map(of_all_parts));
-    for (index, section) in cut_sections.into_iter().enumerate() {
-        sections[index % counts.len()].push(section.iter_mut());
+    let cut_sections = cut(&mut to.keys, lengths()).into_iter().zip(cut(&mut to.values, lengths()));
+    for (index, (keys, values)) in cut_sections.enumerate() {
+        sections[index % counts.len()].push(keys.iter_mut().zip(values));
     }
     let parts = keys.chunks(part).zip(values.chunks(part)).zip(sections);
     cpu.workers.each(parts, |((keys, values), mut sections)| {
         for (&key, &value) in keys.iter().zip(values) {
-            let record = sections[buckets.of(key)].next();
-            *record.expect("as many records as were counted") = (key, value);
+            let to = sections[buckets.of(key)].next();
+            let (to_key, to_value) = to.expect("as much room as was counted");
+            (*to_key, *to_value) = (key, value);
         }
         Ok(())
     })?;
-
-    // Each bucket is sorted by one thread.
-    cpu.workers.map(cut(records, sizes), |records| sort_bucket(cpu, records, combine))
+    Ok(sizes)
 }
 
-/// Separates the unique records of all buckets into keys and values.
-fn unzip<B: OrderedKey, V: Value>(
-    cpu: &Cpu,
-    records: &[Record<B, V>],
-    buckets: &[SortedBucket],
-) -> Result<SortedBatch<B, V>, Error> {
-    let unique = |buckets: &[SortedBucket]| buckets.iter().map(|bucket| bucket.unique).sum();
-    let len = unique(buckets);
-    let mut batch = SortedBatch::zeroed(cpu, len)?;
-    let per_task = buckets.len().div_ceil(cpu.workers.parts(len));
-    let groups = || buckets.chunks(per_task.max(1));
-    let starts = groups().scan(0, |next, group| {
-        let start = *next;
-        *next += group.iter().map(|bucket| bucket.len).sum::<usize>();
-        Some(start)
-    });
-    let keys = cut(&mut batch.keys, groups().map(unique));
-    let values = cut(&mut batch.values, groups().map(unique));
-    let tasks = groups().zip(starts).zip(keys.into_iter().zip(values));
-    cpu.workers.each(tasks, |((group, mut start), (keys, values))| {
-        let mut outputs = keys.iter_mut().zip(values);
-        for bucket in group {
-            let unique = &records[start..][..bucket.unique];
-            for (record, (key, value)) in unique.iter().zip(&mut outputs) {
-                (*key, *value) = *record;
-            }
-            start += bucket.len;
-        }
-        Ok(())
-    })?;
-    Ok(batch)
+/// Makes records of keys and values.
+fn zip<B: OrderedKey, V: Value>(keys: &[B], values: &[V], records: &mut [Record<B, V>]) {
+    for (record, (&key, &value)) in records.iter_mut().zip(keys.iter().zip(values)) {
+        *record = (key, value);
+    }
+}
+
+/// Separates records into keys and values.
+fn unzip<B: OrderedKey, V: Value>(records: &[Record<B, V>], keys: &mut [B], values: &mut [V]) {
+    for (record, (key, value)) in records.iter().zip(keys.iter_mut().zip(values)) {
+        (*key, *value) = *record;
+    }
 }
 
 /// Moves the last record of every key to the front, in order, and returns how many there are.
@@ -226,7 +240,7 @@ mod tests {
         let expected: BTreeMap<B, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
         let batch = sort(&cpu, keys, &values, Order::Any, None).unwrap();
         assert_eq!(batch.len, expected.len());
-        let sorted = batch.keys().iter().copied().zip(batch.values.iter().copied());
+        let sorted = batch.keys().iter().copied().zip(batch.values().iter().copied());
         assert!(sorted.eq(expected), "{} keys on {threads} threads", keys.len());
 
         let mut sums = BTreeMap::new();
@@ -234,7 +248,7 @@ mod tests {
             *sums.entry(key).or_insert(0u32) += value;
         }
         let batch = sort(&cpu, keys, &values, Order::Any, Some(|a, b| a + b)).unwrap();
-        let sorted = batch.keys().iter().copied().zip(batch.values.iter().copied());
+        let sorted = batch.keys().iter().copied().zip(batch.values().iter().copied());
         assert!(sorted.eq(sums), "{} sums on {threads} threads", keys.len());
     }
 
