@@ -1,5 +1,6 @@
 //! What the program compiles once for every type of keys and values: dictionaries behind [`AnyDictionary`], the
-//! devices and arrays of `gpulsm bench` behind [`Backend`], and what it compares the dictionary with.
+//! devices and arrays of `gpulsm bench` behind [`Backend`], what it compares the dictionary with, and what `gpulsm tour`
+//! times and checks.
 //!
 //! It is a crate of its own because all of it is timed: release builds optimise it fully, and everything above
 //! it in the program, which isn't timed, hardly.
@@ -38,4 +39,5 @@ pub mod baselines;
 pub mod dictionary;
 pub mod numbers;
 pub mod parallel;
+pub mod tour;
 pub mod types;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use gpulsm::Stats;
+use gpulsm_backends::tour::Timed;
 
 /// Rates, in two columns where something was measured twice.
 #[derive(Default)]
@@ -10,19 +11,19 @@ pub struct Table(Vec<(&'static str, Option<f64>, Option<f64>)>);
 
 impl Table {
     /// Adds something measured once.
-    pub fn add(&mut self, name: &'static str, count: usize, seconds: f64) {
-        self.0.push((name, None, Some(count as f64 / seconds / 1e6)));
+    pub fn add(&mut self, name: &'static str, timed: Timed) {
+        self.0.push((name, None, Some(timed.rate())));
     }
 
     /// Adds a query over many levels.
-    pub fn add_query(&mut self, name: &'static str, count: usize, seconds: f64) {
-        self.0.push((name, Some(count as f64 / seconds / 1e6), None));
+    pub fn add_query(&mut self, name: &'static str, timed: Timed) {
+        self.0.push((name, Some(timed.rate()), None));
     }
 
     /// Adds the same query over one run.
-    pub fn add_second(&mut self, name: &'static str, count: usize, seconds: f64) {
+    pub fn add_second(&mut self, name: &'static str, timed: Timed) {
         if let Some(row) = self.0.iter_mut().find(|(other, ..)| *other == name) {
-            row.2 = Some(count as f64 / seconds / 1e6);
+            row.2 = Some(timed.rate());
         }
     }
 }

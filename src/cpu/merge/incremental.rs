@@ -11,14 +11,13 @@ use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
 
+/// How far a merge has come, whatever the width of values.
+pub(crate) type AnyMergeProgress<B> = MergeProgress<Box<dyn AnyIncrementalMerge<B>>, Run<B>>;
+
 /// A merge of runs that is done a part at a time, whatever the width of their values.
 pub(crate) trait AnyIncrementalMerge<B>: Send + Sync {
     /// Merges about this many more entries.
-    fn advance(
-        self: Box<Self>,
-        cpu: &Cpu,
-        entries: usize,
-    ) -> Result<MergeProgress<Box<dyn AnyIncrementalMerge<B>>, Run<B>>, Error>;
+    fn advance(self: Box<Self>, cpu: &Cpu, entries: usize) -> Result<AnyMergeProgress<B>, Error>;
 
     /// Returns whether these are the runs that are merged.
     fn merges(&self, runs: &[Run<B>]) -> bool;
@@ -49,7 +48,7 @@ impl<B: OrderedKey, V: Value> AnyIncrementalMerge<B> for IncrementalMerge<B, V> 
         mut self: Box<Self>,
         cpu: &Cpu,
         entries: usize,
-    ) -> Result<MergeProgress<Box<dyn AnyIncrementalMerge<B>>, Run<B>>, Error> {
+    ) -> Result<AnyMergeProgress<B>, Error> {
         let left: Vec<Source<'_, B, V>> = self
             .runs
             .iter()

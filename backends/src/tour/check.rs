@@ -7,7 +7,7 @@ use gpulsm::testing::model::Model;
 
 /// Compares answers, and counts them.
 #[derive(Default)]
-pub struct Checked(pub u64);
+pub(super) struct Checked(pub u64);
 
 impl Checked {
     /// Compares every answer with what it should be.
@@ -60,7 +60,7 @@ impl fmt::Display for WrongAnswer {
 impl Error for WrongAnswer {}
 
 /// Makes an error of an answer and what it should have been.
-pub fn wrong(name: &str, answer: &dyn Debug, expected: &dyn Debug) -> Box<dyn Error> {
+pub(super) fn wrong(name: &str, answer: &dyn Debug, expected: &dyn Debug) -> Box<dyn Error> {
     let short = |what: &dyn Debug| format!("{what:?}").chars().take(100).collect::<String>();
     Box::new(WrongAnswer(format!(
         "{name}: the dictionary says {}, the model {}",

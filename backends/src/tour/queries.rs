@@ -1,6 +1,5 @@
 //! Every kind of query, timed and checked.
 
-use std::error::Error;
 use std::time::Instant;
 
 use gpulsm::Dictionary;
@@ -8,7 +7,8 @@ use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
 
 use super::check::Checked;
-use super::{key, pick, zip};
+use super::{Timed, key, pick, zip};
+use crate::backend::Outcome;
 
 /// Queries of each kind (fewer of those that are slow, or long), and how many keys a range has.
 const QUERIES: usize = 1 << 20;
@@ -26,7 +26,7 @@ pub struct Queries {
 }
 
 impl Queries {
-    pub fn new(random: &mut Random, model: &Model<u32, u32>) -> Self {
+    pub(super) fn new(random: &mut Random, model: &Model<u32, u32>) -> Self {
         let len = model.len() as u64;
         let live: Vec<u32> = model.range(0, u32::MAX).map(|(key, _)| key).collect();
         let draw = |at: usize, random: &mut Random| match at % 2 {
@@ -71,26 +71,26 @@ impl Sorted {
 }
 
 /// Receives the name of a query, how many there were, and the seconds they took.
-type Report<'a> = &'a mut dyn FnMut(&'static str, usize, f64);
+pub type Report<'a> = &'a mut dyn FnMut(&'static str, Timed);
 
 impl Queries {
     /// Makes every kind of query, three times each; reports the fastest time and checks all answers.
-    pub fn run(
+    pub(super) fn run(
         &self,
         dictionary: &Dictionary<u32, u32>,
         model: &Model<u32, u32>,
         checked: &mut Checked,
         report: Report<'_>,
-    ) -> Result<(), Box<dyn Error>> {
+    ) -> Outcome<()> {
         let sorted = Sorted::new(model);
         let keys = &self.keys;
         let (values, time) = fastest(|| dictionary.lookup(keys))?;
-        report("lookup, half of them exist", keys.len(), time);
+        report("lookup, half of them exist", Timed { items: keys.len(), seconds: time });
         checked.each("lookup", keys, &values, |&key| model.lookup(key))?;
         self.run_ranges(dictionary, &sorted, checked, report)?;
         self.run_ordered(dictionary, &sorted, checked, report)?;
         let (all, time) = fastest(|| dictionary.to_vecs())?;
-        report("every pair in key order", all.0.len(), time);
+        report("every pair in key order", Timed { items: all.0.len(), seconds: time });
         let expected = (sorted.keys, sorted.values);
         checked.each("every pair", &[()], &[all], |()| expected.clone())
     }
@@ -102,16 +102,19 @@ impl Queries {
         sorted: &Sorted,
         checked: &mut Checked,
         report: Report<'_>,
-    ) -> Result<(), Box<dyn Error>> {
+    ) -> Outcome<()> {
         let (lo, hi) = (&self.lo, &self.hi);
         let ranges: Vec<(u32, u32)> = zip(lo, hi);
         let window = |&(lo, hi): &(u32, u32)| sorted.rank(lo)..sorted.up_to(hi);
         let (counts, time) = fastest(|| dictionary.count((lo, hi)))?;
-        report("count, ranges of about 1,024", lo.len(), time);
+        report("count, ranges of about 1,024", Timed { items: lo.len(), seconds: time });
         checked.each("count", &ranges, &counts, |range| window(range).len() as u64)?;
 
         let (found, time) = fastest(|| dictionary.range((&lo[..RANGES], &hi[..RANGES])))?;
-        report("pairs, from ranges of about 1,024", found.keys.len(), time);
+        report(
+            "pairs, from ranges of about 1,024",
+            Timed { items: found.keys.len(), seconds: time },
+        );
         let found: Vec<_> = found.iter().collect();
         checked.each("range", &ranges[..RANGES], &found, |range| {
             (&sorted.keys[window(range)], &sorted.values[window(range)])
@@ -127,30 +130,30 @@ impl Queries {
         sorted: &Sorted,
         checked: &mut Checked,
         report: Report<'_>,
-    ) -> Result<(), Box<dyn Error>> {
+    ) -> Outcome<()> {
         let (keys, indices) = (&self.keys, &self.indices);
         let (pairs, time) = fastest(|| dictionary.successor(keys))?;
-        report("successor", keys.len(), time);
+        report("successor", Timed { items: keys.len(), seconds: time });
         checked.each("successor", keys, &pairs, |&key| sorted.pair(sorted.rank(key)))?;
 
         let (pairs, time) = fastest(|| dictionary.predecessor(keys))?;
-        report("predecessor", keys.len(), time);
+        report("predecessor", Timed { items: keys.len(), seconds: time });
         checked.each("predecessor", keys, &pairs, |&key| {
             sorted.pair(sorted.up_to(key).checked_sub(1)?)
         })?;
 
         let (ranks, time) = fastest(|| dictionary.rank(keys))?;
-        report("rank", keys.len(), time);
+        report("rank", Timed { items: keys.len(), seconds: time });
         checked.each("rank", keys, &ranks, |&key| sorted.rank(key) as u64)?;
 
         let (pairs, time) = fastest(|| dictionary.select(indices))?;
-        report("select", indices.len(), time);
+        report("select", Timed { items: indices.len(), seconds: time });
         checked.each("select", indices, &pairs, |&index| sorted.pair(index as usize))
     }
 }
 
 /// Returns the result of a job and its seconds.
-pub fn timed<T>(job: impl FnOnce() -> T) -> (T, f64) {
+pub(super) fn timed<T>(job: impl FnOnce() -> T) -> (T, f64) {
     let start = Instant::now();
     let done = job();
     (done, start.elapsed().as_secs_f64())
