@@ -159,7 +159,7 @@ constexpr gpulsm::AbiEntry ENTRIES[] = {
     GPULSM_ABI_STRUCT(AsOfQuery),
     GPULSM_ABI_FIELD(AsOfQuery, tolerance),
     GPULSM_ABI_FIELD(AsOfQuery, encoding),
-    GPULSM_ABI_FIELD(AsOfQuery, width),
+    GPULSM_ABI_FIELD(AsOfQuery, bits),
     GPULSM_ABI_FIELD(AsOfQuery, is_forward),
     GPULSM_ABI_FIELD(AsOfQuery, is_strict),
     GPULSM_ABI_FIELD(AsOfQuery, has_tolerance),

@@ -102,9 +102,10 @@ pub mod private {
     pub use crate::aggregate::{Element, Fold, Operation};
     pub use crate::combine::Combiner;
     #[cfg(feature = "cuda")]
-    pub use crate::cuda::{AsOf, Tolerance, columns};
+    pub use crate::cuda::columns;
     pub use crate::key::private::Sealed;
-    pub use crate::key::{Encoding, Layout, PackedKey, Part, lend};
+    pub use crate::key::{Distance, Encoding, Layout, On, PackedKey, Part, lend};
+    pub use crate::query::AsOf;
     pub use crate::ranges::RangeEnds;
 }
 

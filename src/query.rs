@@ -1,6 +1,7 @@
 //! Queries as engines take them.
 
 use crate::aggregate::Fold;
+use crate::key::{Distance, Encoding, On};
 
 /// A batch of queries of one kind, and where their answers go.
 pub enum Query<'a, B> {
@@ -35,6 +36,9 @@ pub enum Query<'a, B> {
 
     /// The live pair nearest to each key, itself included, on one side of it.
     Nearest { side: Side, keys: &'a [B], pairs: PairsOut<'a, B> },
+
+    /// The live pair that answers each question of an as-of query.
+    AsOf { asof: AsOf, keys: &'a [B], pairs: PairsOut<'a, B> },
 }
 
 /// Which neighbour [`Query::Nearest`] looks for.
@@ -69,4 +73,52 @@ pub enum Direction {
     Forward,
     /// The nearest of the two; if both are as far away, the one before.
     Nearest,
+}
+
+/// What is asked of every question of an as-of query.
+#[derive(Clone, Copy, Debug)]
+pub struct AsOf {
+    /// The last part of keys. All others are those that an answer must agree with its question in.
+    pub on: On,
+    /// Where an answer may be, beside its question.
+    pub direction: Direction,
+    /// How far the last part of an answer may be from that of its question; any distance if `None`.
+    pub tolerance: Option<Distance>,
+    /// Whether a pair with the question's own key is no answer.
+    pub is_strict: bool,
+}
+
+impl AsOf {
+    /// Asks for the nearest pair on one side of keys of this many bits, which are all one part; if `is_strict`,
+    /// not for the key's own.
+    pub fn beside(side: Side, bits: u32, is_strict: bool) -> Self {
+        let direction = match side {
+            Side::Successor => Direction::Forward,
+            Side::Predecessor => Direction::Backward,
+        };
+        let on = On { encoding: Encoding::Unsigned, bits };
+        AsOf { on, direction, tolerance: None, is_strict }
+    }
+
+    /// Returns whether the answer may be on this side of its question.
+    #[inline]
+    pub fn includes(&self, side: Side) -> bool {
+        match side {
+            Side::Successor => self.direction != Direction::Backward,
+            Side::Predecessor => self.direction != Direction::Forward,
+        }
+    }
+
+    /// Returns whether the nearest key on one side of a question answers it.
+    #[inline]
+    pub fn accepts(&self, question: u128, key: u128) -> bool {
+        self.on.belong_together(question, key)
+            && self.tolerance.is_none_or(|most| self.on.distance(question, key) <= most)
+    }
+
+    /// Returns whether, of two keys that answer a question, the one after it is the nearer.
+    #[inline]
+    pub fn prefers_after(&self, question: u128, before: u128, after: u128) -> bool {
+        self.on.distance(question, after) < self.on.distance(question, before)
+    }
 }

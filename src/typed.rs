@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use crate::aggregate::{Aggregate, Fold, Number};
 use crate::device::Device;
 use crate::error::{Error, check_buffer, try_with_capacity, try_zeroed};
-use crate::key::{self, AsOfKey, Key, OrderedKey};
-use crate::query::{Direction, PairsOut, Query, Side};
+use crate::key::{self, Key};
+use crate::query::{AsOf, PairsOut, Query, Side};
 use crate::ranges::{RangeEnds, Ranges};
 use crate::store::AnyStore;
 use crate::value::Value;
@@ -28,6 +28,8 @@ pub(crate) type MaybePairs<K, V> = Vec<Option<(K, V)>>;
 pub(crate) enum PairQuery<'a, B> {
     /// The nearest pair on one side of each key.
     Nearest(Side, &'a [B]),
+    /// The pair that answers each question of an as-of query.
+    AsOf(AsOf, &'a [B]),
     /// The pair at each position in key order.
     Select(&'a [u64]),
 }
@@ -35,7 +37,7 @@ pub(crate) enum PairQuery<'a, B> {
 impl<B> PairQuery<'_, B> {
     fn len(&self) -> usize {
         match self {
-            PairQuery::Nearest(_, keys) => keys.len(),
+            PairQuery::Nearest(_, keys) | PairQuery::AsOf(_, keys) => keys.len(),
             PairQuery::Select(indices) => indices.len(),
         }
     }
@@ -180,6 +182,7 @@ impl<K: Key, V: Value> TypedStore<K, V> {
             let pairs = PairsOut { keys, values, found: &mut *found };
             self.store.answer(match *query {
                 PairQuery::Nearest(side, keys) => Query::Nearest { side, keys, pairs },
+                PairQuery::AsOf(asof, keys) => Query::AsOf { asof, keys, pairs },
                 PairQuery::Select(indices) => Query::Select { indices, pairs },
             })?;
             Ok(query.len())
@@ -188,71 +191,6 @@ impl<K: Key, V: Value> TypedStore<K, V> {
             *key = K::zeroed();
         }
         Ok(())
-    }
-
-    /// Returns the nearest pair on one side of each key, which does not count itself.
-    pub fn strictly_nearest(&self, side: Side, keys: &[K]) -> Result<MaybePairs<K, V>, Error> {
-        let mut beside = try_with_capacity(keys.len())?;
-        let mut is_outermost = try_with_capacity(keys.len())?;
-        for key in keys {
-            let ordered = key.to_ordered();
-            let next = match side {
-                Side::Successor => ordered.next(),
-                Side::Predecessor => ordered.previous(),
-            };
-            beside.push(next.unwrap_or(ordered));
-            is_outermost.push(next.is_none());
-        }
-        let mut pairs = self.pairs(&PairQuery::Nearest(side, &beside))?;
-        for (pair, _) in pairs.iter_mut().zip(is_outermost).filter(|(_, outermost)| *outermost) {
-            *pair = None;
-        }
-        Ok(pairs)
-    }
-
-    /// Returns for each question the nearest pair in a direction that belongs with it, within the tolerance;
-    /// if `is_strict`, not the question's own.
-    pub fn asof(
-        &self,
-        questions: &[K],
-        direction: Direction,
-        tolerance: Option<K::Distance>,
-        is_strict: bool,
-    ) -> Result<MaybePairs<K, V>, Error>
-    where
-        K: AsOfKey,
-    {
-        let on_side = |side| -> Result<MaybePairs<K, V>, Error> {
-            let mut pairs = match is_strict {
-                true => self.strictly_nearest(side, questions)?,
-                false => self.pairs(&PairQuery::Nearest(side, &key::encode(questions)?))?,
-            };
-            for (pair, &question) in pairs.iter_mut().zip(questions) {
-                *pair = pair.filter(|&(key, _)| {
-                    let is_near = |most: K::Distance| key.distance(question) <= most;
-                    key.belongs_with(question) && tolerance.is_none_or(is_near)
-                });
-            }
-            Ok(pairs)
-        };
-        match direction {
-            Direction::Backward => on_side(Side::Predecessor),
-            Direction::Forward => on_side(Side::Successor),
-            Direction::Nearest => {
-                let mut nearest = on_side(Side::Predecessor)?;
-                let after = on_side(Side::Successor)?;
-                for ((before, after), &question) in nearest.iter_mut().zip(after).zip(questions) {
-                    let (Some((key, _)), Some((next, _))) = (*before, after) else {
-                        *before = before.or(after);
-                        continue;
-                    };
-                    if next.distance(question) < key.distance(question) {
-                        *before = after;
-                    }
-                }
-                Ok(nearest)
-            }
-        }
     }
 
     /// Writes what can be told at once, as `Debug` shows it.

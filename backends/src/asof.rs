@@ -1,11 +1,10 @@
 //! As-of queries of keys whose type is chosen at run time: what the library answers for types of Rust.
 
-use std::cmp::Ordering;
-
+use gpulsm::private::{self, Distance, Encoding, On};
 use gpulsm::{Direction, Error};
 
 use crate::dictionary::{AnyDictionary, Pair};
-use crate::types::{Column, Field, Key, KeyType, Part, Scalar, Type};
+use crate::types::{Field, Key, KeyType, Part, Scalar, Type};
 
 /// An as-of query: where the nearest pair may be, and how far away.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,80 +39,35 @@ pub fn asof(
 ) -> Result<Vec<Option<Pair>>, Error> {
     let mut column = of.column();
     questions.iter().for_each(|question| column.push(question.ordered()));
-    let matching = |found: Vec<Option<Pair>>| {
-        let questions = questions.iter().map(|question| question.ordered());
-        let pairs = questions.zip(found);
-        let keep = |(question, pair): (u128, Option<Pair>)| {
-            pair.filter(|&(key, _)| is_match(&of, question, key, query.tolerance))
-        };
-        pairs.map(keep).collect::<Vec<_>>()
-    };
-    let before = |column: &Column| Ok(matching(dictionary.predecessor(column)?));
-    let after = |column: &Column| Ok(matching(dictionary.successor(column)?));
-    match query.direction {
-        Direction::Backward => before(&column),
-        Direction::Forward => after(&column),
-        Direction::Nearest => {
-            let pairs = before(&column)?.into_iter().zip(after(&column)?);
-            let nearer = |((before, after), question)| nearer(&of, question, before, after);
-            Ok(pairs.zip(column.iter()).map(nearer).collect())
-        }
-    }
-}
-
-/// Returns the pair that is nearer; the one before if both are as far away.
-fn nearer(of: &KeyType, question: u128, before: Option<Pair>, after: Option<Pair>) -> Option<Pair> {
-    let (Some((key, _)), Some((next, _))) = (before, after) else { return before.or(after) };
-    let is_nearer = compare(distance(of, question, next), distance(of, question, key));
-    if is_nearer == Some(Ordering::Less) { after } else { before }
+    let (on, direction) = (on(&of), query.direction);
+    let tolerance = query.tolerance.map(distance);
+    let asof = private::AsOf { on, direction, tolerance, is_strict: false };
+    dictionary.asof(&column, asof)
 }
 
 fn last(of: &KeyType) -> Part {
     *of.parts().last().expect("a key has a part")
 }
 
-/// Returns whether two keys have the same parts but the last, neither of which is NaN, and are near enough.
-fn is_match(of: &KeyType, question: u128, key: u128, tolerance: Option<Scalar>) -> bool {
-    let bits = last(of).bits();
-    let by = |key: u128| key.checked_shr(bits).unwrap_or(0);
-    let is_near = |most| {
-        matches!(compare(distance(of, question, key), most), Some(Ordering::Less | Ordering::Equal))
+/// Returns the last part of keys, which is a number.
+fn on(of: &KeyType) -> On {
+    let part = last(of);
+    let encoding = match part {
+        Part::U32 | Part::U64 | Part::U128 => Encoding::Unsigned,
+        Part::I32 | Part::I64 | Part::I128 => Encoding::Signed,
+        Part::F32 | Part::F64 => Encoding::Float,
+        Part::Bytes(_) => unreachable!("the last part is a number"),
     };
-    let has_nan = [question, key].into_iter().any(|key| is_nan(on(of, key)));
-    by(question) == by(key) && !has_nan && tolerance.is_none_or(is_near)
+    On { encoding, bits: part.bits() }
 }
 
-/// Returns the last part of a key.
-fn on(of: &KeyType, ordered: u128) -> Scalar {
-    of.decode(ordered).last().expect("a key has a part")
-}
-
-fn is_nan(number: Scalar) -> bool {
-    match number {
-        Scalar::Single(number) => number.is_nan(),
-        Scalar::Double(number) => number.is_nan(),
-        _ => false,
-    }
-}
-
-/// Returns how far apart the last parts of two keys are.
-fn distance(of: &KeyType, question: u128, key: u128) -> Scalar {
-    match (on(of, question), on(of, key)) {
-        (Scalar::Unsigned(a), Scalar::Unsigned(b)) => Scalar::Unsigned(a.abs_diff(b)),
-        (Scalar::Signed(a), Scalar::Signed(b)) => Scalar::Unsigned(a.abs_diff(b)),
-        (Scalar::Single(a), Scalar::Single(b)) => Scalar::Single((a - b).abs()),
-        (Scalar::Double(a), Scalar::Double(b)) => Scalar::Double((a - b).abs()),
-        _ => unreachable!("the last part is a number"),
-    }
-}
-
-/// Compares two distances; `None` if one of them is NaN.
-fn compare(a: Scalar, b: Scalar) -> Option<Ordering> {
-    match (a, b) {
-        (Scalar::Unsigned(a), Scalar::Unsigned(b)) => Some(a.cmp(&b)),
-        (Scalar::Single(a), Scalar::Single(b)) => a.partial_cmp(&b),
-        (Scalar::Double(a), Scalar::Double(b)) => a.partial_cmp(&b),
-        _ => unreachable!("distances of one type of keys have one type"),
+/// Returns a tolerance as the library takes it.
+fn distance(tolerance: Scalar) -> Distance {
+    match tolerance {
+        Scalar::Unsigned(most) => Distance::Integer(most),
+        Scalar::Single(most) => Distance::Single(most),
+        Scalar::Double(most) => Distance::Double(most),
+        _ => unreachable!("distances are unsigned or floats"),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 
-use gpulsm::private::Fold;
+use gpulsm::private::{AsOf, Fold};
 use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Error, Key, OrderedKey, Stats};
 
 use crate::types::{Column, Element, Types, ValueType};
@@ -35,6 +35,8 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn contains(&self, keys: &Column) -> Result<Vec<bool>, Error>;
     fn successor(&self, keys: &Column) -> Result<Vec<Option<Pair>>, Error>;
     fn predecessor(&self, keys: &Column) -> Result<Vec<Option<Pair>>, Error>;
+    /// Returns the pair that answers each question of an as-of query.
+    fn asof(&self, questions: &Column, asof: AsOf) -> Result<Vec<Option<Pair>>, Error>;
     fn first(&self) -> Result<Option<Pair>, Error>;
     fn last(&self) -> Result<Option<Pair>, Error>;
     fn select(&self, indices: &[u64]) -> Result<Vec<Option<Pair>>, Error>;
@@ -205,6 +207,10 @@ impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
 
     fn predecessor(&self, keys: &Column) -> Result<Vec<Option<Pair>>, Error> {
         Ok(all_bits(self.predecessor(&K::keys(keys))?))
+    }
+
+    fn asof(&self, questions: &Column, asof: AsOf) -> Result<Vec<Option<Pair>>, Error> {
+        Ok(all_bits(self.asof_as(&K::keys(questions), asof)?))
     }
 
     fn first(&self) -> Result<Option<Pair>, Error> {

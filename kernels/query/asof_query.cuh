@@ -4,35 +4,37 @@
 #include <cstdint>
 
 #include <gpulsm/keys.cuh>
+#include <gpulsm/wide.cuh>
 
 namespace gpulsm {
 
 /// What is asked of every question: the nearest pair that agrees with it in all parts but the last.
 struct AsOfQuery {
-    uint64_t tolerance;  // the bits of a `double`, if the last part is a float
-    Encoding encoding;   // of the last part
-    int width;           // of the last part, in bytes
-    bool is_forward;     // whether the pairs found first are those after the questions
-    bool is_strict;      // whether a pair with the question's own key is no answer
+    WideKey tolerance;  // the bits of a `double`, if the last part is a float
+    Encoding encoding;  // of the last part
+    int bits;           // of the last part, at most those of a key
+    bool is_forward;    // whether the pairs found first are those after the questions
+    bool is_strict;     // whether a pair with the question's own key is no answer
     bool has_tolerance;
 
     /// Returns the last part of a key, an integer, in the order of integers without a sign.
     template <class Key>
-    __device__ uint64_t integer(Key key) const {
-        return width == 4 ? static_cast<uint32_t>(key) : static_cast<uint64_t>(key);
+    __device__ Key integer(Key key) const {
+        int unused = sizeof(Key) * 8 - bits;
+        return static_cast<Key>(key << unused) >> unused;
     }
 
     /// Returns the last part of a key, a float.
     template <class Key>
     __device__ double number(Key key) const {
-        if (width == 4) return __uint_as_float(from_ordered(Encoding::Float, static_cast<uint32_t>(key)));
+        if (bits == 32) return __uint_as_float(from_ordered(Encoding::Float, static_cast<uint32_t>(key)));
         return __longlong_as_double(from_ordered(Encoding::Float, static_cast<uint64_t>(key)));
     }
 
     /// Returns how far the last parts of two keys are apart, if they are integers.
     template <class Key>
-    __device__ uint64_t steps(Key key, Key other) const {
-        uint64_t a = integer(key), b = integer(other);
+    __device__ Key steps(Key key, Key other) const {
+        Key a = integer(key), b = integer(other);
         return a < b ? b - a : a - b;
     }
 
@@ -40,13 +42,12 @@ struct AsOfQuery {
     template <class Key>
     __device__ double difference(Key key, Key other) const {
         double a = number(key), b = number(other);
-        return width == 4 ? fabsf(static_cast<float>(a) - static_cast<float>(b)) : fabs(a - b);
+        return bits == 32 ? fabsf(static_cast<float>(a) - static_cast<float>(b)) : fabs(a - b);
     }
 
     /// Returns whether a key agrees with a question in all parts but the last.
     template <class Key>
     __device__ bool belongs(Key key, Key question) const {
-        int bits = width * 8;
         return bits == sizeof(Key) * 8 || (key ^ question) >> bits == 0;
     }
 
@@ -56,7 +57,7 @@ struct AsOfQuery {
         if (encoding != Encoding::Float) return !has_tolerance || steps(key, question) <= tolerance;
         double a = number(key), b = number(question);
         if (a != a || b != b) return false;
-        return !has_tolerance || difference(key, question) <= __longlong_as_double(tolerance);
+        return !has_tolerance || difference(key, question) <= __longlong_as_double(static_cast<uint64_t>(tolerance));
     }
 
     /// Returns whether a key on one side answers a question. At the ends of a type there is no key beside the

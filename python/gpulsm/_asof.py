@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, get_args, overload
 
 import numpy as np
@@ -9,13 +10,23 @@ from numpy.typing import NDArray
 
 from gpulsm._arrays import read
 from gpulsm._base import Base, whole
-from gpulsm._call import BOOL, INT64
+from gpulsm._call import BOOL, INT64, Call
+from gpulsm._composites import packed, read_columns
 from gpulsm._errors import OutOfRangeError
-from gpulsm._families import DType, describe
+from gpulsm._families import HOST, DType, describe
 from gpulsm._given import Given
 from gpulsm._keys import beside, describe_key, kind_of_last_part, last_part, no_key
+from gpulsm._layouts import Layout
 from gpulsm._times import ticks
 from gpulsm._types import A, ArrayLike, Composite, Direction, Host, Scalar, Tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Questions whose parts are in columns on the host: they are packed when they are answered."""
+
+    call: Call
+    layout: Layout
 
 
 class AsOf(Base):
@@ -120,12 +131,23 @@ class AsOf(Base):
             "allows_exact_matches": bool(allow_exact_matches),
         }
         try:
-            given = self._keys("keys", keys)
+            questions = self._questions(keys)
         except OutOfRangeError as error:
             if error.above is None:
                 raise
             return self._asof_beyond(keys, error.above, asked)
-        return self._asof(given, asked)
+        if isinstance(questions, _Columns):
+            return self._asof_of_columns(questions, asked)
+        return self._asof(questions, asked)
+
+    def _questions(self, keys: Any) -> Given | _Columns:
+        """The keys that are asked about. _Columns on the host stay columns."""
+        if not isinstance(self._key, Layout):
+            return self._keys("keys", keys)
+        call = read_columns("keys", keys, self._key, self._place)
+        if call.is_scalar or call.family.place is not HOST:
+            return packed("keys", call, self._key)
+        return _Columns(call, self._key)
 
     def _asof(self, given: Given, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
         call = self._call(given)
@@ -134,6 +156,17 @@ class AsOf(Base):
         to = (found_keys.span, values.span)
         self._store.asof(asked, questions, to, found.span, call.stream)
         return call.keys(found_keys, found), call.answer(values), call.answer(found)
+
+    def _asof_of_columns(self, given: _Columns, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """The same for columns, which the native half packs and unpacks as it goes."""
+        call, layout = given.call, given.layout
+        parts = [call.room(part) for part in layout.parts]
+        values, found = call.rooms(None, self._value, BOOL)
+        columns = call.spans, [part.span for part in parts]
+        self._store.asof_of_columns(asked, layout.native, columns, values.span, found.span)
+        answers = tuple(part.array for part in parts)
+        layout.mark_missing(found.array, answers)
+        return answers if layout.is_tuple else answers[0], values.array, found.array
 
     def _asof_beyond(self, keys: Any, above: bool, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
         """The answer to one question with a part above, or below, all that its type can hold."""

@@ -42,13 +42,13 @@ class Call:
         self.family = arrays[0].family if arrays else NUMPY
         self.length = arrays[0].length if arrays else 1
         self.stream = self.family.stream()
-        self._given = given
+        self.given = given
         self._spread: list[Any] = []  # Alive for as long as their spans are used.
 
     @property
     def spans(self) -> list[Span]:
         """Every argument, scalars as often as the arrays have elements."""
-        return [self.span(one, self.length) for one in self._given]
+        return [self.span(one, self.length) for one in self.given]
 
     def span(self, one: Given, times: int = 1) -> Span:
         """Where an argument begins and how many elements it has; a scalar is repeated `times` times."""
@@ -83,7 +83,7 @@ class Call:
         given = out if len(dtypes) > 1 else (out,)
         names = [f"out[{index}]" for index in range(len(given))] if len(dtypes) > 1 else ["out"]
         rooms: list[Room] = []
-        used = [one for one in self._given if not one.is_scalar]
+        used = [one for one in self.given if not one.is_scalar]
         for name, array, dtype in zip(names, given, dtypes, strict=True):
             if dtype is None:
                 if array is not None:

@@ -25,12 +25,17 @@ _Column: TypeAlias = tuple[str, Any, DType]
 
 def read_keys(name: str, given: Any, layout: Layout, place: Place) -> Given:
     """The argument `name`, if it is a tuple of columns, or of scalars, of the types of the parts."""
+    return packed(name, read_columns(name, given, layout, place), layout)
+
+
+def read_columns(name: str, given: Any, layout: Layout, place: Place) -> Call:
+    """The same, not packed."""
     columns = _columns(name, given, layout)
     try:
         read = [read_part(*column) for column in columns]
     except OutOfRangeError as error:
         raise error if _are_scalars(columns) else OutOfRangeError(str(error)) from None
-    return _packed(name, read, layout, place)
+    return _together(read, place)
 
 
 def prefix_range(
@@ -193,7 +198,7 @@ def beside(
     except OutOfRangeError:
         return None
     found = beyond(last[0], last[2], above, is_low)
-    return None if found is None else _packed(name, [*read, found], layout, place)
+    return None if found is None else packed(name, _together([*read, found], place), layout)
 
 
 def outermost(name: str, layout: Layout, *, is_low: bool) -> Given:
@@ -219,7 +224,7 @@ def _end(
             rest, is_excluded = _beyond(columns[len(read) :], error.above, is_low)
             read += rest
             break
-    return _packed(name, read, layout, place), is_excluded
+    return packed(name, _together(read, place), layout), is_excluded
 
 
 def _beyond(columns: list[_Column], above: bool, is_low: bool) -> tuple[list[Given], bool]:
@@ -288,15 +293,14 @@ def _together(read: list[Given], place: Place) -> Call:
     return call
 
 
-def _packed(name: str, read: list[Given], layout: Layout, place: Place) -> Given:
-    """The integers of keys."""
-    call = _together(read, place)
+def packed(name: str, call: Call, layout: Layout) -> Given:
+    """The integers of keys, from their columns."""
     if call.family.place is HOST:
         columns = [(span, False) for span in call.spans]
     else:
-        columns = [(column.span, column.is_scalar) for column in read]
-    packed = layout.pack(columns, call.length, call.family, call.stream)
-    return Given(name, layout.dtype, packed, call.length, call.family, is_scalar=call.is_scalar)
+        columns = [(column.span, column.is_scalar) for column in call.given]
+    integers = layout.pack(columns, call.length, call.family, call.stream)
+    return Given(name, layout.dtype, integers, call.length, call.family, is_scalar=call.is_scalar)
 
 
 def _spread(one: Given, call: Call) -> Given:

@@ -89,6 +89,10 @@ class Layout:
         spans = [(family.address(array), len(array)) for array in (packed, *columns)]
         there = None if found is None else (family.address(found), len(found))
         self.native.unpack(spans[0], there, spans[1:], on_gpu(family, stream))
+        self.mark_missing(found, columns)
+
+    def mark_missing(self, found: Any, columns: tuple[Any, ...]) -> None:
+        """Makes times of keys that are not found NaT."""
         for part, column in zip(self.parts, columns, strict=True):
             if found is not None and part.kind in "Mm":
                 column[~found] = np.array("NaT", part)

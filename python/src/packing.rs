@@ -1,5 +1,7 @@
 //! Keys of several parts: columns in and out, integers to the dictionary.
 
+use std::ops::Range;
+
 #[cfg(feature = "cuda")]
 use gpulsm::private::columns::{self, Column};
 use gpulsm::private::{Encoding, Layout, PackedKey, Part};
@@ -15,6 +17,9 @@ use crate::typed::Ranges;
 
 /// The GPU that memory is on, by its number, and the stream in whose order it is used; without these, the host's.
 type OnGpu = Option<(usize, usize)>;
+
+/// Keys of a block of [`PyLayout::answer_columns`]: few enough for the caches, many enough to be shared by threads.
+const BLOCK: usize = 1 << 20;
 
 /// The parts of a key, the most significant one first.
 #[pyclass(frozen, name = "Layout", module = "gpulsm._native")]
@@ -51,9 +56,9 @@ impl PyLayout {
         packed: Span,
         on_gpu: OnGpu,
     ) -> PyResult<()> {
-        self.call(py, on_gpu, |at| match (at, self.0.width()) {
+        self.call(py, on_gpu, |at| match at {
             #[cfg(feature = "cuda")]
-            (Place::Gpu(on), width) => {
+            Place::Gpu(on) => {
                 let columns: Vec<_> = columns
                     .iter()
                     .zip(self.0.parts())
@@ -62,11 +67,13 @@ impl PyLayout {
                         (false, elements) => Column::Each(elements.gpu(on)),
                     })
                     .collect();
-                columns::pack(&self.0, &columns, &packed.bytes(width).gpu_mut(on))
+                columns::pack(&self.0, &columns, &packed.bytes(self.0.width()).gpu_mut(on))
             }
-            (Place::Host, 4) => self.pack_as::<u32>(&columns, packed),
-            (Place::Host, 8) => self.pack_as::<u64>(&columns, packed),
-            (Place::Host, _) => self.pack_as::<u128>(&columns, packed),
+            Place::Host => {
+                let columns: Vec<Span> = columns.iter().map(|&(column, _)| column).collect();
+                self.pack_columns(&columns, packed);
+                Ok(())
+            }
         })
     }
 
@@ -79,19 +86,20 @@ impl PyLayout {
         columns: Vec<Span>,
         on_gpu: OnGpu,
     ) -> PyResult<()> {
-        self.call(py, on_gpu, |at| match (at, self.0.width()) {
+        self.call(py, on_gpu, |at| match at {
             #[cfg(feature = "cuda")]
-            (Place::Gpu(on), width) => {
+            Place::Gpu(on) => {
                 let columns: Vec<_> = self
-                    .columns(columns.iter().copied())
+                    .columns(&columns)
                     .map(|(column, width)| column.bytes(width).gpu_mut(on))
                     .collect();
                 let found = found.map(|found| found.gpu(on));
-                columns::unpack(&self.0, packed.bytes(width).gpu(on), found, &columns)
+                columns::unpack(&self.0, packed.bytes(self.0.width()).gpu(on), found, &columns)
             }
-            (Place::Host, 4) => self.unpack_as::<u32>(packed, found, &columns),
-            (Place::Host, 8) => self.unpack_as::<u64>(packed, found, &columns),
-            (Place::Host, _) => self.unpack_as::<u128>(packed, found, &columns),
+            Place::Host => {
+                self.unpack_columns(packed, found, &columns);
+                Ok(())
+            }
         })
     }
 
@@ -133,32 +141,66 @@ impl PyLayout {
         .map_err(raise)
     }
 
-    fn pack_as<P: PackedKey>(&self, columns: &[(Span, bool)], packed: Span) -> Result<(), Error> {
+    fn pack_columns(&self, columns: &[Span], packed: Span) {
+        match self.0.width() {
+            4 => self.pack_as::<u32>(columns, packed),
+            8 => self.pack_as::<u64>(columns, packed),
+            _ => self.pack_as::<u128>(columns, packed),
+        }
+    }
+
+    fn unpack_columns(&self, packed: Span, found: Option<Span>, columns: &[Span]) {
+        match self.0.width() {
+            4 => self.unpack_as::<u32>(packed, found, columns),
+            8 => self.unpack_as::<u64>(packed, found, columns),
+            _ => self.unpack_as::<u128>(packed, found, columns),
+        }
+    }
+
+    /// Packs keys, has `answer` find other keys for them, and unpacks those that are `found`, block by block: the
+    /// integers of a block stay in the caches. `answer` is called with the places of a block, with its keys and
+    /// with where the others go.
+    pub fn answer_columns(
+        &self,
+        (questions, answers): (&[Span], &[Span]),
+        found: Span,
+        mut answer: impl FnMut(&Range<usize>, Span, Span) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let bytes = BLOCK.min(found.len()) * self.0.width();
+        let (mut keys, mut others) = (aligned_bytes(bytes)?, aligned_bytes(bytes)?);
+        for start in (0..found.len()).step_by(BLOCK) {
+            let range = start..found.len().min(start + BLOCK);
+            let of_block = |columns: &[Span]| -> Vec<Span> {
+                self.columns(columns).map(|(column, width)| column.part(&range, width)).collect()
+            };
+            let keys = Span::of_room(&mut keys, range.len());
+            let others = Span::of_room(&mut others, range.len());
+            self.pack_columns(&of_block(questions), keys);
+            answer(&range, keys, others)?;
+            self.unpack_columns(others, Some(found.part(&range, 1)), &of_block(answers));
+        }
+        Ok(())
+    }
+
+    fn pack_as<P: PackedKey>(&self, columns: &[Span], packed: Span) {
         each_range(packed.len(), |range| {
             let columns: Vec<&[u8]> = self
-                .columns(columns.iter().map(|&(column, _)| column))
+                .columns(columns)
                 .map(|(column, width)| column.part(&range, width).bytes(width).host())
                 .collect();
             self.0.pack(&columns, packed.part(&range, size_of::<P>()).host_mut::<P>());
         });
-        Ok(())
     }
 
-    fn unpack_as<P: PackedKey>(
-        &self,
-        packed: Span,
-        found: Option<Span>,
-        columns: &[Span],
-    ) -> Result<(), Error> {
+    fn unpack_as<P: PackedKey>(&self, packed: Span, found: Option<Span>, columns: &[Span]) {
         each_range(packed.len(), |range| {
             let mut columns: Vec<&mut [u8]> = self
-                .columns(columns.iter().copied())
+                .columns(columns)
                 .map(|(column, width)| column.part(&range, width).bytes(width).host_mut())
                 .collect();
             let found = found.map(|found| found.part(&range, 1).host());
             self.0.unpack::<P>(packed.part(&range, size_of::<P>()).host(), found, &mut columns);
         });
-        Ok(())
     }
 
     fn exclude_ends_as<P: PackedKey>(
@@ -177,9 +219,16 @@ impl PyLayout {
     }
 
     /// The columns, each with how many bytes its elements have.
-    fn columns(&self, columns: impl Iterator<Item = Span>) -> impl Iterator<Item = (Span, usize)> {
-        columns.zip(self.0.parts().iter().map(|part| part.width()))
+    fn columns(&self, columns: &[Span]) -> impl Iterator<Item = (Span, usize)> {
+        columns.iter().copied().zip(self.0.parts().iter().map(|part| part.width()))
     }
+}
+
+/// Room for bytes that integers of any width can be put into, or an error if there is none.
+fn aligned_bytes(bytes: usize) -> Result<Vec<u128>, Error> {
+    let len = bytes.div_ceil(size_of::<u128>());
+    bytemuck::allocation::try_zeroed_vec(len)
+        .map_err(|()| Error::OutOfMemory { wanted: bytes as u64, free: None })
 }
 
 /// The part of this kind and of this width, in bytes.

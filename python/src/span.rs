@@ -37,9 +37,9 @@ impl Span {
         Span(self.0, self.1 * width)
     }
 
-    /// The elements of a slice that is exclusively the caller's, to be divided among threads.
-    pub fn of<T>(elements: &mut [T]) -> Self {
-        Span(elements.as_mut_ptr().expose_provenance(), elements.len())
+    /// The first `len` elements, of at most 16 bytes each, of room that is exclusively the caller's.
+    pub fn of_room(room: &mut [u128], len: usize) -> Self {
+        Span(room.as_mut_ptr().expose_provenance(), len)
     }
 
     /// How many elements there are.

@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use gpulsm::private::{Element, Encoding, Fold, Operation, PackedKey};
+use gpulsm::private::{AsOf, Element, Encoding, Fold, Operation};
 use gpulsm::{CleanupPolicy, Combine, Device, Dictionary, Error, ScalarKey, Stats, Value};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::asof::{AsOf, Asked};
+use crate::asof::Asked;
 use crate::error::{ForkError, raise};
 use crate::guard::detached;
+use crate::packing::PyLayout;
 use crate::span::{Place, Span};
 use crate::typed::{AnyDictionary, Pairs, Ranges, Typed, Which};
 
@@ -213,6 +214,23 @@ impl Store {
         self.call(py, stream, |dictionary, at| dictionary.asof(at, &query, questions, to, found))
     }
 
+    /// The same, of keys whose parts are in columns, and with columns for the parts of answers.
+    fn asof_of_columns(
+        &self,
+        py: Python<'_>,
+        query: Asked,
+        layout: &Bound<'_, PyLayout>,
+        columns: (Vec<Span>, Vec<Span>),
+        values: Span,
+        found: Span,
+    ) -> PyResult<()> {
+        let (query, layout) = (AsOf::try_from(query)?, layout.get());
+        let columns = (&*columns.0, &*columns.1);
+        self.call(py, None, |dictionary, _| {
+            dictionary.asof_of_columns(&query, layout, columns, values, found)
+        })
+    }
+
     fn len(&self, py: Python<'_>) -> PyResult<usize> {
         self.call(py, None, |dictionary, _| dictionary.len())
     }
@@ -368,7 +386,7 @@ impl Settings {
         }
     }
 
-    fn with_key<K: ScalarKey<Ordered: PackedKey>>(
+    fn with_key<K: ScalarKey>(
         &self,
         value_width: usize,
         device: Device,
@@ -382,7 +400,7 @@ impl Settings {
         }
     }
 
-    fn with_types<K: ScalarKey<Ordered: PackedKey>, V: Value>(
+    fn with_types<K: ScalarKey, V: Value>(
         &self,
         device: Device,
     ) -> PyResult<Box<dyn AnyDictionary>> {

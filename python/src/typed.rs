@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
-use gpulsm::private::{Fold, PackedKey};
+use gpulsm::private::{AsOf, Fold};
 use gpulsm::{Batch, Dictionary, Error, ScalarKey, Stats, Value};
 use pyo3::FromPyObject;
 
-use crate::asof::{self, AsOf};
+use crate::packing::PyLayout;
 use crate::span::{Place, Span};
 
 /// A dictionary whose types only its maker knows. Several threads may query it at the same time; a change has it
@@ -60,6 +60,15 @@ pub trait AnyDictionary: Any + Send + Sync {
         query: &AsOf,
         questions: Span,
         to: Pairs,
+        found: Span,
+    ) -> Result<(), Error>;
+    /// The same on the host, of keys whose parts are in columns, and with columns for the parts of answers.
+    fn asof_of_columns(
+        &self,
+        query: &AsOf,
+        layout: &PyLayout,
+        columns: (&[Span], &[Span]),
+        values: Span,
         found: Span,
     ) -> Result<(), Error>;
 
@@ -117,7 +126,7 @@ impl<K: ScalarKey, V: Value> Typed<K, V> {
     }
 }
 
-impl<K: ScalarKey<Ordered: PackedKey>, V: Value> AnyDictionary for Typed<K, V> {
+impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error> {
         let Pairs(keys, values) = inserts;
         let mut dictionary = self.write();
@@ -313,21 +322,38 @@ impl<K: ScalarKey<Ordered: PackedKey>, V: Value> AnyDictionary for Typed<K, V> {
         at: &Place,
         query: &AsOf,
         questions: Span,
-        to: Pairs,
+        Pairs(keys, values): Pairs,
         found: Span,
     ) -> Result<(), Error> {
         let dictionary = self.read();
         match at {
-            Place::Host => asof::answer(&dictionary, query, questions, to, found),
+            Place::Host => {
+                let (keys, values, found) = (keys.host_mut(), values.host_mut(), found.host_mut());
+                dictionary.asof_as_into(questions.host(), *query, keys, values, found)
+            }
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
-                let Pairs(keys, values) = to;
                 let (keys, values, found) =
                     (keys.gpu_mut(on), values.gpu_mut(on), found.gpu_mut(on));
-                let (resident, query) = (dictionary.resident()?, query.into());
-                resident.asof(&query, questions.gpu(on), keys, values, found)
+                dictionary.resident()?.asof(query, questions.gpu(on), keys, values, found)
             }
         }
+    }
+
+    fn asof_of_columns(
+        &self,
+        query: &AsOf,
+        layout: &PyLayout,
+        columns: (&[Span], &[Span]),
+        values: Span,
+        found: Span,
+    ) -> Result<(), Error> {
+        let dictionary = self.read();
+        layout.answer_columns(columns, found, |range, questions, keys| {
+            let (values, found) = (values.part(range, size_of::<V>()), found.part(range, 1));
+            let (values, found) = (values.host_mut(), found.host_mut());
+            dictionary.asof_as_into(questions.host(), *query, keys.host_mut(), values, found)
+        })
     }
 
     fn len(&self) -> Result<usize, Error> {

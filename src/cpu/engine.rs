@@ -9,7 +9,7 @@ use crate::budget::{Allowance, Budget};
 use crate::combine::Combiner;
 use crate::cpu::context::Cpu;
 use crate::cpu::merge::incremental::{AnyIncrementalMerge, IncrementalMerge};
-use crate::cpu::query::{aggregate, count, lookup, nearest, pairs, range, select};
+use crate::cpu::query::{aggregate, asof, count, lookup, nearest, pairs, range, select};
 use crate::cpu::run::Run;
 use crate::cpu::update::absorb;
 use crate::cpu::update::buffer::WriteBuffer;
@@ -171,6 +171,12 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
             Query::Nearest { side, keys, mut pairs } => {
                 with_values!(self.value_width, V => {
                     nearest::nearest::<B, V>(cpu, runs, side, keys, pairs.reborrow())?;
+                    pairs::combine_values::<B, V>(cpu, runs, pairs)
+                })
+            }
+            Query::AsOf { asof, keys, mut pairs } => {
+                with_values!(self.value_width, V => {
+                    asof::asof::<B, V>(cpu, runs, &asof, keys, pairs.reborrow())?;
                     pairs::combine_values::<B, V>(cpu, runs, pairs)
                 })
             }

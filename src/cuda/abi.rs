@@ -140,7 +140,7 @@ fn rust_entries() -> Entries {
     structure!(entries, AggregateOutput { len, windows, counts, answers, fold, scratch });
     structure!(
         entries,
-        AsOfQuery { tolerance, encoding, width, is_forward, is_strict, has_tolerance }
+        AsOfQuery { tolerance, encoding, bits, is_forward, is_strict, has_tolerance }
     );
     structure!(entries, KeyColumn { data, width, encoding, below });
     structure!(entries, KeyColumns { at, low, high, count });

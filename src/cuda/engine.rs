@@ -9,7 +9,7 @@ use crate::combine::Combiner;
 use crate::cuda::context::Cuda;
 use crate::cuda::ffi::View;
 use crate::cuda::merge::incremental::Merge;
-use crate::cuda::query::{aggregate, count, lookup, nearest, range, select};
+use crate::cuda::query::{aggregate, asof, count, lookup, nearest, range, select};
 #[cfg(feature = "testing")]
 use crate::cuda::run::inspect;
 use crate::cuda::run::reading::Reading;
@@ -129,6 +129,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
             }
             Query::Select { indices, pairs } => select::answer(cuda, &view, indices, pairs),
             Query::Nearest { side, keys, pairs } => nearest::answer(cuda, &view, side, keys, pairs),
+            Query::AsOf { asof, keys, pairs } => asof::answer(cuda, &view, &asof, keys, pairs),
         }?;
         reading.end()
     }

@@ -293,9 +293,9 @@ pub(crate) struct AggregateOutput {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct AsOfQuery {
-    pub tolerance: u64,
+    pub tolerance: u128,
     pub encoding: Encoding,
-    pub width: c_int,
+    pub bits: c_int,
     pub is_forward: bool,
     pub is_strict: bool,
     pub has_tolerance: bool,

@@ -38,8 +38,6 @@ pub(crate) use driver::gpu::Gpu;
 pub use driver::stream::Stream;
 pub(crate) use engine::CudaEngine;
 #[doc(hidden)]
-pub use query::asof::{AsOf, Tolerance};
-#[doc(hidden)]
 pub use resident::columns;
 pub use resident::query::Resident;
 pub use resident::slice::{DeviceSlice, DeviceSliceMut, DeviceVec};

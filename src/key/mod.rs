@@ -18,6 +18,8 @@ use crate::error::{Error, try_with_capacity, try_zeroed};
 #[doc(hidden)]
 pub use self::layout::{Layout, PackedKey, Part};
 pub use self::on::AsOfKey;
+#[doc(hidden)]
+pub use self::on::{Distance, On};
 pub use self::parts::Prefix;
 
 /// A type of key.

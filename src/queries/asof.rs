@@ -39,7 +39,9 @@ macro_rules! impl_asof {
                 direction: Direction,
                 tolerance: Option<K::Distance>,
             ) -> Result<Vec<Option<(K, V)>>, Error> {
-                self.store.asof(questions, direction, tolerance, false)
+                let tolerance = tolerance.map(Into::into);
+                let asof = AsOf { on: K::ON, direction, tolerance, is_strict: false };
+                self.asof_as(questions, asof)
             }
 
             /// Returns the same as [`asof`](Self::asof), without pairs whose key is the question itself.
@@ -53,7 +55,9 @@ macro_rules! impl_asof {
                 direction: Direction,
                 tolerance: Option<K::Distance>,
             ) -> Result<Vec<Option<(K, V)>>, Error> {
-                self.store.asof(questions, direction, tolerance, true)
+                let tolerance = tolerance.map(Into::into);
+                let asof = AsOf { on: K::ON, direction, tolerance, is_strict: true };
+                self.asof_as(questions, asof)
             }
 
             /// Returns the answer of [`asof`](Self::asof) to one question.
@@ -68,6 +72,42 @@ macro_rules! impl_asof {
                 tolerance: Option<K::Distance>,
             ) -> Result<Option<(K, V)>, Error> {
                 Ok(self.asof(&[question], direction, tolerance)?[0])
+            }
+        }
+
+        /// As-of queries whose last part is known at run time only: it is that of the integers that keys sort by.
+        impl<K: Key, V: Value> $Type<K, V> {
+            /// Returns for each question the pair that answers it, or `None`.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`len`](Self::len).
+            #[doc(hidden)]
+            pub fn asof_as(
+                &self,
+                questions: &[K],
+                asof: AsOf,
+            ) -> Result<Vec<Option<(K, V)>>, Error> {
+                self.store.pairs(&PairQuery::AsOf(asof, &key::encode(questions)?))
+            }
+
+            /// Writes for each question the pair that answers it; zeros where `found` is `false`.
+            ///
+            /// # Errors
+            ///
+            /// [`BufferTooSmall`](crate::Error::BufferTooSmall) if a buffer is shorter than `questions`; those of
+            /// [`len`](Self::len).
+            #[doc(hidden)]
+            pub fn asof_as_into(
+                &self,
+                questions: &[K],
+                asof: AsOf,
+                out_keys: &mut [K],
+                values: &mut [V],
+                found: &mut [bool],
+            ) -> Result<(), Error> {
+                let query = PairQuery::AsOf(asof, &key::encode(questions)?);
+                self.store.pairs_into(&query, ("out_keys", out_keys), values, found)
             }
         }
     };

@@ -420,7 +420,8 @@ macro_rules! impl_queries {
             /// # }
             /// ```
             pub fn strict_successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>, Error> {
-                self.store.strictly_nearest(Side::Successor, keys)
+                let beside = AsOf::beside(Side::Successor, K::BITS, true);
+                self.store.pairs(&PairQuery::AsOf(beside, &key::encode(keys)?))
             }
 
             /// Returns the pair with the least key that is greater than `key`, or `None`.
@@ -490,7 +491,8 @@ macro_rules! impl_queries {
             /// # }
             /// ```
             pub fn strict_predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>, Error> {
-                self.store.strictly_nearest(Side::Predecessor, keys)
+                let beside = AsOf::beside(Side::Predecessor, K::BITS, true);
+                self.store.pairs(&PairQuery::AsOf(beside, &key::encode(keys)?))
             }
 
             /// Returns the pair with the greatest key that is less than `key`, or `None`.

@@ -1,32 +1,56 @@
 //! As-of queries and prefixes of composite keys, against plain searches.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use gpulsm::testing::script::Random;
 use gpulsm::{AsOfKey, Device, Dictionary, Direction, Key, OrderedKey, Sum, prefix};
 
 use crate::each_device;
 
-/// Searches all pairs for the answer.
+/// An as-of query.
+#[derive(Clone, Copy, Debug)]
+struct Asked<D> {
+    direction: Direction,
+    tolerance: Option<D>,
+    is_strict: bool,
+}
+
+impl<D: Copy> Asked<D> {
+    /// Returns queries in all directions, with and without the question's own key.
+    fn all(tolerances: &[D]) -> Vec<Self> {
+        let mut all = Vec::new();
+        for tolerance in tolerances.iter().copied().map(Some).chain([None]) {
+            for direction in [Direction::Backward, Direction::Forward, Direction::Nearest] {
+                all.extend([false, true].map(|is_strict| Asked {
+                    direction,
+                    tolerance,
+                    is_strict,
+                }));
+            }
+        }
+        all
+    }
+}
+
+/// Finds the answer among all pairs; `belong` tells which keys belong together.
 fn expected<K: AsOfKey>(
     pairs: &BTreeMap<K::Ordered, u32>,
+    belong: impl Fn(K, K) -> bool,
     question: K,
-    direction: Direction,
-    tolerance: Option<K::Distance>,
-    is_strict: bool,
+    asked: Asked<K::Distance>,
 ) -> Option<(K::Ordered, u32)> {
+    let Asked { direction, tolerance, is_strict } = asked;
     let asked = question.to_ordered();
     let distance = |ordered: K::Ordered| K::from_ordered(ordered).distance(question);
-    let may_match =
-        |&(ordered, _): &(K::Ordered, u32)| tolerance.is_none_or(|most| distance(ordered) <= most);
-    let others = || {
-        let pairs = pairs.iter().map(|(&ordered, &value)| (ordered, value));
-        pairs.filter(move |&(ordered, _)| {
-            K::from_ordered(ordered).belongs_with(question) && !(is_strict && ordered == asked)
-        })
+    let end = if is_strict { Bound::Excluded(asked) } else { Bound::Included(asked) };
+    let pair = |(&ordered, &value): (&K::Ordered, &u32)| (ordered, value);
+    let matches = |&(ordered, _): &(K::Ordered, u32)| {
+        belong(K::from_ordered(ordered), question)
+            && tolerance.is_none_or(|most| distance(ordered) <= most)
     };
-    let before = others().filter(|&(ordered, _)| ordered <= asked).last().filter(may_match);
-    let after = others().find(|&(ordered, _)| ordered >= asked).filter(may_match);
+    let before = pairs.range((Bound::Unbounded, end)).next_back().map(pair).filter(matches);
+    let after = pairs.range((end, Bound::Unbounded)).next().map(pair).filter(matches);
     match (direction, before, after) {
         (Direction::Backward, before, _) => before,
         (Direction::Forward, _, after) => after,
@@ -37,8 +61,35 @@ fn expected<K: AsOfKey>(
     }
 }
 
+/// Checks the answers to one query.
+fn check_answers<K: AsOfKey>(
+    d: &Dictionary<K, u32>,
+    pairs: &BTreeMap<K::Ordered, u32>,
+    belong: impl Fn(K, K) -> bool,
+    questions: &[K],
+    asked: Asked<K::Distance>,
+) {
+    let Asked { direction, tolerance, is_strict } = asked;
+    let answers = match is_strict {
+        true => d.strict_asof(questions, direction, tolerance).unwrap(),
+        false => d.asof(questions, direction, tolerance).unwrap(),
+    };
+    for (&question, answer) in questions.iter().zip(answers) {
+        assert_eq!(
+            answer.map(|(key, value)| (key.to_ordered(), value)),
+            expected(pairs, &belong, question, asked),
+            "{question:?}, {asked:?}"
+        );
+    }
+}
+
 /// Checks all kinds of as-of queries over random keys, in several runs, some deleted.
-fn check<K: AsOfKey>(device: Device, draw: impl Fn(&mut Random) -> K, tolerances: &[K::Distance]) {
+fn check<K: AsOfKey>(
+    device: Device,
+    draw: impl Fn(&mut Random) -> K,
+    belong: impl Fn(K, K) -> bool,
+    tolerances: &[K::Distance],
+) {
     let mut random = Random::new(7);
     let mut d = Dictionary::<K, u32>::builder().device(device).batch_size(64).build().unwrap();
     let mut pairs = BTreeMap::new();
@@ -53,28 +104,73 @@ fn check<K: AsOfKey>(device: Device, draw: impl Fn(&mut Random) -> K, tolerances
     d.validate().unwrap();
     let mut questions: Vec<K> = (0..300).map(|_| draw(&mut random)).collect();
     questions.extend([K::LOWEST, K::HIGHEST]);
-    let tolerances = tolerances.iter().copied().map(Some).chain([None]);
-    for (tolerance, direction) in tolerances.flat_map(|tolerance| {
-        [Direction::Backward, Direction::Forward, Direction::Nearest].map(|way| (tolerance, way))
-    }) {
-        for is_strict in [false, true] {
-            let answers = match is_strict {
-                true => d.strict_asof(&questions, direction, tolerance).unwrap(),
-                false => d.asof(&questions, direction, tolerance).unwrap(),
-            };
-            for (&question, answer) in questions.iter().zip(answers) {
-                assert_eq!(
-                    answer.map(|(key, value)| (key.to_ordered(), value)),
-                    expected(&pairs, question, direction, tolerance, is_strict),
-                    "{question:?}, {direction:?}, {tolerance:?}, strict: {is_strict}"
-                );
-            }
-        }
+    for asked in Asked::all(tolerances) {
+        check_answers(&d, &pairs, &belong, &questions, asked);
     }
     assert_eq!(
         d.asof_one(questions[0], Direction::Backward, None).unwrap(),
         d.asof(&questions[..1], Direction::Backward, None).unwrap()[0]
     );
+}
+
+/// Checks long lists of questions in several orders: of a dictionary of one run, and of one with several, which
+/// has tombstones, stale entries and whole stretches that are dead.
+fn check_orders<K: AsOfKey>(
+    device: Device,
+    threads: usize,
+    draw: impl Fn(&mut Random) -> K,
+    belong: impl Fn(K, K) -> bool,
+    tolerance: K::Distance,
+) {
+    let mut random = Random::new(11);
+    let mut draw_many =
+        |count: usize| -> Vec<K> { (0..count).map(|_| draw(&mut random)).collect() };
+    let builder = || Dictionary::<K, u32>::builder().device(device).threads(threads);
+    let (keys, values): (Vec<K>, Vec<u32>) = draw_many(30_000).into_iter().zip(0..).unzip();
+    let mut d = builder().batch_size(5000).bulk_build(&keys, &values).unwrap();
+    let mut pairs: BTreeMap<K::Ordered, u32> =
+        keys.iter().map(|key| key.to_ordered()).zip(values).collect();
+    let mut questions = draw_many(20_000);
+    questions.extend([K::LOWEST, K::HIGHEST]);
+    questions.extend_from_slice(&keys[..2000]);
+    let mut sorted = questions.clone();
+    sorted.sort_by_key(|key| key.to_ordered());
+    let reversed: Vec<K> = sorted.iter().rev().copied().collect();
+    // Of each of many keys in turn, as trades of symbols come, once in the order of time and once a little late.
+    let turns: Vec<K> = (0..sorted.len()).map(|at| sorted[at * 7919 % sorted.len()]).collect();
+    let strided: Vec<K> =
+        (0..160).flat_map(|from| sorted.iter().skip(from).step_by(160).copied()).collect();
+    let lists = [questions, sorted, reversed, turns, strided];
+    let check_all = |d: &Dictionary<K, u32>, pairs: &BTreeMap<K::Ordered, u32>| {
+        d.validate().unwrap();
+        for (list, asked) in lists
+            .iter()
+            .flat_map(|list| Asked::all(&[tolerance]).into_iter().map(move |asked| (list, asked)))
+        {
+            check_answers(d, pairs, &belong, list, asked);
+        }
+    };
+    check_all(&d, &pairs);
+    for count in [9000, 5000, 10_000] {
+        let (keys, values): (Vec<K>, Vec<u32>) = draw_many(count).into_iter().zip(50_000..).unzip();
+        d.insert(&keys, &values).unwrap();
+        pairs.extend(keys.iter().map(|key| key.to_ordered()).zip(values));
+        let dead: Vec<K> =
+            pairs.keys().skip(count).take(1500).map(|&key| K::from_ordered(key)).collect();
+        d.delete(&dead).unwrap();
+        for key in dead {
+            pairs.remove(&key.to_ordered());
+        }
+    }
+    check_all(&d, &pairs);
+}
+
+fn always<K>(_: K, _: K) -> bool {
+    true
+}
+
+fn are_numbers(a: f32, b: f32) -> bool {
+    !a.is_nan() && !b.is_nan()
 }
 
 fn ends_and_floats(random: &mut Random) -> f32 {
@@ -87,17 +183,19 @@ fn ends_and_floats(random: &mut Random) -> f32 {
 
 each_device! {
     fn as_of_a_number(device) {
-        check(device, |random| (random.number() % 3000) as u32, &[0, 1, 5, u32::MAX]);
-        check(device, |random| random.number() as i64, &[0, 1 << 50, u64::MAX]);
-        check(device, |random| [0, 1, u64::MAX, u64::MAX - 1][random.number() as usize % 4], &[0, 1, u64::MAX]);
-        check(device, ends_and_floats, &[0.0, 0.5, 100.0, f32::INFINITY, f32::NAN, -1.0]);
+        check(device, |random| (random.number() % 3000) as u32, always, &[0, 1, 5, u32::MAX]);
+        check(device, |random| random.number() as i64, always, &[0, 1 << 50, u64::MAX]);
+        let ends = |random: &mut Random| [0, 1, u64::MAX, u64::MAX - 1][random.number() as usize % 4];
+        check(device, ends, always, &[0, 1, u64::MAX]);
+        check(device, ends_and_floats, are_numbers, &[0.0, 0.5, 100.0, f32::INFINITY, f32::NAN, -1.0]);
     }
 
     fn as_of_a_pair(device) {
         let pair = |random: &mut Random| ((random.number() % 9) as u32, random.number() as i32 >> 20);
-        check(device, pair, &[0, 3, 1000]);
+        check(device, pair, |a, b| a.0 == b.0, &[0, 3, 1000]);
         let floats = |random: &mut Random| ((random.number() % 5) as i32 - 2, ends_and_floats(random));
-        check(device, floats, &[0.0, 2.5, f32::INFINITY]);
+        let belong = |a: (i32, f32), b: (i32, f32)| a.0 == b.0 && are_numbers(a.1, b.1);
+        check(device, floats, belong, &[0.0, 2.5, f32::INFINITY]);
     }
 
     fn prefixes_are_ranges(device) {
@@ -119,20 +217,51 @@ each_device! {
     }
 }
 
+/// Draws a symbol, one of `symbols`, and a time.
+fn trade(symbols: u64, times: u64) -> impl Fn(&mut Random) -> (u32, i64) {
+    move |random| {
+        ((random.number() % symbols) as u32, (random.number() % times) as i64 - times as i64 / 2)
+    }
+}
+
+each_device! {
+    fn as_of_in_any_order(device) {
+        let same = |a: (u32, i64), b: (u32, i64)| a.0 == b.0;
+        for (threads, symbols) in [(1, 1), (2, 50), (3, 1000), (4, 40_000)] {
+            check_orders(device, threads, trade(symbols, 1 << 40), same, 1 << 20);
+        }
+        // Many questions for keys that are there.
+        check_orders(device, 2, trade(20, 2000), same, 1);
+    }
+
+    fn as_of_in_any_order_of_other_keys(device) {
+        let short = |random: &mut Random| {
+            ((random.number() % 30) as i32 - 15, random.number() as i32 >> 12)
+        };
+        check_orders(device, 2, short, |a, b| a.0 == b.0, 9);
+        let floats = |random: &mut Random| ((random.number() % 30) as u32, ends_and_floats(random) * 0.37);
+        check_orders(device, 1, floats, |a, b| a.0 == b.0 && are_numbers(a.1, b.1), 0.5);
+        check_orders(device, 2, |random| random.number() as u32, always, 1 << 10);
+        check_orders(device, 1, |random| random.number() as i64 >> 20, always, u64::MAX);
+        let wide = |random: &mut Random| (random.number() % 3, random.number());
+        check_orders(device, 3, wide, |a, b| a.0 == b.0, u64::MAX);
+    }
+}
+
 each_device! {
     fn as_of_wide_keys(device) {
         let pair = |random: &mut Random| ((random.number() % 9) as u32, random.number() as i64 >> 50);
-        check(device, pair, &[0, 3, u64::MAX]);
+        check(device, pair, |a, b| a.0 == b.0, &[0, 3, u64::MAX]);
         let ends = |random: &mut Random| {
             let times = [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX];
             ((random.number() % 3) as i64 - 1, times[random.number() as usize % 6])
         };
-        check(device, ends, &[0, 1, u64::MAX]);
+        check(device, ends, |a, b| a.0 == b.0, &[0, 1, u64::MAX]);
         let triple = |random: &mut Random| {
             ((random.number() % 3) as u32, *b"ab", (random.number() % 100) as f32)
         };
-        check(device, triple, &[0.0, 2.5]);
-        check(device, |random| u128::from(random.number()) << 60, &[0, 1 << 100]);
+        check(device, triple, |a, b| (a.0, a.1) == (b.0, b.1), &[0.0, 2.5]);
+        check(device, |random| u128::from(random.number()) << 60, always, &[0, 1 << 100]);
     }
 
     fn prefixes_of_one_to_three_parts(device) {

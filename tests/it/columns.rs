@@ -2,7 +2,7 @@
 
 use gpulsm::cuda::{DeviceVec, Stream};
 use gpulsm::private::columns::{self, Column};
-use gpulsm::private::{AsOf, Encoding, Layout, PackedKey, Part, Tolerance};
+use gpulsm::private::{AsOf, Encoding, Layout, PackedKey, Part};
 use gpulsm::testing::script::Random;
 use gpulsm::{AsOfKey, Device, Dictionary, Direction, Key, ScalarKey, Value};
 
@@ -202,8 +202,7 @@ fn check_asof<K: AsOfKey, G: ScalarKey, V: Value + PartialEq + std::fmt::Debug>(
     draw: impl Fn(&mut Random) -> K,
     on_gpu: impl Fn(K) -> G,
     value_of: impl Fn(u64) -> V,
-    on: (Encoding, usize),
-    tolerances: &[(K::Distance, Tolerance)],
+    tolerances: &[K::Distance],
 ) {
     let stream = stream();
     let mut random = Random::new(11);
@@ -222,8 +221,7 @@ fn check_asof<K: AsOfKey, G: ScalarKey, V: Value + PartialEq + std::fmt::Debug>(
     questions.extend([K::LOWEST, K::HIGHEST]);
     let asked: Vec<G> = questions.iter().map(|&key| on_gpu(key)).collect();
     let asked = DeviceVec::from_slice(&stream, &asked).unwrap();
-    let tolerances = tolerances.iter().map(|&(host, gpu)| (Some(host), Some(gpu)));
-    for (most, tolerance) in tolerances.chain([(None, None)]) {
+    for most in tolerances.iter().copied().map(Some).chain([None]) {
         for direction in [Direction::Backward, Direction::Forward, Direction::Nearest] {
             for is_strict in [false, true] {
                 let expected = match is_strict {
@@ -234,7 +232,8 @@ fn check_asof<K: AsOfKey, G: ScalarKey, V: Value + PartialEq + std::fmt::Debug>(
                     .into_iter()
                     .map(|pair| pair.map(|(key, value)| (on_gpu(key).to_ordered(), value)))
                     .collect();
-                let query = AsOf { on, direction, tolerance, is_strict };
+                let tolerance = most.map(Into::into);
+                let query = AsOf { on: K::ON, direction, tolerance, is_strict };
                 assert_eq!(answers(&gpu, &stream, &query, &asked), expected, "{query:?}");
             }
         }
@@ -268,15 +267,6 @@ fn answers<G: ScalarKey, V: Value>(
         .collect()
 }
 
-fn integers<D: Copy + TryFrom<u64>>(most: &[u64]) -> Vec<(D, Tolerance)> {
-    let as_distance = |&most| (D::try_from(most).ok().unwrap(), Tolerance::Integer(most));
-    most.iter().map(as_distance).collect()
-}
-
-fn floats(most: &[f32]) -> Vec<(f32, Tolerance)> {
-    most.iter().map(|&most| (most, Tolerance::Float(f64::from(most)))).collect()
-}
-
 fn some_float(random: &mut Random) -> f32 {
     let some = [f32::NEG_INFINITY, f32::INFINITY, f32::NAN, 0.0, -0.0, f32::MIN, f32::MAX, 1e-45];
     match random.number() % 20 {
@@ -293,30 +283,27 @@ fn ends(random: &mut Random) -> i64 {
 #[ignore = "needs an NVIDIA GPU"]
 fn as_of_a_number_on_the_gpu() {
     let small = |random: &mut Random| (random.number() % 3000) as u32;
-    let (u32s, i64s) = ((Encoding::Unsigned, 4), (Encoding::Signed, 8));
-    let tolerances = integers(&[0, 1, 5, u64::from(u32::MAX)]);
-    check_asof(small, |key| key, |n| n as u32, u32s, &tolerances);
-    check_asof(ends, |key| key, |n| [n, !n], i64s, &integers(&[0, 1, u64::MAX]));
-    check_asof(|random| random.number() as i64 >> 50, |key| key, drop, i64s, &integers(&[3]));
-    let tolerances = floats(&[0.0, 0.5, 100.0, f32::INFINITY, f32::NAN, -1.0]);
-    check_asof(some_float, |key| key, |n| n, (Encoding::Float, 4), &tolerances);
+    check_asof(small, |key| key, |n| n as u32, &[0, 1, 5, u32::MAX]);
+    check_asof(ends, |key| key, |n| [n, !n], &[0, 1, u64::MAX]);
+    check_asof(|random| random.number() as i64 >> 50, |key| key, drop, &[3]);
+    let tolerances = [0.0, 0.5, 100.0, f32::INFINITY, f32::NAN, -1.0];
+    check_asof(some_float, |key| key, |n| n, &tolerances);
     let doubles = |random: &mut Random| f64::from(some_float(random));
-    let tolerances = [0.0, 0.3].map(|most| (most, Tolerance::Float(most)));
-    check_asof(doubles, |key| key, |n| n, (Encoding::Float, 8), &tolerances);
+    check_asof(doubles, |key| key, |n| n, &[0.0, 0.3]);
+    let wide = |random: &mut Random| i128::from(ends(random)) << 63;
+    check_asof(wide, |key| key, |n| n as u32, &[0, 1 << 63, 1 << 126, u128::MAX]);
 }
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn as_of_packed_keys_on_the_gpu() {
     let pair = |random: &mut Random| ((random.number() % 9) as u32, random.number() as i32 >> 20);
-    let tolerances = integers(&[0, 3, 1000]);
-    check_asof(pair, Key::to_ordered, |n| n as u32, (Encoding::Signed, 4), &tolerances);
+    check_asof(pair, Key::to_ordered, |n| n as u32, &[0, 3, 1000]);
     let pair = |random: &mut Random| ((random.number() % 3) as i64 - 1, ends(random));
-    check_asof(pair, Key::to_ordered, |n| n, (Encoding::Signed, 8), &integers(&[0, 1, u64::MAX]));
+    check_asof(pair, Key::to_ordered, |n| n, &[0, 1, u64::MAX]);
     let pair = |random: &mut Random| ((random.number() % 5) as i32 - 2, some_float(random));
-    let tolerances = floats(&[0.0, 2.5, f32::INFINITY]);
-    check_asof(pair, Key::to_ordered, |n| [n, 1], (Encoding::Float, 4), &tolerances);
+    check_asof(pair, Key::to_ordered, |n| [n, 1], &[0.0, 2.5, f32::INFINITY]);
     let triple =
         |random: &mut Random| ((random.number() % 3) as u32, *b"ab", (random.number() % 99) as f32);
-    check_asof(triple, Key::to_ordered, drop, (Encoding::Float, 4), &floats(&[0.0, 2.5]));
+    check_asof(triple, Key::to_ordered, drop, &[0.0, 2.5]);
 }

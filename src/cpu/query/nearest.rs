@@ -26,7 +26,8 @@ pub(crate) fn nearest<B: OrderedKey, V: Value>(
         Side::Successor => Bound::Below,
         Side::Predecessor => Bound::UpTo,
     };
-    answer_each(cpu, keys, out, |jumps: &mut JumpCache<B, V>, keys, answer| {
+    let chunk = cpu.workers.chunk_len(keys.len());
+    answer_each(cpu, chunk, keys, out, |jumps: &mut JumpCache<B, V>, keys, mut answers| {
         // The positions of all keys of the group in every run.
         let mut bounds = cpu.memory.zeroed::<[usize; GROUP]>(runs.len())?;
         for (run, bounds) in runs.iter().zip(&mut *bounds) {
@@ -43,14 +44,15 @@ pub(crate) fn nearest<B: OrderedKey, V: Value>(
             if let [run] = runs
                 && let Some(pair) = live_neighbor(run, side, bounds[0][query])
             {
-                answer(pair);
+                answers.write(query, pair);
                 continue;
             }
             positions.iter_mut().zip(&*bounds).for_each(|(position, run)| *position = run[query]);
-            answer(match side {
+            let pair = match side {
                 Side::Successor => successor(runs, &mut positions, key, jumps),
                 Side::Predecessor => predecessor(runs, &mut positions, key, jumps),
-            });
+            };
+            answers.write(query, pair);
         }
         Ok(())
     })
@@ -72,7 +74,7 @@ fn live_neighbor<B: OrderedKey, V: Value>(
 }
 
 /// Returns the first live pair at or after the positions of `key`, one in each run.
-fn successor<B: OrderedKey, V: Value>(
+pub(super) fn successor<B: OrderedKey, V: Value>(
     runs: &[Run<B>],
     positions: &mut [usize],
     key: B,
@@ -100,7 +102,7 @@ fn successor<B: OrderedKey, V: Value>(
 }
 
 /// Returns the last live pair before the positions of `key`, one in each run.
-fn predecessor<B: OrderedKey, V: Value>(
+pub(super) fn predecessor<B: OrderedKey, V: Value>(
     runs: &[Run<B>],
     positions: &mut [usize],
     key: B,
@@ -127,7 +129,7 @@ fn predecessor<B: OrderedKey, V: Value>(
 
 /// Answers that took a jump, each with the range of keys that it is the answer to: other queries in
 /// the same dead stretch need no jump of their own.
-struct JumpCache<B, V> {
+pub(super) struct JumpCache<B, V> {
     /// In key order.
     jumps: Vec<Jump<B, V>>,
 }

@@ -28,30 +28,51 @@ pub(crate) fn combine_values<B: OrderedKey, V: Value>(
     Ok(())
 }
 
-/// Answers every query with at most one pair, using all threads. `answer_group` is called with at
-/// most [`GROUP`] queries at a time, a state that is kept from one call to the next on the same
-/// thread, and a function that it must call with the answer to each query, in order.
+/// Where the answers to some queries go.
+pub(crate) struct Answers<'a, B, V> {
+    pub keys: &'a mut [B],
+    pub values: &'a mut [V],
+    pub found: &'a mut [bool],
+}
+
+impl<B: OrderedKey, V: Value> Answers<'_, B, V> {
+    /// Writes the answer to the query of this index.
+    #[inline]
+    pub fn write(&mut self, index: usize, pair: Option<(B, V)>) {
+        self.found[index] = pair.is_some();
+        (self.keys[index], self.values[index]) = pair.unwrap_or((B::default(), V::zeroed()));
+    }
+
+    /// Writes an entry of a run, or that there is none, as the answer to the query of this index.
+    #[inline]
+    pub fn copy(&mut self, index: usize, run: &Run<B>, entry: Option<usize>) {
+        // The key goes from memory to memory: as part of a pair, a wide one would be put together on the stack.
+        self.found[index] = entry.is_some();
+        self.keys[index] = entry.map_or(B::default(), |at| run.keys()[at]);
+        self.values[index] = entry.map_or(V::zeroed(), |at| run.values()[at]);
+    }
+}
+
+/// Answers every query with at most one pair, using all threads, each of which takes `chunk` queries at a time.
+/// `answer_group` is called with at most [`GROUP`] queries, with where all of their answers go, and with a
+/// state that is kept from one group of a chunk to the next.
 pub(crate) fn answer_each<S: Default, Q: Send + Sync, B: OrderedKey, V: Value>(
     cpu: &Cpu,
+    chunk: usize,
     queries: &[Q],
     out: PairsOut<'_, B>,
-    answer_group: impl Fn(&mut S, &[Q], &mut dyn FnMut(Option<(B, V)>)) -> Result<(), Error>
-    + Sync
-    + Send,
+    answer_group: impl Fn(&mut S, &[Q], Answers<'_, B, V>) -> Result<(), Error> + Sync + Send,
 ) -> Result<(), Error> {
-    let chunk = cpu.workers.chunk_len(queries.len());
     let values = of_bytes_mut(out.values, queries.len());
     let outputs = out.keys.chunks_mut(chunk).zip(values.chunks_mut(chunk));
     let tasks = queries.chunks(chunk).zip(outputs).zip(out.found.chunks_mut(chunk));
     cpu.workers.each(tasks, |((queries, (keys, values)), found)| {
-        let mut outputs = keys.iter_mut().zip(values).zip(found);
+        let outputs = keys.chunks_mut(GROUP).zip(values.chunks_mut(GROUP));
         let mut state = S::default();
-        for group in queries.chunks(GROUP) {
-            answer_group(&mut state, group, &mut |pair| {
-                let ((key, value), found) = outputs.next().expect("one answer for each query");
-                *found = pair.is_some();
-                (*key, *value) = pair.unwrap_or((B::default(), V::zeroed()));
-            })?;
+        for ((queries, (keys, values)), found) in
+            queries.chunks(GROUP).zip(outputs).zip(found.chunks_mut(GROUP))
+        {
+            answer_group(&mut state, queries, Answers { keys, values, found })?;
         }
         Ok(())
     })

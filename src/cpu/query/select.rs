@@ -39,9 +39,10 @@ pub(crate) fn select<B: OrderedKey, V: Value>(
     out: PairsOut<'_, B>,
 ) -> Result<(), Error> {
     let len = len(runs);
-    answer_each(cpu, indices, out, |(): &mut (), indices, answer| {
-        for &index in indices {
-            answer((index < len).then(|| select_one(runs, index).pair::<V>()));
+    let chunk = cpu.workers.chunk_len(indices.len());
+    answer_each(cpu, chunk, indices, out, |(): &mut (), indices, mut answers| {
+        for (query, &index) in indices.iter().enumerate() {
+            answers.write(query, (index < len).then(|| select_one(runs, index).pair::<V>()));
         }
         Ok(())
     })

@@ -159,7 +159,7 @@ impl<B: OrderedKey> Run<B> {
         self.keys().get(position) == Some(&key)
     }
 
-    /// Returns the keys, padded to whole nodes.
+    /// Returns the keys, padded to whole nodes with the largest key.
     #[inline]
     pub fn padded_keys(&self) -> &[B] {
         &self.0.keys

@@ -5,44 +5,8 @@ use crate::cuda::ffi::{self, Address, AsOfQuery, PairsOutput, View, check};
 use crate::cuda::query::nearest::nearest;
 use crate::cuda::query::pairs::PairsBuffers;
 use crate::error::Error;
-use crate::key::Encoding;
-use crate::query::{Direction, Side};
-
-/// An as-of query of keys whose parts are known at run time only.
-#[derive(Clone, Copy, Debug)]
-pub struct AsOf {
-    /// What the last part of keys is, a number, and how many bytes it has.
-    pub on: (Encoding, usize),
-    /// Where the answers are, seen from their questions.
-    pub direction: Direction,
-    /// How far they may be.
-    pub tolerance: Option<Tolerance>,
-    /// Whether a pair with the question's own key is no answer.
-    pub is_strict: bool,
-}
-
-/// How far the last part of an answer may be from that of its question.
-#[derive(Clone, Copy, Debug)]
-pub enum Tolerance {
-    /// Of integers and times.
-    Integer(u64),
-    /// Of floats.
-    Float(f64),
-}
-
-impl Tolerance {
-    /// Returns it as kernels take it: of floats, the bits of what their own type makes of it.
-    fn bits(self, (encoding, width): (Encoding, usize)) -> u64 {
-        match (self, encoding, width) {
-            (Tolerance::Integer(most), Encoding::Float, 4) => f64::from(most as f32).to_bits(),
-            (Tolerance::Integer(most), Encoding::Float, _) => (most as f64).to_bits(),
-            (Tolerance::Float(most), Encoding::Float, 4) => f64::from(most as f32).to_bits(),
-            (Tolerance::Float(most), Encoding::Float, _) => most.to_bits(),
-            (Tolerance::Integer(most), ..) => most,
-            (Tolerance::Float(most), ..) => most as u64,
-        }
-    }
-}
+use crate::key::{Distance, OrderedKey};
+use crate::query::{AsOf, Direction, PairsOut, Side};
 
 /// Keys that are asked about, as ordered integers.
 pub(crate) struct Questions {
@@ -68,6 +32,21 @@ pub(crate) fn asof(
     let after = buffers.addresses();
     find(cuda, view, query, Side::Successor, questions, &after)?;
     choose(cuda, query, questions, pairs, &after)
+}
+
+/// Finds the pair that answers each of the host's questions.
+pub(crate) fn answer<B: OrderedKey>(
+    cuda: &EnteredCuda<'_>,
+    view: &View,
+    query: &AsOf,
+    keys: &[B],
+    out: PairsOut<'_, B>,
+) -> Result<(), Error> {
+    let uploaded = cuda.upload(keys)?;
+    let pairs = PairsBuffers::new(cuda, keys.len())?;
+    let questions = Questions { keys: uploaded.address(), len: keys.len() as u64 };
+    asof(cuda, view, query, &questions, &pairs.addresses())?;
+    pairs.download(cuda, out)
 }
 
 /// Finds the nearest pair on one side of each question, whether it answers it or not.
@@ -105,18 +84,29 @@ fn choose(
     if len == 0 {
         return Ok(());
     }
-    let raw = AsOfQuery {
-        tolerance: query.tolerance.map_or(0, |most| most.bits(query.on)),
-        encoding: query.on.0,
-        width: query.on.1 as i32,
-        is_forward: query.direction == Direction::Forward,
-        is_strict: query.is_strict,
-        has_tolerance: query.tolerance.is_some(),
-    };
+    let raw = AsOfQuery::from(query);
     // SAFETY: there are `len` questions, and as many pairs in each of the outputs that has any, used in the order
     // of this stream.
     check("choosing answers", unsafe {
         let (widths, stream) = ((cuda.key_width, cuda.value_width), cuda.raw_stream());
         ffi::gpulsm_choose(widths.0, widths.1, &raw, keys, len, pairs, others, stream)
     })
+}
+
+impl From<&AsOf> for AsOfQuery {
+    fn from(query: &AsOf) -> Self {
+        let tolerance = query.tolerance.map(|most| match most {
+            Distance::Integer(most) => most,
+            Distance::Single(most) => f64::from(most).to_bits().into(),
+            Distance::Double(most) => most.to_bits().into(),
+        });
+        AsOfQuery {
+            tolerance: tolerance.unwrap_or(0),
+            encoding: query.on.encoding,
+            bits: query.on.bits as i32,
+            is_forward: query.direction == Direction::Forward,
+            is_strict: query.is_strict,
+            has_tolerance: tolerance.is_some(),
+        }
+    }
 }

@@ -6,7 +6,7 @@ use crate::aggregate::{Aggregate, Fold, Number};
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::stream::Stream;
 use crate::cuda::ffi;
-use crate::cuda::query::asof::{self, AsOf, Questions};
+use crate::cuda::query::asof::{self, Questions};
 use crate::cuda::query::{aggregate, count, lookup, nearest, range, select};
 use crate::cuda::resident::keys::decode;
 use crate::cuda::resident::lend::Lent;
@@ -17,7 +17,7 @@ use crate::cuda::run::reading::Reading;
 use crate::cuda::run::{Run, resolve};
 use crate::error::Error;
 use crate::key::ScalarKey;
-use crate::query::Side;
+use crate::query::{AsOf, Side};
 use crate::store::AnyStore;
 use crate::value::Value;
 
