@@ -191,7 +191,7 @@ def compare(options: argparse.Namespace, quotes: Rows, trades: Rows) -> None:
         check(one.name, prices, expected)
         prepare, join = min(times, key=sum)
         both = prepare + join
-        print(f"| {one.name} | {prepare:.2f} | {join:.2f} | {both:.2f} | {one.sorting} |")
+        print(f"| {one.name} | {prepare:.4f} | {join:.4f} | {both:.4f} | {one.sorting} |")
 
 
 def stream(options: argparse.Namespace, quotes: Rows, trades: Rows) -> None:
@@ -219,7 +219,7 @@ def stream(options: argparse.Namespace, quotes: Rows, trades: Rows) -> None:
         check(one.name, prices, expected)
         rate = (len(quotes.times) + len(trades.times)) / sum(delays)
         median, longest = 1000 * np.median(delays), 1000 * max(delays)
-        print(f"| {one.name} | {rate:,.0f} | {median:,.1f} ms | {longest:,.1f} ms |")
+        print(f"| {one.name} | {rate:,.0f} | {median:,.2f} ms | {longest:,.2f} ms |")
 
 
 def check(name: str, prices: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
