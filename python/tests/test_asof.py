@@ -120,6 +120,23 @@ def test_answers_agree_with_pandas(
         assert (values[found] == expected["bid"][found]).all()
 
 
+def test_columns_of_more_questions_than_are_packed_at_a_time(device: str) -> None:
+    count = (1 << 20) + 1000
+    quoted = np.arange(0, count, 10)
+    d = gpulsm.Dictionary(("uint32", "datetime64[s]"), "int64", device=device)
+    for symbol in range(6):
+        d.insert((symbol, quoted.astype("datetime64[s]")), quoted + symbol)
+    symbols = np.arange(count, dtype=np.uint32) % 7
+    times = np.random.default_rng(1).permutation(count)
+    (by, when), values, found = d.asof((symbols, times.astype("datetime64[s]")))
+    assert (found == (symbols < 6)).all()
+    assert (by == np.where(found, symbols, 0)).all()
+    assert (np.isnat(when) == ~found).all()
+    last = times // 10 * 10
+    assert (when[found].astype(np.int64) == last[found]).all()
+    assert (values == np.where(found, last + symbols, 0)).all()
+
+
 def test_a_tie_goes_backward_and_nan_has_no_match(device: str) -> None:
     d = gpulsm.Dictionary.build([10, 20], [1, 2], device=device)
     assert d.asof(15, direction="nearest") == (10, 1, True)
