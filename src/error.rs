@@ -1,5 +1,8 @@
 //! The error type, and checks that return it.
 
+use std::io;
+use std::path::PathBuf;
+
 /// The largest batch size b that [`Builder::batch_size`](crate::Builder::batch_size) accepts.
 pub const MAX_BATCH_SIZE: usize = 1 << 40;
 
@@ -174,6 +177,86 @@ pub enum Error {
         to: u64,
     },
 
+    /// The system refuses a call on a file or folder.
+    #[error("cannot {call} `{}`: {reason}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was being done.
+        call: &'static str,
+        /// The kind of error.
+        kind: io::ErrorKind,
+        /// The system's number of the error, if it has one.
+        code: Option<i32>,
+        /// What the system says.
+        reason: Cause,
+    },
+
+    /// A file of a dictionary does not hold what was written to it.
+    #[error(
+        "`{}` is damaged at byte {offset}: {reason}; nothing was changed: restore it from a copy",
+        path.display()
+    )]
+    CorruptFile {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file.
+        offset: u64,
+        /// What is wrong there.
+        reason: Cause,
+    },
+
+    /// The folder of a dictionary is open elsewhere, in this process or in another one.
+    #[error("`{}` is in use: close the dictionary that is open there first", path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+
+    /// The file or folder holds no dictionary.
+    #[error("`{}` holds no dictionary: {reason}", path.display())]
+    NotADictionary {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is there instead.
+        reason: &'static str,
+    },
+
+    /// A file has a format that this version does not know.
+    #[error("`{}` has {what} {found}, which this version of gpulsm cannot read: use a newer one", path.display())]
+    UnsupportedVersion {
+        /// The file.
+        path: PathBuf,
+        /// Whose number it is: the format's version, or a record's kind or flags.
+        what: &'static str,
+        /// The number in the file.
+        found: u32,
+    },
+
+    /// The dictionary in a file or folder has other types than requested.
+    #[error(
+        "the dictionary in `{}` has {what} {stored}, but {requested} was requested: request what is \
+         stored, or choose another path",
+        path.display()
+    )]
+    WrongType {
+        /// The file or folder.
+        path: PathBuf,
+        /// What differs: keys, values or the rule of combining.
+        what: &'static str,
+        /// What is stored.
+        stored: String,
+        /// What was requested.
+        requested: String,
+    },
+
+    /// The dictionary can be queried, but not updated.
+    #[error("updates are refused: {reason}")]
+    UpdatesRefused {
+        /// Why, and what to do.
+        reason: Cause,
+    },
+
     /// The text does not name a device.
     #[error("`{text}` names no device: say `best`, `cpu`, `cuda` or `cuda:N`")]
     UnknownDevice {
@@ -204,6 +287,12 @@ pub struct Cause(String);
 impl From<String> for Cause {
     fn from(text: String) -> Self {
         Cause(text)
+    }
+}
+
+impl From<&str> for Cause {
+    fn from(text: &str) -> Self {
+        Cause(text.into())
     }
 }
 
