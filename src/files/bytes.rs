@@ -48,6 +48,10 @@ impl Encoder {
         self.0.extend(number.to_le_bytes());
     }
 
+    pub fn u64s(&mut self, numbers: &[u64]) {
+        numbers.iter().for_each(|&number| self.u64(number));
+    }
+
     /// Adds a short text, such as the name of a type.
     pub fn text(&mut self, text: &str) {
         self.u16(text.len().try_into().expect("names are shorter than 64 KiB"));

@@ -1,8 +1,23 @@
 //! Dictionaries in files: what is written, in which order, and what a crash leaves.
 
 mod bytes;
+mod checkpoint;
 mod disk;
+mod folder;
+mod log;
+mod log_reader;
+mod manifest;
+mod names;
+mod opening;
+mod publish;
+mod record;
+mod recovery;
 mod run;
+mod schema;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulated;
 mod storage;
+#[cfg(test)]
+mod tests;
+
+pub use folder::Durability;

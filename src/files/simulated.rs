@@ -468,7 +468,9 @@ impl RawStorage for Simulated {
         let mut inner = self.call().map_err(|(_, fault)| fault.error())?;
         let inside: Vec<_> = inner.state.folders.keys().map(|path| split(path)).collect();
         let mut names: Vec<_> = inner.state.folder(folder)?.current.keys().cloned().collect();
-        names.extend(inside.into_iter().filter(|(parent, _)| parent == folder).map(|(_, name)| name));
+        names.extend(
+            inside.into_iter().filter(|(parent, _)| parent == folder).map(|(_, name)| name),
+        );
         Ok(names)
     }
 

@@ -118,6 +118,11 @@ impl File {
         &self.path
     }
 
+    /// Returns the same file, by the name that it was given.
+    pub fn with_path(&self, path: &Path) -> Self {
+        File { raw: self.raw.clone(), path: path.into() }
+    }
+
     pub fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), Error> {
         self.raw.write_at(offset, parts).map_err(io_error(&self.path, "write to"))
     }

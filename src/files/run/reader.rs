@@ -32,14 +32,19 @@ impl RunReader {
         let version = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
         if version != VERSION {
             let path = file.path().into();
-            return Err(Error::UnsupportedVersion { path, what: "runs of version", found: version });
+            return Err(Error::UnsupportedVersion {
+                path,
+                what: "runs of version",
+                found: version,
+            });
         }
         let (layout, table_checksum) =
             Layout::from_header(&header).ok_or_else(|| corrupt("the header contradicts itself"))?;
         if checksum(&header) != info.checksum || layout.shape.entries != info.entries {
             return Err(corrupt("this is another run than the manifest names"));
         }
-        if start.checked_add(layout.end()).is_none_or(|end| end > len) || layout.end() != info.bytes {
+        if start.checked_add(layout.end()).is_none_or(|end| end > len) || layout.end() != info.bytes
+        {
             return Err(file.corrupt(len, "the file ends too early"));
         }
         let mut reader = RunReader { file, start, layout, checksums: Vec::new() };

@@ -1,0 +1,263 @@
+//! An open folder: updates go to its log, and checkpoints replace its runs.
+
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::Error;
+use crate::files::log::{LogHeader, LogWriter};
+use crate::files::manifest::Manifest;
+use crate::files::names;
+use crate::files::record::Update;
+use crate::files::storage::Storage;
+
+/// What is durable when an update returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// The update: it is synced to the disk before the call returns.
+    #[default]
+    Batch,
+    /// Nothing yet, but the operating system has it: it survives the end of the process. After a crash of the
+    /// machine, the last updates may be missing.
+    Os,
+    /// Nothing: updates since the last checkpoint are lost with the process. No log is written.
+    Checkpoint,
+}
+
+impl Durability {
+    pub(crate) fn has_log(self) -> bool {
+        self != Durability::Checkpoint
+    }
+}
+
+/// How a folder is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub durability: Durability,
+    /// How many bytes of logs there may be.
+    pub log_limit: u64,
+}
+
+/// A folder that is open for updates.
+pub(crate) struct Folder {
+    pub(super) storage: Storage,
+    pub(super) path: PathBuf,
+    options: Options,
+    /// The process that opened it: a forked child must not write.
+    process: u32,
+    state: Mutex<State>,
+    lock: Mutex<Option<Box<dyn Send + Sync>>>,
+}
+
+pub(super) struct State {
+    pub manifest: Manifest,
+    next_file: u64,
+    /// The last update.
+    pub sequence: u64,
+    pub log: Option<Arc<LogWriter>>,
+    /// The number of the log, or of the last one.
+    pub log_number: u64,
+    /// How many bytes there are in older logs that are still needed.
+    pub old_log_bytes: u64,
+    pub is_checkpointing: bool,
+    /// Whether the checkpoint contains an update that is in no log: nothing else can be appended meanwhile.
+    pub is_exclusive: bool,
+    pub checkpoint_failure: Option<Error>,
+    is_closed: bool,
+}
+
+impl State {
+    pub fn take_number(&mut self) -> u64 {
+        self.next_file += 1;
+        self.next_file - 1
+    }
+
+    pub fn next_file(&self) -> u64 {
+        self.next_file
+    }
+
+    fn log_bytes(&self) -> u64 {
+        self.old_log_bytes + self.log.as_ref().map_or(0, |log| log.len())
+    }
+}
+
+impl Folder {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn new(
+        storage: Storage,
+        path: PathBuf,
+        lock: Box<dyn Send + Sync>,
+        options: Options,
+        manifest: Manifest,
+        next_file: u64,
+        sequence: u64,
+        log: Option<LogWriter>,
+        old_log_bytes: u64,
+    ) -> Self {
+        let log_number = manifest.last_log;
+        let state = State {
+            manifest,
+            next_file,
+            sequence,
+            log: log.map(Arc::new),
+            log_number,
+            old_log_bytes,
+            is_checkpointing: false,
+            is_exclusive: false,
+            checkpoint_failure: None,
+            is_closed: false,
+        };
+        let (state, lock) = (Mutex::new(state), Mutex::new(Some(lock)));
+        Folder { storage, path, options, process: process::id(), state, lock }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn durability(&self) -> Durability {
+        self.options.durability
+    }
+
+    /// Returns the manifest of the last checkpoint.
+    pub fn manifest(&self) -> Manifest {
+        self.state().manifest.clone()
+    }
+
+    /// Sets the settings that the next checkpoint stores.
+    pub fn set_settings(&self, settings: Vec<(String, u64)>) {
+        self.state().manifest.settings = settings;
+    }
+
+    /// Appends an update to the log, if there is one, and returns its sequence number, with which
+    /// [`commit`](Folder::commit) waits until it is as durable as the folder's setting says. After an error the
+    /// update is not in the log.
+    pub fn append(&self, update: &Update<'_>) -> Result<u64, Error> {
+        let mut state = self.usable_state()?;
+        if state.is_exclusive {
+            return Err(refused("a checkpoint with an update that is in no log is being written"));
+        }
+        if let Some(log) = &state.log {
+            let payload = update.payload(state.manifest.schema.widths);
+            if let Some(failure) = &state.checkpoint_failure
+                && state.log_bytes() >= self.options.log_limit
+            {
+                return Err(refused(&format!(
+                    "the log is full, and the last checkpoint failed ({failure}): make room, then call \
+                     `checkpoint`"
+                )));
+            }
+            log.append(payload.kind, state.sequence + 1, &payload.parts())?;
+        }
+        state.sequence += 1;
+        Ok(state.sequence)
+    }
+
+    /// Returns once an update is as durable as the folder's setting says. Threads that wait at the same time
+    /// share syncs. After an error nobody knows whether the update will be there after a crash, and updates are
+    /// refused until the folder is opened again.
+    pub fn commit(&self, sequence: u64) -> Result<(), Error> {
+        match self.options.durability {
+            Durability::Batch => self.sync_to(sequence),
+            Durability::Os | Durability::Checkpoint => Ok(()),
+        }
+    }
+
+    /// Returns once all updates so far are durable, if there is a log.
+    pub fn sync(&self) -> Result<(), Error> {
+        let sequence = self.state().sequence;
+        self.sync_to(sequence)
+    }
+
+    fn sync_to(&self, sequence: u64) -> Result<(), Error> {
+        self.check_process()?;
+        let log = self.state().log.clone();
+        log.map_or(Ok(()), |log| log.sync_to(sequence))
+    }
+
+    /// Returns the number of the last update.
+    pub fn sequence(&self) -> u64 {
+        self.state().sequence
+    }
+
+    /// Returns an error if updates are refused.
+    pub fn check(&self) -> Result<(), Error> {
+        self.usable_state()?.log.as_ref().map_or(Ok(()), |log| log.check())
+    }
+
+    /// Returns how many bytes the logs have.
+    pub fn log_bytes(&self) -> u64 {
+        self.state().log_bytes()
+    }
+
+    /// Returns whether it is time for a checkpoint: the log has reached half its limit, or the files of runs are
+    /// large compared with the runs that the dictionary has now (`live_bytes`).
+    pub fn wants_checkpoint(&self, live_bytes: u64) -> bool {
+        let state = self.state();
+        let half = self.options.log_limit / 2;
+        let has_dead_bytes =
+            state.manifest.run_bytes() > live_bytes.saturating_mul(2).saturating_add(half);
+        !state.is_checkpointing && (state.log_bytes() >= half.max(1) || has_dead_bytes)
+    }
+
+    /// Returns whether updates should wait for a checkpoint: the log has reached its limit.
+    pub fn must_stall(&self) -> bool {
+        self.state().log_bytes() >= self.options.log_limit
+    }
+
+    /// Returns whether an update is so large that it should become part of a checkpoint instead of the log
+    /// (see [`begin_unlogged`](Folder::begin_unlogged)).
+    pub fn is_too_large_for_log(&self, update: &Update<'_>) -> bool {
+        let payload = update.payload(self.state().manifest.schema.widths);
+        let bytes: usize = payload.parts().iter().map(|part| part.len()).sum();
+        self.options.durability.has_log() && bytes as u64 > self.options.log_limit
+    }
+
+    /// Syncs and closes the log and releases the lock. Without a log, what is not in a checkpoint is lost.
+    pub fn close(&self) -> Result<(), Error> {
+        let mut state = self.usable_state()?;
+        state.is_closed = true;
+        let result = state.log.as_ref().map_or(Ok(()), |log| log.close());
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        result
+    }
+
+    /// Creates the log that follows everything so far, and makes it the current one.
+    pub(super) fn switch_log(&self, state: &mut State, number: u64) -> Result<(), Error> {
+        let header =
+            LogHeader { number, identity: state.manifest.identity, first: state.sequence + 1 };
+        let folder = self.path.join(names::LOGS);
+        let log = LogWriter::create(&self.storage, &folder, header, |_| Ok(()));
+        let log = log.map_err(|failed| {
+            if let (true, Some(log)) = (failed.may_exist, &state.log) {
+                log.refuse(failed.error.clone());
+            }
+            failed.error
+        })?;
+        let old = state.log.replace(Arc::new(log));
+        state.old_log_bytes += old.map_or(0, |old| old.len());
+        state.log_number = number;
+        Ok(())
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn usable_state(&self) -> Result<MutexGuard<'_, State>, Error> {
+        self.check_process()?;
+        let state = self.state();
+        if state.is_closed { Err(refused("the dictionary is closed")) } else { Ok(state) }
+    }
+
+    pub(super) fn check_process(&self) -> Result<(), Error> {
+        if self.process == process::id() {
+            return Ok(());
+        }
+        Err(refused("the dictionary was opened by the process that this one was forked from"))
+    }
+}
+
+pub(super) fn refused(reason: &str) -> Error {
+    Error::UpdatesRefused { reason: reason.into() }
+}

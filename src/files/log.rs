@@ -1,0 +1,230 @@
+//! Writing a log, and syncing it once for several threads.
+
+use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::Error;
+use crate::files::bytes::{Decoder, Encoder, checksum, seeded_checksum};
+use crate::files::names;
+use crate::files::record::{RecordHeader, RecordKind};
+use crate::files::storage::{File, Storage};
+
+pub(super) const MAGIC: [u8; 8] = *b"GPLSMLOG";
+pub(super) const VERSION: u32 = 1;
+
+/// The length of a log's header.
+pub(crate) const LOG_HEADER: usize = 64;
+
+/// What a log says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogHeader {
+    pub number: u64,
+    /// The folder that it belongs to.
+    pub identity: u64,
+    /// The sequence number of its first record. Everything before is durable elsewhere; records of older logs
+    /// from this number on no longer count.
+    pub first: u64,
+}
+
+impl LogHeader {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder(MAGIC.to_vec());
+        out.u32(VERSION);
+        out.u32(0);
+        out.u64s(&[self.number, self.identity, self.first]);
+        out.0.resize(LOG_HEADER - 8, 0);
+        let sum = checksum(&out.0);
+        out.u64(sum);
+        out.0
+    }
+
+    /// Reads a header of this version whose checksum is right.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Decoder(bytes.get(16..)?);
+        let header =
+            LogHeader { number: fields.u64()?, identity: fields.u64()?, first: fields.u64()? };
+        let is_possible = header.first > 0 && header.first >> 62 == 0;
+        (is_possible && header.encode() == bytes).then_some(header)
+    }
+
+    /// Returns the seed of the checksums of the log's records.
+    pub fn seed(&self) -> u64 {
+        self.identity ^ self.number.rotate_left(32)
+    }
+}
+
+/// A log that is being written.
+pub(crate) struct LogWriter {
+    file: File,
+    seed: u64,
+    state: Mutex<State>,
+    sync_ended: Condvar,
+}
+
+struct State {
+    /// Where the next record goes.
+    end: u64,
+    /// The last sequence number that was written.
+    last: u64,
+    /// The last one that is durable.
+    synced: u64,
+    is_syncing: bool,
+    /// Why nothing more can be written.
+    failure: Option<Error>,
+}
+
+/// Why a log could not be created.
+pub(crate) struct CreateError {
+    pub error: Error,
+    /// Whether the log may be there all the same, and hide what is appended to older ones.
+    pub may_exist: bool,
+}
+
+impl LogWriter {
+    /// Creates a log in a folder, with the records that `fill` appends. It gets its name when it is durable.
+    pub fn create(
+        storage: &Storage,
+        folder: &Path,
+        header: LogHeader,
+        fill: impl FnOnce(&LogWriter) -> Result<(), Error>,
+    ) -> Result<Self, CreateError> {
+        let unfinished = folder.join(names::unfinished(&names::log(header.number)));
+        let path = folder.join(names::log(header.number));
+        let write = || {
+            let file = storage.create(&unfinished)?;
+            file.write_at(0, &[&header.encode()])?;
+            let log = LogWriter::new(file, header);
+            fill(&log)?;
+            log.file.sync()?;
+            log.state().all_is_synced();
+            Ok(LogWriter { file: log.file.with_path(&path), ..log })
+        };
+        let log = write().map_err(|error| {
+            // Where it cannot be removed either, it is an orphan, which the next opening removes.
+            storage.remove(&unfinished).ok();
+            CreateError { error, may_exist: false }
+        })?;
+        let publish = storage.rename(&unfinished, &path).and_then(|()| storage.sync_folder(folder));
+        publish.map_err(|error| CreateError { error, may_exist: true })?;
+        Ok(log)
+    }
+
+    fn new(file: File, header: LogHeader) -> Self {
+        let last = header.first - 1;
+        let end = LOG_HEADER as u64;
+        let state = State { end, last, synced: last, is_syncing: false, failure: None };
+        LogWriter { file, seed: header.seed(), state: state.into(), sync_ended: Condvar::new() }
+    }
+
+    /// Appends a record, unsynced. If the write fails, the log is cut off where it was; if that fails too,
+    /// everything else is refused.
+    pub fn append(&self, kind: RecordKind, sequence: u64, payload: &[&[u8]]) -> Result<(), Error> {
+        let mut state = self.state();
+        state.check()?;
+        let len = payload.iter().map(|part| part.len() as u64).sum();
+        let header = RecordHeader {
+            kind: kind as u16,
+            flags: 0,
+            len,
+            sequence,
+            watermark: state.synced,
+            payload_checksum: seeded_checksum(self.seed, payload),
+        };
+        let header = header.encode(self.seed);
+        let parts: Vec<_> = [&header[..]].into_iter().chain(payload.iter().copied()).collect();
+        if let Err(error) = self.file.write_at(state.end, &parts) {
+            match self.file.truncate(state.end).and_then(|()| self.file.sync()) {
+                Ok(()) => state.all_is_synced(),
+                Err(second) => state.failure = Some(second),
+            }
+            return Err(error);
+        }
+        state.end += header.len() as u64 + len;
+        state.last = sequence;
+        Ok(())
+    }
+
+    /// Returns once the record with this number is durable. Threads that call this at the same time share
+    /// syncs. After a sync that failed, nobody knows what is durable: everything else is refused.
+    pub fn sync_to(&self, sequence: u64) -> Result<(), Error> {
+        let mut state = self.state();
+        loop {
+            if state.synced >= sequence {
+                return Ok(());
+            }
+            state.check()?;
+            if !state.is_syncing {
+                break;
+            }
+            state = self.sync_ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.is_syncing = true;
+        let last = state.last;
+        drop(state);
+        let result = self.file.sync();
+        let mut state = self.state();
+        state.is_syncing = false;
+        match &result {
+            Ok(()) => state.synced = state.synced.max(last),
+            Err(error) => state.failure = Some(error.clone()),
+        }
+        self.sync_ended.notify_all();
+        result
+    }
+
+    /// Returns once everything that was appended before is durable.
+    pub fn sync(&self) -> Result<(), Error> {
+        let last = self.state().last;
+        self.sync_to(last)
+    }
+
+    /// Syncs the log and says so in a last record, so that the next opening need not copy records.
+    pub fn close(&self) -> Result<(), Error> {
+        self.check()?;
+        if self.has_no_records() {
+            return Ok(());
+        }
+        self.sync()?;
+        let last = self.state().last;
+        self.append(RecordKind::Closed, last, &[])?;
+        self.file.sync()
+    }
+
+    /// Refuses everything from now on.
+    pub fn refuse(&self, error: Error) {
+        self.state().failure = Some(error);
+    }
+
+    /// Returns an error if nothing more can be written.
+    pub fn check(&self) -> Result<(), Error> {
+        self.state().check()
+    }
+
+    pub fn has_no_records(&self) -> bool {
+        self.len() == LOG_HEADER as u64
+    }
+
+    /// Returns how many bytes were written.
+    pub fn len(&self) -> u64 {
+        self.state().end
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn all_is_synced(&mut self) {
+        self.synced = self.last;
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let Some(failure) = &self.failure else { return Ok(()) };
+        let reason = format!(
+            "the log cannot be written since an earlier error ({failure}); queries go on: reopen the \
+             dictionary to update it again"
+        );
+        Err(Error::UpdatesRefused { reason: reason.into() })
+    }
+}

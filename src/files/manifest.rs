@@ -1,0 +1,142 @@
+//! The manifest: what a dictionary consists of. A folder has one as the file `MANIFEST`, replaced as a whole; a
+//! saved file begins with one.
+
+use crate::error::Error;
+use crate::files::bytes::{Decoder, Encoder, checksum};
+use crate::files::run::RunInfo;
+use crate::files::schema::Schema;
+use crate::files::storage::File;
+
+const MAGIC: [u8; 8] = *b"GPLSMDIC";
+const VERSION: u32 = 1;
+
+/// The bytes before the body: magic, version, zero, length of the body.
+const HEAD: usize = 24;
+
+/// What a dictionary consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// A number that logs of this folder repeat.
+    pub identity: u64,
+    /// How many manifests the folder had before.
+    pub generation: u64,
+    pub schema: Schema,
+    /// Settings by name, such as the batch size. Unknown ones are kept.
+    pub settings: Vec<(String, u64)>,
+    /// The last update that the runs contain.
+    pub sequence: u64,
+    /// No file has this number or a greater one, except those that were written after the manifest.
+    pub next_file: u64,
+    /// Logs with lower numbers are obsolete.
+    pub first_log: u64,
+    /// The number of a log that must exist; 0 if none must.
+    pub last_log: u64,
+    /// The runs, the oldest first.
+    pub runs: Vec<RunInfo>,
+}
+
+impl Manifest {
+    pub fn setting(&self, name: &str) -> Option<u64> {
+        self.settings.iter().find(|(known, _)| known == name).map(|&(_, value)| value)
+    }
+
+    /// Returns how many bytes the runs have.
+    pub fn run_bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.bytes).sum()
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Encoder::default();
+        body.u64(self.identity);
+        body.u64(self.generation);
+        self.schema.encode(&mut body);
+        body.u32(self.settings.len() as u32);
+        for (name, value) in &self.settings {
+            body.text(name);
+            body.u64(*value);
+        }
+        body.u64s(&[self.sequence, self.next_file, self.first_log, self.last_log]);
+        body.u32(self.runs.len() as u32);
+        for run in &self.runs {
+            body.u64(run.file);
+            body.u32(run.level);
+            body.u64s(&[run.entries, run.bytes, run.checksum]);
+        }
+        let mut file = Encoder(MAGIC.to_vec());
+        file.u32(VERSION);
+        file.u32(0);
+        file.u64(body.0.len() as u64);
+        file.0.extend(body.0);
+        let sum = checksum(&file.0);
+        file.u64(sum);
+        file.0
+    }
+
+    /// Reads the manifest at the beginning of a file; returns its length as well.
+    pub fn read(file: &File) -> Result<(Self, u64), Error> {
+        let len = file.len()?;
+        if len < HEAD as u64 + 8 {
+            return Err(file.corrupt(len, "the file ends too early for a manifest"));
+        }
+        let mut head = [0; HEAD];
+        file.read_at(0, &mut head)?;
+        let mut fields = Decoder(&head);
+        if fields.bytes(8) != Some(&MAGIC[..]) {
+            return Err(file.corrupt(0, "this is not the beginning of a manifest"));
+        }
+        let (version, _, body_len) = (fields.u32(), fields.u32(), fields.u64());
+        if version != Some(VERSION) {
+            let found = version.unwrap_or_default();
+            let path = file.path().into();
+            return Err(Error::UnsupportedVersion { path, what: "a manifest of version", found });
+        }
+        let body_len = body_len.filter(|&body_len| body_len <= len - HEAD as u64 - 8);
+        let body_len = body_len.ok_or_else(|| file.corrupt(16, "the manifest is cut off"))?;
+        let mut bytes = crate::error::try_zeroed::<u8>(HEAD + body_len as usize + 8)?;
+        file.read_at(0, &mut bytes)?;
+        let (contents, sum) = bytes.split_at(HEAD + body_len as usize);
+        if checksum(contents).to_le_bytes() != sum {
+            return Err(file.corrupt(0, "the checksum of the manifest is wrong"));
+        }
+        let manifest = Self::decode(&contents[HEAD..]);
+        let manifest =
+            manifest.ok_or_else(|| file.corrupt(HEAD as u64, "a field is impossible"))?;
+        Ok((manifest, bytes.len() as u64))
+    }
+
+    fn decode(body: &[u8]) -> Option<Self> {
+        let mut fields = Decoder(body);
+        let (identity, generation) = (fields.u64()?, fields.u64()?);
+        let schema = Schema::decode(&mut fields)?;
+        let settings = fields.u32()?;
+        let settings = (0..settings).map(|_| Some((fields.text()?, fields.u64()?)));
+        let settings = settings.collect::<Option<Vec<_>>>()?;
+        let (sequence, next_file) = (fields.u64()?, fields.u64()?);
+        let (first_log, last_log) = (fields.u64()?, fields.u64()?);
+        let runs = fields.u32()?;
+        let runs = (0..runs).map(|_| {
+            let (file, level, entries) = (fields.u64()?, fields.u32()?, fields.u64()?);
+            Some(RunInfo { file, level, entries, bytes: fields.u64()?, checksum: fields.u64()? })
+        });
+        let runs = runs.collect::<Option<Vec<_>>>()?;
+        // Sums of counts and lengths must not overflow, nor numbers that are counted on from here.
+        let is_small = |numbers: &mut dyn Iterator<Item = u64>| {
+            numbers.map(u128::from).sum::<u128>() >> 62 == 0
+        };
+        let is_possible = fields.0.is_empty()
+            && is_small(&mut runs.iter().map(|run| run.entries))
+            && is_small(&mut runs.iter().map(|run| run.bytes))
+            && is_small(&mut [sequence, next_file, first_log, last_log].into_iter());
+        is_possible.then_some(Manifest {
+            identity,
+            generation,
+            schema,
+            settings,
+            sequence,
+            next_file,
+            first_log,
+            last_log,
+            runs,
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! The names of the files in a dictionary's folder.
+
+pub(crate) const MANIFEST: &str = "MANIFEST";
+pub(crate) const LOCK: &str = "LOCK";
+pub(crate) const RUNS: &str = "runs";
+pub(crate) const LOGS: &str = "log";
+
+/// How the names of files end that are not complete.
+const UNFINISHED: &str = ".new";
+
+pub(crate) fn run(number: u64) -> String {
+    format!("{number:06}.run")
+}
+
+pub(crate) fn log(number: u64) -> String {
+    format!("{number:06}.log")
+}
+
+pub(crate) fn manifest(number: u64) -> String {
+    format!("{number:06}.manifest")
+}
+
+/// Returns the name of a file until it is complete.
+pub(crate) fn unfinished(name: &str) -> String {
+    format!("{name}{UNFINISHED}")
+}
+
+/// What a file is by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    Run(u64),
+    Log(u64),
+    /// A file that was not completed.
+    Unfinished(u64),
+}
+
+impl Named {
+    /// Returns `None` for files that no dictionary has.
+    pub fn parse(name: &str) -> Option<Named> {
+        let complete = name.strip_suffix(UNFINISHED);
+        let (digits, ending) = complete.unwrap_or(name).split_once('.')?;
+        let is_number = digits.len() >= 6 && digits.bytes().all(|digit| digit.is_ascii_digit());
+        let number = digits.parse().ok().filter(|_| is_number)?;
+        match (ending, complete) {
+            ("run", None) => Some(Named::Run(number)),
+            ("log", None) => Some(Named::Log(number)),
+            ("run" | "log" | "manifest", Some(_)) => Some(Named::Unfinished(number)),
+            _ => None,
+        }
+    }
+
+    pub fn number(self) -> u64 {
+        let (Named::Run(number) | Named::Log(number) | Named::Unfinished(number)) = self;
+        number
+    }
+}
