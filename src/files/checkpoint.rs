@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::files::folder::{Folder, refused};
+use crate::files::folder::{Folder, State, refused};
 use crate::files::manifest::Manifest;
 use crate::files::names;
 use crate::files::publish::{publish, remove_orphans};
@@ -21,6 +21,8 @@ pub(crate) struct Checkpoint {
     written: Vec<RunInfo>,
     /// The files of runs that nothing names yet.
     files: Vec<PathBuf>,
+    /// Why it failed, unless it succeeded.
+    failure: Option<Error>,
 }
 
 impl Folder {
@@ -32,7 +34,17 @@ impl Folder {
         if state.is_checkpointing {
             return Ok(None);
         }
-        let first_log = match state.log.clone() {
+        let first_log = self.end_log(&mut state);
+        let first_log = first_log.inspect_err(|error| {
+            state.checkpoint_failure = Some(error.clone());
+        })?;
+        state.is_checkpointing = true;
+        Ok(Some(self.checkpoint(state.sequence, first_log, false)))
+    }
+
+    /// Returns the number of a log that follows everything so far.
+    fn end_log(&self, state: &mut State) -> Result<u64, Error> {
+        Ok(match state.log.clone() {
             // An empty log follows everything already.
             Some(log) if log.has_no_records() => {
                 log.check()?;
@@ -41,13 +53,11 @@ impl Folder {
             Some(log) => {
                 log.sync()?;
                 let number = state.take_number();
-                self.switch_log(&mut state, number)?;
+                self.switch_log(state, number)?;
                 number
             }
             None => state.take_number(),
-        };
-        state.is_checkpointing = true;
-        Ok(Some(self.checkpoint(state.sequence, first_log, false)))
+        })
     }
 
     /// Begins a checkpoint of everything so far and of one more update, which is too large for the log. Until
@@ -71,8 +81,15 @@ impl Folder {
         first_log: u64,
         is_unlogged: bool,
     ) -> Checkpoint {
-        let (written, files) = Default::default();
-        Checkpoint { folder: self.clone(), sequence, first_log, is_unlogged, written, files }
+        Checkpoint {
+            folder: self.clone(),
+            sequence,
+            first_log,
+            is_unlogged,
+            written: Vec::new(),
+            files: Vec::new(),
+            failure: Some(refused("it was given up")),
+        }
     }
 }
 
@@ -103,11 +120,8 @@ impl Checkpoint {
     /// Makes these runs, the oldest first, the contents of the folder, and removes the files that are not needed
     /// any more. Each run was written by this checkpoint, or is one of [`Folder::manifest`]; its level may differ.
     pub fn finish(mut self, runs: Vec<RunInfo>) -> Result<(), Error> {
-        let result = self.publish(runs);
-        if let Err(error) = &result {
-            self.folder.state().checkpoint_failure = Some(error.clone());
-        }
-        result
+        self.failure = self.publish(runs).err();
+        self.failure.clone().map_or(Ok(()), Err)
     }
 
     fn publish(&mut self, runs: Vec<RunInfo>) -> Result<(), Error> {
@@ -155,7 +169,6 @@ impl Checkpoint {
         let mut state = self.folder.state();
         let settings = std::mem::take(&mut state.manifest.settings);
         state.manifest = Manifest { settings, ..manifest.clone() };
-        state.checkpoint_failure = None;
         if self.is_unlogged {
             state.sequence = self.sequence;
             if let Some(old) = state.log.clone()
@@ -187,6 +200,7 @@ impl Drop for Checkpoint {
             self.folder.storage.remove(path).ok();
         }
         let mut state = self.folder.state();
+        state.checkpoint_failure = self.failure.take();
         state.is_checkpointing = false;
         state.is_exclusive &= !self.is_unlogged;
     }

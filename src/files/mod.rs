@@ -1,6 +1,7 @@
 //! Dictionaries in files: what is written, in which order, and what a crash leaves.
 
 mod bytes;
+mod check;
 mod checkpoint;
 mod disk;
 mod folder;
@@ -13,6 +14,7 @@ mod publish;
 mod record;
 mod recovery;
 mod run;
+mod saved;
 mod schema;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulated;
@@ -20,4 +22,5 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
+pub use check::{Info, RunFile, check, check_with, info};
 pub use folder::Durability;

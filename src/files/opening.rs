@@ -47,6 +47,26 @@ impl Opening {
         if let (false, Some((schema, settings))) = (holds_manifest(storage, path)?, create) {
             initialize(storage, path, schema, settings)?;
         }
+        Self::read(storage, path, lock)
+    }
+
+    /// Opens a folder to look at it. It is locked if it can be written.
+    pub fn inspect(storage: &Storage, path: &Path) -> Result<Self, Error> {
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+
+        if !holds_manifest(storage, path)? {
+            let reason = "there is no manifest in it";
+            return Err(Error::NotADictionary { path: path.into(), reason });
+        }
+        let lock = match storage.lock(path) {
+            Err(Error::Io { kind: PermissionDenied | ReadOnlyFilesystem, .. }) => Box::new(()),
+            lock => lock?,
+        };
+        Self::read(storage, path, lock)
+    }
+
+    /// Reads the manifest and verifies the logs.
+    fn read(storage: &Storage, path: &Path, lock: Box<dyn Send + Sync>) -> Result<Self, Error> {
         let (manifest, _) = Manifest::read(&storage.open(&path.join(names::MANIFEST))?)?;
         let logs = path.join(names::LOGS);
         let mut numbers = list_numbers(storage, path)?;

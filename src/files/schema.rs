@@ -131,7 +131,8 @@ impl Schema {
         if self.value_name.is_empty() { bytes } else { format!("{} ({bytes})", self.value_name) }
     }
 
-    fn rule_text(&self) -> String {
+    /// Returns the name of the rule, and of what it combines.
+    pub fn rule_text(&self) -> String {
         let names = ["replace", "add", "min", "max", "or", "and", "xor"];
         let name = names.get(usize::from(self.rule)).copied().unwrap_or("unknown");
         match self.element {

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use crate::files::storage::{RawFile, RawStorage};
 
@@ -23,7 +25,7 @@ pub enum Survivors {
     Prefix,
     /// A random subset, in any order; some writes are cut off in the middle.
     Some,
-    /// As `Some`, and where writes were lost there are random bytes.
+    /// As `Some`, and where writes were lost there are random bytes, or old ones of another file.
     Garbage,
 }
 
@@ -90,6 +92,7 @@ struct Inner {
     faults: BTreeMap<u64, Fault>,
     all_fail: Option<io::ErrorKind>,
     syncs: u64,
+    sync_time: Duration,
     mark: u64,
     recorded: Option<Vec<Moment>>,
 }
@@ -108,8 +111,12 @@ impl Moment {
         let mut random = Random(seed);
         let mut state = self.state.clone();
         state.locked.clear();
+        let other = match state.files.len() {
+            0 => Arc::default(),
+            files => state.files[random.below(files)].current.clone(),
+        };
         for file in state.files.iter_mut().filter(|file| !file.unsynced.is_empty()) {
-            *file = Contents::durable(file.survive(survivors, &mut random));
+            *file = Contents::durable(file.survive(survivors, &mut random, &other));
         }
         for folder in state.folders.values_mut().filter(|folder| !folder.unsynced.is_empty()) {
             let names = folder.survive(survivors, &mut random);
@@ -149,7 +156,8 @@ impl Contents {
         self.unsynced.drain(..).for_each(|change| change.apply(durable));
     }
 
-    fn survive(&self, survivors: Survivors, random: &mut Random) -> Vec<u8> {
+    /// Returns what survives; `other` is what the disk may have in place of lost writes.
+    fn survive(&self, survivors: Survivors, random: &mut Random, other: &[u8]) -> Vec<u8> {
         let mut bytes = self.durable.as_ref().clone();
         let mut changes = self.unsynced.clone();
         match survivors {
@@ -167,7 +175,8 @@ impl Contents {
                 }
                 for change in &mut changes {
                     match random.below(4) {
-                        0 => *change = change.lost(survivors == Survivors::Garbage, random),
+                        0 if survivors == Survivors::Garbage => change.make_garbage(random, other),
+                        0 => change.lose(),
                         1 => change.tear(random, true),
                         _ => {}
                     }
@@ -204,15 +213,21 @@ impl Change {
         }
     }
 
-    /// Returns what is there instead of a lost write: nothing, or random bytes.
-    fn lost(&self, garbage: bool, random: &mut Random) -> Change {
+    fn lose(&mut self) {
+        *self = Change::Write { offset: 0, bytes: [].into() };
+    }
+
+    /// Replaces what a write writes by random bytes, or by those that another file has there.
+    fn make_garbage(&mut self, random: &mut Random, other: &[u8]) {
         match self {
-            Change::Write { offset, bytes } if garbage => {
-                let bytes = bytes.iter().map(|_| random.next() as u8).collect();
-                Change::Write { offset: *offset, bytes }
+            Change::Write { offset, bytes } => {
+                let old = other.get(*offset..*offset + bytes.len());
+                *bytes = match old.filter(|_| random.below(2) == 0) {
+                    Some(old) => old.into(),
+                    None => bytes.iter().map(|_| random.next() as u8).collect(),
+                };
             }
-            Change::Write { offset, .. } => Change::Write { offset: *offset, bytes: [].into() },
-            Change::Truncate(_) => Change::Write { offset: 0, bytes: [].into() },
+            Change::Truncate(_) => self.lose(),
         }
     }
 }
@@ -273,6 +288,11 @@ impl Simulated {
     /// Returns how many files were synced so far.
     pub fn syncs(&self) -> u64 {
         self.inner().syncs
+    }
+
+    /// Sets how long it takes to sync a file.
+    pub fn set_sync_time(&self, time: Duration) {
+        self.inner().sync_time = time;
     }
 
     /// Makes a call fail: the `call`-th from now on, counted from 0.
@@ -466,6 +486,9 @@ impl RawStorage for Simulated {
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
         let mut inner = self.call().map_err(|(_, fault)| fault.error())?;
+        if inner.state.find(folder).is_ok() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
         let inside: Vec<_> = inner.state.folders.keys().map(|path| split(path)).collect();
         let mut names: Vec<_> = inner.state.folder(folder)?.current.keys().cloned().collect();
         names.extend(
@@ -556,6 +579,10 @@ impl RawFile for SimulatedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let time = self.storage.inner().sync_time;
+        if !time.is_zero() {
+            thread::sleep(time);
+        }
         match self.storage.call() {
             Ok(mut inner) => {
                 inner.syncs += 1;

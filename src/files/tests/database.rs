@@ -152,6 +152,13 @@ impl Database {
         Ok(database)
     }
 
+    /// Logs and applies a change, which is then to be committed.
+    pub fn append(&mut self, change: &Change) -> Result<(Arc<Folder>, u64), Error> {
+        let sequence = change.with_update(|update| self.folder.append(&update))?;
+        self.install(change);
+        Ok((self.folder.clone(), sequence))
+    }
+
     /// Logs and applies a change: after an error it is not applied.
     pub fn update(&mut self, change: &Change) -> Result<(), Error> {
         let sequence = change.with_update(|update| self.folder.append(&update))?;

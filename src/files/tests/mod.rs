@@ -1,4 +1,7 @@
 //! Tests of files: crashes at every call, errors of every call, damage in every file.
 
+mod commits;
 mod crashes;
+mod damage;
 mod database;
+mod faults;

@@ -1,0 +1,166 @@
+//! A dictionary in one file: a manifest, then its runs, each at the beginning of a page.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::files::bytes::{PAGE, round_up_to_page};
+use crate::files::manifest::Manifest;
+use crate::files::names;
+use crate::files::run::{RunInfo, RunReader, RunShape, RunWriter};
+use crate::files::schema::Schema;
+use crate::files::storage::{File, Storage};
+
+/// Writes a dictionary into one file, which gets its name, or replaces the one that has it, when it is complete
+/// and durable. Dropped before that, it leaves everything as it was.
+pub(crate) struct SavedWriter {
+    storage: Storage,
+    path: PathBuf,
+    unfinished: PathBuf,
+    file: File,
+    manifest: Manifest,
+    /// How many runs there will be.
+    runs: usize,
+    /// Where the next run begins.
+    end: u64,
+    is_finished: bool,
+}
+
+impl SavedWriter {
+    /// Starts to write a dictionary of so many runs.
+    pub fn create(
+        storage: &Storage,
+        path: &Path,
+        schema: Schema,
+        settings: Vec<(String, u64)>,
+        runs: usize,
+    ) -> Result<Self, Error> {
+        let Some(name) = path.file_name() else {
+            let reason = "a saved file needs a name";
+            return Err(Error::NotADictionary { path: path.into(), reason });
+        };
+        let random = RandomState::new().build_hasher().finish();
+        let name = format!("{}.{random:016x}", name.to_string_lossy());
+        let unfinished = path.with_file_name(names::unfinished(&name));
+        let manifest = Manifest {
+            identity: random,
+            generation: 0,
+            schema,
+            settings,
+            sequence: 0,
+            next_file: 0,
+            first_log: 0,
+            last_log: 0,
+            runs: Vec::new(),
+        };
+        let file = storage.create(&unfinished)?;
+        let mut writer = SavedWriter {
+            storage: storage.clone(),
+            path: path.into(),
+            unfinished,
+            file,
+            manifest,
+            runs,
+            end: 0,
+            is_finished: false,
+        };
+        writer.end = writer.manifest_len();
+        Ok(writer)
+    }
+
+    /// Returns the length of the manifest with all runs, in whole pages.
+    fn manifest_len(&self) -> u64 {
+        let run = RunInfo { file: 0, level: 0, entries: 0, bytes: 0, checksum: 0 };
+        let manifest = Manifest { runs: vec![run; self.runs], ..self.manifest.clone() };
+        (manifest.encode().len() as u64).next_multiple_of(PAGE)
+    }
+
+    /// Starts to write the next run, the oldest first. Only one is written at a time.
+    pub fn create_run(&mut self, shape: RunShape) -> Result<RunWriter, Error> {
+        let number = self.manifest.runs.len() as u64;
+        RunWriter::new(self.file.clone(), self.end, number, shape)
+    }
+
+    /// Completes a run.
+    pub fn finish_run(&mut self, run: RunWriter, level: u32) -> Result<(), Error> {
+        let info = run.finish(level)?;
+        self.end += info.bytes.next_multiple_of(PAGE);
+        self.manifest.runs.push(info);
+        Ok(())
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer or more runs than announced.
+    pub fn finish(mut self) -> Result<(), Error> {
+        assert_eq!(self.manifest.runs.len(), self.runs);
+        let mut pages = self.manifest.encode();
+        pages.resize(self.manifest_len() as usize, 0);
+        self.file.write_at(0, &[&pages])?;
+        self.file.sync()?;
+        self.storage.rename(&self.unfinished, &self.path)?;
+        self.is_finished = true;
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        self.storage.sync_folder(folder.unwrap_or(Path::new(".")))
+    }
+}
+
+impl Drop for SavedWriter {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.storage.remove(&self.unfinished).ok();
+        }
+    }
+}
+
+/// Reads a dictionary from one file.
+pub(crate) struct SavedReader {
+    file: File,
+    manifest: Manifest,
+    starts: Vec<u64>,
+}
+
+impl SavedReader {
+    /// Reads the manifest, and verifies that the file is as long as its runs are.
+    pub fn open(storage: &Storage, path: &Path) -> Result<Self, Error> {
+        let file = storage.open(path)?;
+        let (manifest, manifest_len) = Manifest::read(&file)?;
+        let mut end = manifest_len;
+        let mut starts = Vec::new();
+        for run in &manifest.runs {
+            let start = check_gap(&file, end)?;
+            starts.push(start);
+            end = start + run.bytes;
+        }
+        if manifest.runs.is_empty() {
+            end = check_gap(&file, end)?;
+        }
+        let len = file.len()?;
+        if len != end {
+            return Err(file.corrupt(len.min(end), "the file is shorter or longer than its runs"));
+        }
+        Ok(SavedReader { file, manifest, starts })
+    }
+
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Opens the run at this index of the manifest's.
+    pub fn run(&self, index: usize) -> Result<RunReader, Error> {
+        RunReader::open(self.file.clone(), self.starts[index], &self.manifest.runs[index])
+    }
+}
+
+/// Returns where the next page begins; there must be zeros up to there.
+fn check_gap(file: &File, end: u64) -> Result<u64, Error> {
+    let next = round_up_to_page(end).ok_or_else(|| file.corrupt(0, "a length is impossible"))?;
+    let mut gap = vec![0; (next - end) as usize];
+    file.read_at(end, &mut gap)?;
+    match gap.iter().position(|&byte| byte != 0) {
+        Some(index) => Err(file.corrupt(end + index as u64, "padding is not zero")),
+        None => Ok(next),
+    }
+}
