@@ -155,6 +155,7 @@ impl Checkpoint {
         let manifest = Manifest {
             generation: state.manifest.generation + 1,
             sequence: self.sequence,
+            synced: self.sequence,
             next_file: state.next_file(),
             first_log: self.first_log,
             last_log: if has_log { self.first_log } else { 0 },

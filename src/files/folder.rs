@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::files::log::{LogHeader, LogWriter};
 use crate::files::manifest::Manifest;
 use crate::files::names;
+use crate::files::publish::publish;
 use crate::files::record::Update;
 use crate::files::storage::Storage;
 
@@ -213,13 +214,30 @@ impl Folder {
         self.options.durability.has_log() && bytes as u64 > self.options.log_limit
     }
 
-    /// Syncs and closes the log and releases the lock. Without a log, what is not in a checkpoint is lost.
+    /// Syncs the log and releases the lock. Without a log, what is not in a checkpoint is lost.
     pub fn close(&self) -> Result<(), Error> {
         let mut state = self.usable_state()?;
         state.is_closed = true;
-        let result = state.log.as_ref().map_or(Ok(()), |log| log.close());
+        let result = self.end_session(&mut state);
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         result
+    }
+
+    /// Syncs the log, and says so in the manifest: a log that ends earlier the next time is damaged.
+    fn end_session(&self, state: &mut State) -> Result<(), Error> {
+        let Some(log) = state.log.clone() else { return Ok(()) };
+        log.sync()?;
+        log.check()?;
+        if state.is_checkpointing || state.manifest.synced == state.sequence {
+            return Ok(());
+        }
+        let number = state.take_number();
+        state.manifest.synced = state.sequence;
+        state.manifest.last_log = state.log_number;
+        state.manifest.next_file = state.next_file;
+        state.manifest.generation += 1;
+        let published = publish(&self.storage, &self.path, &state.manifest, number);
+        published.map_err(|failed| failed.error)
     }
 
     /// Creates the log that follows everything so far, and makes it the current one.

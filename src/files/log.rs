@@ -178,18 +178,6 @@ impl LogWriter {
         self.sync_to(last)
     }
 
-    /// Syncs the log and says so in a last record, so that the next opening need not copy records.
-    pub fn close(&self) -> Result<(), Error> {
-        self.check()?;
-        if self.has_no_records() {
-            return Ok(());
-        }
-        self.sync()?;
-        let last = self.state().last;
-        self.append(RecordKind::Closed, last, &[])?;
-        self.file.sync()
-    }
-
     /// Refuses everything from now on.
     pub fn refuse(&self, error: Error) {
         self.state().failure = Some(error);

@@ -25,6 +25,8 @@ pub(crate) struct Manifest {
     pub settings: Vec<(String, u64)>,
     /// The last update that the runs contain.
     pub sequence: u64,
+    /// The last update that was durable, in runs or logs, when the manifest was written.
+    pub synced: u64,
     /// No file has this number or a greater one, except those that were written after the manifest.
     pub next_file: u64,
     /// Logs with lower numbers are obsolete.
@@ -55,7 +57,7 @@ impl Manifest {
             body.text(name);
             body.u64(*value);
         }
-        body.u64s(&[self.sequence, self.next_file, self.first_log, self.last_log]);
+        body.u64s(&[self.sequence, self.synced, self.next_file, self.first_log, self.last_log]);
         body.u32(self.runs.len() as u32);
         for run in &self.runs {
             body.u64(run.file);
@@ -111,7 +113,7 @@ impl Manifest {
         let settings = fields.u32()?;
         let settings = (0..settings).map(|_| Some((fields.text()?, fields.u64()?)));
         let settings = settings.collect::<Option<Vec<_>>>()?;
-        let (sequence, next_file) = (fields.u64()?, fields.u64()?);
+        let (sequence, synced, next_file) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let (first_log, last_log) = (fields.u64()?, fields.u64()?);
         let runs = fields.u32()?;
         let runs = (0..runs).map(|_| {
@@ -126,13 +128,15 @@ impl Manifest {
         let is_possible = fields.0.is_empty()
             && is_small(&mut runs.iter().map(|run| run.entries))
             && is_small(&mut runs.iter().map(|run| run.bytes))
-            && is_small(&mut [sequence, next_file, first_log, last_log].into_iter());
+            && sequence <= synced
+            && is_small(&mut [synced, next_file, first_log, last_log].into_iter());
         is_possible.then_some(Manifest {
             identity,
             generation,
             schema,
             settings,
             sequence,
+            synced,
             next_file,
             first_log,
             last_log,

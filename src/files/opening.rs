@@ -134,6 +134,7 @@ impl Opening {
         let log = self.start_log(&options)?;
         if let Some((number, _)) = &log {
             self.manifest.last_log = *number;
+            self.manifest.synced = self.recovered.last;
             let number = self.take_number();
             self.manifest.next_file = self.next_file;
             self.manifest.generation += 1;
@@ -243,6 +244,7 @@ fn initialize(
         schema: schema.clone(),
         settings: settings.to_vec(),
         sequence: 0,
+        synced: 0,
         next_file: number + 1,
         first_log: number + 1,
         last_log: 0,

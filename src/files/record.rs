@@ -15,14 +15,11 @@ pub(crate) enum RecordKind {
     Batch = 1,
     RangeDelete = 2,
     Clear = 3,
-    /// Says that the log was closed, and everything before is synced. It has the sequence number of the last
-    /// update and is none itself.
-    Closed = 4,
 }
 
 impl RecordKind {
     pub fn from_number(number: u16) -> Option<Self> {
-        let kinds = [Self::Batch, Self::RangeDelete, Self::Clear, Self::Closed];
+        let kinds = [Self::Batch, Self::RangeDelete, Self::Clear];
         kinds.into_iter().find(|&kind| kind as u16 == number)
     }
 }
@@ -64,7 +61,7 @@ impl RecordHeader {
         let (len, sequence, watermark) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let header =
             RecordHeader { kind, flags, len, sequence, watermark, payload_checksum: fields.u64()? };
-        (watermark <= sequence && header.encode(seed) == bytes).then_some(header)
+        (watermark < sequence && header.encode(seed) == bytes).then_some(header)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::files::log::LOG_HEADER;
 use crate::files::log_reader::{Found, LogReader, PayloadBuffer};
 use crate::files::manifest::Manifest;
 use crate::files::names;
-use crate::files::record::{HEADER, RecordHeader, RecordKind, Update};
+use crate::files::record::{HEADER, RecordHeader, Update};
 use crate::files::run::Widths;
 use crate::files::storage::Storage;
 
@@ -59,9 +59,7 @@ impl Recovered {
             logs: Vec::new(),
             widths: manifest.schema.widths,
             last: manifest.sequence,
-            watermark: readers
-                .iter()
-                .fold(manifest.sequence, |mark, log| mark.max(log.first() - 1)),
+            watermark: readers.iter().fold(manifest.synced, |mark, log| mark.max(log.first() - 1)),
             torn_bytes: 0,
         };
         let firsts: Vec<_> = readers.iter().map(LogReader::first).collect();
@@ -70,6 +68,10 @@ impl Recovered {
             if log.first() < until {
                 recovered.scan_log(log, until)?;
             }
+        }
+        if recovered.last < recovered.watermark {
+            let reason = format!("the log of update {} is missing", recovered.last + 1).into();
+            return Err(Error::CorruptFile { path: folder.into(), offset: 0, reason });
         }
         Ok(recovered)
     }
@@ -89,15 +91,14 @@ impl Recovered {
                 Found::End | Found::Bad => break,
             };
             let kind = log.kind_of(&header)?;
-            let is_update = kind != RecordKind::Closed;
-            if header.sequence != next - u64::from(!is_update) {
+            if header.sequence != next {
                 break;
             }
-            if is_update && Update::decode(kind, buffer.bytes(), self.widths).is_none() {
+            if Update::decode(kind, buffer.bytes(), self.widths).is_none() {
                 return Err(log.file().corrupt(offset, "the record is none of these types"));
             }
             self.watermark = self.watermark.max(header.watermark);
-            next += u64::from(is_update);
+            next += 1;
             offset += HEADER as u64 + header.len;
         }
         if next < until {
@@ -163,11 +164,10 @@ impl Recovered {
                 let Found::Record(header) = log.read(offset, &mut buffer)? else {
                     return Err(log.file().corrupt(offset, "the log changed while it was read"));
                 };
-                let is_update = header.kind != RecordKind::Closed as u16;
-                if is_update && next >= from.max(*first) {
+                if next >= from.max(*first) {
                     visit(log, &header, buffer.bytes())?;
                 }
-                next += u64::from(is_update);
+                next += 1;
                 offset += HEADER as u64 + header.len;
             }
         }

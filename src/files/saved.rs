@@ -48,6 +48,7 @@ impl SavedWriter {
             schema,
             settings,
             sequence: 0,
+            synced: 0,
             next_file: 0,
             first_log: 0,
             last_log: 0,

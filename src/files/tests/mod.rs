@@ -4,4 +4,5 @@ mod commits;
 mod crashes;
 mod damage;
 mod database;
+mod disk;
 mod faults;
