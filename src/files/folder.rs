@@ -50,6 +50,18 @@ pub(crate) struct Folder {
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
+/// What opening a folder found and made.
+pub(super) struct Opened {
+    pub storage: Storage,
+    pub path: PathBuf,
+    pub lock: Box<dyn Send + Sync>,
+    pub manifest: Manifest,
+    pub next_file: u64,
+    pub sequence: u64,
+    pub log: Option<LogWriter>,
+    pub old_log_bytes: u64,
+}
+
 pub(super) struct State {
     pub manifest: Manifest,
     next_file: u64,
@@ -83,33 +95,27 @@ impl State {
 }
 
 impl Folder {
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn new(
-        storage: Storage,
-        path: PathBuf,
-        lock: Box<dyn Send + Sync>,
-        options: Options,
-        manifest: Manifest,
-        next_file: u64,
-        sequence: u64,
-        log: Option<LogWriter>,
-        old_log_bytes: u64,
-    ) -> Self {
-        let log_number = manifest.last_log;
+    pub(super) fn new(opened: Opened, options: Options) -> Self {
         let state = State {
-            manifest,
-            next_file,
-            sequence,
-            log: log.map(Arc::new),
-            log_number,
-            old_log_bytes,
+            log_number: opened.manifest.last_log,
+            manifest: opened.manifest,
+            next_file: opened.next_file,
+            sequence: opened.sequence,
+            log: opened.log.map(Arc::new),
+            old_log_bytes: opened.old_log_bytes,
             is_checkpointing: false,
             is_exclusive: false,
             checkpoint_failure: None,
             is_closed: false,
         };
-        let (state, lock) = (Mutex::new(state), Mutex::new(Some(lock)));
-        Folder { storage, path, options, process: process::id(), state, lock }
+        Folder {
+            storage: opened.storage,
+            path: opened.path,
+            options,
+            process: process::id(),
+            state: Mutex::new(state),
+            lock: Mutex::new(Some(opened.lock)),
+        }
     }
 
     pub fn path(&self) -> &Path {

@@ -40,7 +40,10 @@ impl Named {
         let complete = name.strip_suffix(UNFINISHED);
         let (digits, ending) = complete.unwrap_or(name).split_once('.')?;
         let is_number = digits.len() >= 6 && digits.bytes().all(|digit| digit.is_ascii_digit());
-        let number = digits.parse().ok().filter(|_| is_number)?;
+        let number: u64 = digits.parse().ok().filter(|_| is_number)?;
+        if number >> 62 != 0 {
+            return None;
+        }
         match (ending, complete) {
             ("run", None) => Some(Named::Run(number)),
             ("log", None) => Some(Named::Log(number)),

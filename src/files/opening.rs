@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::files::folder::{Folder, Options};
+use crate::files::folder::{Folder, Opened, Options};
 use crate::files::log::{LogHeader, LogWriter};
 use crate::files::manifest::Manifest;
 use crate::files::names::{self, Named};
@@ -148,17 +148,17 @@ impl Opening {
         };
         remove_orphans(&self.storage, &self.path, &self.manifest, &keeps_log);
         let log = log.map(|(_, log)| log).filter(|_| options.durability.has_log());
-        Ok(Arc::new(Folder::new(
-            self.storage,
-            self.path,
-            self.lock,
-            options,
-            self.manifest,
-            self.next_file,
-            self.recovered.last,
+        let opened = Opened {
+            storage: self.storage,
+            path: self.path,
+            lock: self.lock,
+            manifest: self.manifest,
+            next_file: self.next_file,
+            sequence: self.recovered.last,
             log,
-            self.recovered.bytes(),
-        )))
+            old_log_bytes: self.recovered.bytes(),
+        };
+        Ok(Arc::new(Folder::new(opened, options)))
     }
 
     /// Creates a log with the updates that may not be durable, unless there are none and nobody needs a log.

@@ -43,11 +43,9 @@ struct Run {
 }
 
 impl Run {
-    /// Opens the dictionary and compares it with the history, which it shortens to what survived. The storage
-    /// records moments.
+    /// Opens the dictionary and compares it with the history, which it shortens to what survived.
     fn open(storage: Simulated, durability: Durability, history: &[Pairs], bounds: Bounds) -> Self {
         storage.mark(bounds.pack());
-        storage.record();
         let database = Database::open(&storage, durability).unwrap();
         let history = history.to_vec();
         let mut run = Run { storage, database, durability, history, bounds, phases: Vec::new() };
@@ -70,9 +68,13 @@ impl Run {
         self.mark();
     }
 
+    /// Keeps the moments so far, if they are recorded, with the history that they are of.
     fn end_phase(&mut self) {
-        self.phases.push((self.storage.take_recorded(), self.history.clone()));
-        self.storage.record();
+        let moments = self.storage.take_recorded();
+        if !moments.is_empty() {
+            self.phases.push((moments, self.history.clone()));
+            self.storage.record();
+        }
     }
 
     fn mark(&self) {
@@ -193,9 +195,13 @@ impl Explorer {
             Some(way) => (moment.crash(way, self.random.next()), bounds.durable),
             None => (moment.end_process(), bounds.written),
         };
+        let goes_on = depth < 2 && self.random.below(4) == 0;
+        if goes_on {
+            storage.record();
+        }
         let bounds = Bounds { written, ..bounds };
         let mut run = Run::open(storage, self.durability, history, bounds);
-        if depth < 2 && self.random.below(4) == 0 {
+        if goes_on {
             (0..self.random.below(4)).for_each(|_| run.step(&mut self.random));
             run.end_phase();
             for (moments, history) in run.phases {
@@ -209,8 +215,9 @@ impl Explorer {
         let (random, wanted) = (Random(durability as u64), wanted() / 3);
         let mut explorer = Explorer { durability, random, crashes: 0, wanted };
         while explorer.crashes < wanted {
-            let mut run =
-                Run::open(Simulated::new(), durability, &[Pairs::new()], Bounds::default());
+            let storage = Simulated::new();
+            storage.record();
+            let mut run = Run::open(storage, durability, &[Pairs::new()], Bounds::default());
             (0..12).for_each(|_| run.step(&mut explorer.random));
             run.end_phase();
             for (moments, history) in run.phases {
