@@ -26,6 +26,9 @@ pub(crate) struct Recovered {
     pub torn_bytes: u64,
 }
 
+/// What is called for a record and its payload.
+pub(crate) type Visit<'a> = dyn FnMut(&LogReader, &RecordHeader, &[u8]) -> Result<(), Error> + 'a;
+
 /// The part of a log that counts.
 struct Segment {
     log: LogReader,
@@ -151,11 +154,7 @@ impl Recovered {
     }
 
     /// Calls `visit` for every record from a number on.
-    pub fn each_record(
-        &self,
-        from: u64,
-        visit: &mut dyn FnMut(&LogReader, &RecordHeader, &[u8]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    pub fn each_record(&self, from: u64, visit: &mut Visit<'_>) -> Result<(), Error> {
         let mut buffer = PayloadBuffer::default();
         for Segment { log, from: first, until } in &self.logs {
             let mut offset = LOG_HEADER as u64;

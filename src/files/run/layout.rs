@@ -39,11 +39,6 @@ impl Section {
     pub const EACH: [Section; 3] = [Section::Keys, Section::Values, Section::Marks];
 }
 
-/// Returns how many bytes the marks of `entries` have.
-pub(crate) fn marks_len(entries: u64) -> Option<u64> {
-    entries.div_ceil(32).checked_mul(8)
-}
-
 /// What is known of a run before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunShape {
@@ -51,6 +46,18 @@ pub(crate) struct RunShape {
     pub entries: u64,
     /// Whether there is a section of marks.
     pub has_marks: bool,
+}
+
+impl RunShape {
+    /// Returns how many bytes a section has; `None` if they are too many for a file.
+    pub fn section_len(&self, section: Section) -> Option<u64> {
+        match section {
+            Section::Keys => self.entries.checked_mul(self.widths.key as u64),
+            Section::Values => self.entries.checked_mul(self.widths.value as u64),
+            Section::Marks if self.has_marks => self.entries.div_ceil(32).checked_mul(8),
+            Section::Marks => Some(0),
+        }
+    }
 }
 
 /// What a manifest says about a run.
@@ -82,11 +89,8 @@ impl Layout {
         if !shape.widths.are_valid() {
             return None;
         }
-        let lens = [
-            shape.entries.checked_mul(shape.widths.key as u64)?,
-            shape.entries.checked_mul(shape.widths.value as u64)?,
-            if shape.has_marks { marks_len(shape.entries)? } else { 0 },
-        ];
+        let [keys, values, marks] = Section::EACH.map(|section| shape.section_len(section));
+        let lens = [keys?, values?, marks?];
         let mut starts = [0; 3];
         let mut end = PAGE;
         for (start, len) in starts.iter_mut().zip(lens) {

@@ -4,6 +4,6 @@ mod layout;
 mod reader;
 mod writer;
 
-pub(crate) use layout::{RunInfo, RunShape, Section, Widths, marks_len};
+pub(crate) use layout::{RunInfo, RunShape, Section, Widths};
 pub(crate) use reader::RunReader;
 pub(crate) use writer::RunWriter;
