@@ -134,13 +134,12 @@ impl Simulated {
         let state = &mut self.inner().state;
         let (folder, name) = split(path);
         let names = state.folders.entry(folder).or_default();
-        let file = match contents {
-            Some(bytes) => {
-                state.files.push(Contents::durable(bytes));
-                Some(state.files.len() - 1)
-            }
-            None => None,
-        };
+        let file = contents.map(|bytes| {
+            let file = names.current.get(&name).copied().unwrap_or(state.files.len());
+            state.files.resize_with(state.files.len().max(file + 1), Contents::default);
+            state.files[file] = Contents::durable(bytes);
+            file
+        });
         for map in [&mut names.durable, &mut names.current] {
             match file {
                 Some(file) => map.insert(name.clone(), file),

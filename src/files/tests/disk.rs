@@ -47,7 +47,13 @@ fn updates_and_checkpoints_are_read_back() {
     let path = scratch.0.join("dictionary");
     let update = Update::Batch { keys: &[1; 24], values: &[2; 24], assigned: 1, deletes: &[3; 8] };
     let folder = open(&path).unwrap().finish(OPTIONS).unwrap();
+    assert_eq!((folder.path(), folder.durability()), (&*path, Durability::Batch));
+    let (large, empty) = (vec![0; 1 << 20], folder.log_bytes());
+    let large = Update::Batch { keys: &large, values: &large, assigned: 0, deletes: &[] };
+    assert!(folder.is_too_large_for_log(&large) && !folder.is_too_large_for_log(&update));
+    folder.set_settings(vec![("batch_size".into(), 64)]);
     folder.commit(folder.append(&Update::Clear).unwrap()).unwrap();
+    assert_eq!(folder.log_bytes(), empty + 40);
     let mut checkpoint = folder.begin_checkpoint().unwrap().unwrap();
     assert!(folder.begin_checkpoint().unwrap().is_none(), "one at a time");
     folder.commit(folder.append(&update).unwrap()).unwrap();
@@ -64,6 +70,7 @@ fn updates_and_checkpoints_are_read_back() {
     assert_eq!(checked, info(&path).unwrap());
     assert_eq!((checked.entries(), checked.updates, checked.torn_bytes), (300_000, 1, 0));
     let opening = open(&path).unwrap();
+    assert_eq!(opening.manifest().setting("batch_size"), Some(64));
     let mut read = vec![0; keys.len()];
     opening.run(0).unwrap().read_section(Section::Values, &mut read).unwrap();
     assert!(read == keys);

@@ -6,3 +6,4 @@ mod damage;
 mod database;
 mod disk;
 mod faults;
+mod formats;
