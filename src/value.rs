@@ -2,6 +2,8 @@
 
 use bytemuck::Pod;
 
+use crate::error::{Error, try_zeroed};
+
 /// A type of value: plain data of 0, 4, 8 or 16 bytes.
 ///
 /// `()` makes the dictionary a set. Numbers of 4, 8 and 16 bytes are values, and so are arrays of numbers
@@ -39,6 +41,10 @@ use bytemuck::Pod;
 pub trait Value: Pod + Send + Sync {
     /// The number of bytes of a value.
     const WIDTH: usize = size_of::<Self>();
+
+    /// The name of the type in files; empty for types of other crates.
+    #[doc(hidden)]
+    const NAME: &'static str = "";
 }
 
 /// Makes a type that implements [`bytemuck::Pod`] a [`Value`]; its size must be 0, 4, 8 or 16 bytes.
@@ -64,7 +70,13 @@ macro_rules! value {
 
 macro_rules! values {
     ($($type:ty),*) => {
-        $(value!($type);)*
+        $(
+            const _: () = assert!(matches!(size_of::<$type>(), 0 | 4 | 8 | 16));
+
+            impl Value for $type {
+                const NAME: &'static str = stringify!($type);
+            }
+        )*
     };
 }
 
@@ -97,4 +109,26 @@ pub(crate) fn of_bytes_mut<V: Value>(bytes: &mut [u8], len: usize) -> &mut [V] {
 #[inline]
 fn nothings<V: Value>(len: usize) -> &'static mut [V] {
     bytemuck::zeroed_vec(len).leak()
+}
+
+/// The bytes of values of any width, aligned for all of them.
+pub(crate) struct ValueBuffer {
+    words: Vec<u128>,
+    len: usize,
+}
+
+impl ValueBuffer {
+    /// Allocates zeros for so many values of a width.
+    pub fn new(values: usize, width: usize) -> Result<Self, Error> {
+        let len = values.saturating_mul(width);
+        Ok(ValueBuffer { words: try_zeroed(len.div_ceil(size_of::<u128>()))?, len })
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len]
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
+    }
 }

@@ -1,6 +1,6 @@
 //! Bytes as keys: `[u8; N]`, compared from the first byte on.
 
-use super::{Key, private};
+use super::{Key, Part, private};
 
 /// Makes arrays of these lengths keys, as integers whose most significant byte is the first.
 macro_rules! byte_keys {
@@ -26,6 +26,10 @@ macro_rules! byte_keys {
                     let mut bytes = [0; $len];
                     bytes.copy_from_slice(&ordered.to_be_bytes()[size_of::<$ordered>() - $len..]);
                     bytes
+                }
+
+                fn add_parts(parts: &mut Vec<Part>) {
+                    parts.push(Part::Bytes($len));
                 }
             }
         )*

@@ -7,7 +7,7 @@ use std::ops::{BitAnd, BitOr, Shl, Shr};
 
 use bytemuck::Pod;
 
-use super::{Encoding, Key, OrderedKey};
+use super::{Encoding, Key, OrderedKey, ScalarKey};
 
 /// The most bytes that the parts of a key have in all.
 const MAX_BYTES: usize = 16;
@@ -18,13 +18,18 @@ const BLOCK: usize = 1024;
 /// The type of one part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A number of 4 or 8 bytes.
+    /// A number of so many bytes: 4 or 8 in keys that are columns, else 16 as well.
     Number(Encoding, usize),
     /// As many bytes, compared from the first on.
     Bytes(usize),
 }
 
 impl Part {
+    /// Returns the type of a key that is a single number.
+    pub(super) fn of_number<K: ScalarKey>() -> Self {
+        Part::Number(K::ENCODING, size_of::<K>())
+    }
+
     /// Returns how many bytes the part has.
     pub fn width(self) -> usize {
         match self {

@@ -58,6 +58,10 @@ pub trait Key:
     /// Returns the key that [`to_ordered`](Key::to_ordered) maps to this integer.
     fn from_ordered(ordered: Self::Ordered) -> Self;
 
+    /// Adds the numbers and bytes that the type consists of, the most significant one first.
+    #[doc(hidden)]
+    fn add_parts(parts: &mut Vec<Part>);
+
     /// Returns the keys themselves, if they are the integers that engines sort by.
     #[doc(hidden)]
     fn as_ordered(keys: &[Self]) -> Option<&[Self::Ordered]> {
@@ -190,6 +194,10 @@ macro_rules! key {
                 $Wrapper(<$Inner as $crate::Key>::from_ordered(ordered))
             }
 
+            fn add_parts(parts: &mut ::std::vec::Vec<$crate::private::Part>) {
+                <$Inner as $crate::Key>::add_parts(parts);
+            }
+
             fn lend(keys: &mut [Self]) -> Option<&mut [Self::Ordered]> {
                 $crate::private::lend(keys)
             }
@@ -218,6 +226,10 @@ macro_rules! key {
                 let ($($field,)+) = <($($Part,)+) as $crate::Key>::from_ordered(ordered);
                 $Struct { $($field),+ }
             }
+
+            fn add_parts(parts: &mut ::std::vec::Vec<$crate::private::Part>) {
+                <($($Part,)+) as $crate::Key>::add_parts(parts);
+            }
         }
     };
 }
@@ -240,6 +252,10 @@ macro_rules! unsigned_key {
             #[inline]
             fn from_ordered(ordered: $type) -> Self {
                 ordered
+            }
+
+            fn add_parts(parts: &mut Vec<Part>) {
+                parts.push(Part::of_number::<Self>());
             }
 
             fn as_ordered(keys: &[Self]) -> Option<&[Self]> {
@@ -310,6 +326,10 @@ macro_rules! signed_key {
                 (ordered ^ (1 << (<$ordered>::BITS - 1))).cast_signed()
             }
 
+            fn add_parts(parts: &mut Vec<Part>) {
+                parts.push(Part::of_number::<Self>());
+            }
+
             fn lend(keys: &mut [Self]) -> Option<&mut [$ordered]> {
                 lend(keys)
             }
@@ -351,6 +371,10 @@ macro_rules! float_key {
                 const SIGN: $ordered = 1 << (<$ordered>::BITS - 1);
                 let bits = if ordered & SIGN == 0 { !ordered } else { ordered & !SIGN };
                 <$type>::from_bits(bits)
+            }
+
+            fn add_parts(parts: &mut Vec<Part>) {
+                parts.push(Part::of_number::<Self>());
             }
 
             fn lend(keys: &mut [Self]) -> Option<&mut [$ordered]> {

@@ -3,7 +3,7 @@
 //! The integers of the parts are packed, the first part in the highest bits: `(u32, f32)` is a `u64` to an
 //! engine, `(u64, i64)` a `u128`.
 
-use super::{Key, OrderedKey, private};
+use super::{Key, OrderedKey, Part, private};
 
 /// The integers of two parts, and the narrowest one that both fit in.
 #[doc(hidden)]
@@ -69,6 +69,10 @@ macro_rules! tuple_key {
                     let $part = (packed >> above) & (u128::MAX >> (u128::BITS - $Part::BITS));
                 )+
                 ($($Part::from_ordered(OrderedKey::narrow($part)),)+)
+            }
+
+            fn add_parts(parts: &mut Vec<Part>) {
+                $($Part::add_parts(parts);)+
             }
         }
     };
