@@ -3,17 +3,18 @@
 use crate::aggregate::{Aggregate, Number};
 use crate::batch::{Batch, Columns, Duplicates, Updates};
 use crate::builder::Builder;
+use crate::change::Change;
 use crate::combine::{Combine, Combiner};
 use crate::device::Device;
 use crate::error::{Error, try_zeroed};
 use crate::iter::{Iter, TryIter};
-use crate::key::{self, AsOfKey, Key, OrderedKey};
+use crate::key::{self, AsOfKey, Key};
 use crate::queries::impl_queries;
 use crate::query::{AsOf, Direction, Query, Side};
 use crate::ranges::{KeyRange, RangeBatch, RangeEnds, Ranges};
 use crate::snapshot::Snapshot;
 use crate::stats::Stats;
-use crate::store::{AnyStore, CleanupPolicy};
+use crate::store::CleanupPolicy;
 use crate::typed::{self, PairQuery, TypedStore};
 use crate::value::Value;
 use crate::write_batch::WriteBatch;
@@ -155,7 +156,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn insert(&mut self, keys: &[K], values: &[V]) -> Result<(), Error> {
-        self.store.any_mut().apply(&Columns::new(keys, values, &[])?.updates()?)
+        self.apply(&Change::Batch(&Columns::new(keys, values, &[])?.updates()?))
     }
 
     /// Inserts one key, replacing the value it had or combining with it. A call of one pair costs as much as one of thousands:
@@ -192,7 +193,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         if self.combine() != Combine::Replace {
             columns.assigned = keys.len();
         }
-        self.store.any_mut().apply(&columns.updates()?)
+        self.apply(&Change::Batch(&columns.updates()?))
     }
 
     /// Gives one key a value, whatever value it had and whatever the rule of the dictionary.
@@ -220,7 +221,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn delete(&mut self, keys: &[K]) -> Result<(), Error> {
-        self.store.any_mut().apply(&Columns::<K, V>::new(&[], &[], keys)?.updates()?)
+        self.apply(&Change::Batch(&Columns::<K, V>::new(&[], &[], keys)?.updates()?))
     }
 
     /// Deletes one key and returns the value it had, or `None` if it is absent. Costs a lookup and a call of
@@ -263,7 +264,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn delete_range(&mut self, ranges: impl RangeBatch<K>) -> Result<(), Error> {
-        self.delete_all(&ranges.encode()?)
+        self.apply(&Change::DeleteRanges(&ranges.encode()?))
     }
 
     /// Deletes every key of one range.
@@ -282,31 +283,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn delete_range_one(&mut self, range: impl KeyRange<K>) -> Result<(), Error> {
-        self.delete_all(&RangeEnds::of(&range))
-    }
-
-    /// Deletes every key of these ranges. If there is no memory for the deletes, but more pairs go than stay,
-    /// those that stay are stored anew.
-    fn delete_all(&mut self, ranges: &RangeEnds<'_, K::Ordered>) -> Result<(), Error> {
-        let doomed = union(&ranges.lo, &ranges.hi);
-        match delete_ranges(self.store.any_mut(), &doomed) {
-            Err(error @ Error::OutOfMemory { .. }) => {
-                self.keep(&complement(&doomed)).and_then(|kept| kept.then_some(()).ok_or(error))
-            }
-            outcome => outcome,
-        }
-    }
-
-    /// Keeps only the pairs of these ranges, which are in ascending order, if they are at most half of all;
-    /// returns whether they are.
-    fn keep(&mut self, ranges: &RangeEnds<'_, K::Ordered>) -> Result<bool, Error> {
-        let mut offsets = try_zeroed(ranges.len() + 1)?;
-        if self.store.range_offsets_into(ranges, &mut offsets)? > self.len()? / 2 {
-            return Ok(false);
-        }
-        let Ranges { keys, values, .. } = self.store.range(ranges)?;
-        self.store.any_mut().replace(&Updates::sorted(key::encode(&keys)?, &values))?;
-        Ok(true)
+        self.apply(&Change::DeleteRanges(&RangeEnds::of(&range)))
     }
 
     /// Applies one batch of inserts and deletes, in which a delete wins over an insert of the same key.
@@ -342,7 +319,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
                 return Err(columns.first_duplicate());
             }
         }
-        self.store.any_mut().apply(&updates)
+        self.apply(&Change::Batch(&updates))
     }
 
     /// Applies a batch of inserts and deletes in their order: the last operation on a key wins or, in a
@@ -367,7 +344,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// ```
     pub fn write(&mut self, batch: &WriteBatch<K, V>) -> Result<(), Error> {
         let combiner = self.store.any().combiner();
-        self.store.any_mut().apply(&batch.columns(combiner)?.updates()?)
+        self.apply(&Change::Batch(&batch.columns(combiner)?.updates()?))
     }
 
     /// Inserts every pair of another dictionary's snapshot, as one batch: its values win, or combine with
@@ -388,7 +365,7 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// ```
     pub fn merge_from(&mut self, other: &Snapshot<K, V>) -> Result<(), Error> {
         let (keys, values) = other.to_vecs()?;
-        self.store.any_mut().apply(&Updates::sorted(key::encode(&keys)?, &values))
+        self.apply(&Change::Batch(&Updates::sorted(key::encode(&keys)?, &values)))
     }
 
     /// Inserts the iterator's pairs as one batch, as [`insert`](Self::insert) does.
@@ -447,8 +424,17 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     }
 
     /// Deletes everything and frees its memory, unless snapshots or clones hold it.
-    pub fn clear(&mut self) {
-        self.store.any_mut().clear();
+    ///
+    /// # Errors
+    ///
+    /// Only in a dictionary that lives in files, if its log can't be written.
+    pub fn clear(&mut self) -> Result<(), Error> {
+        self.apply(&Change::Clear)
+    }
+
+    /// Applies a change as a whole or not at all.
+    fn apply(&mut self, change: &Change<'_, K::Ordered>) -> Result<(), Error> {
+        change.apply(self.store.any_mut())
     }
 
     /// Returns the dictionary as it is now, frozen: it can be queried from other threads while this one is
@@ -497,54 +483,6 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     }
 }
 
-/// Deletes every key of these ranges; compiled for the integers that keys sort by.
-fn delete_ranges<B: OrderedKey>(
-    store: &mut dyn AnyStore<B>,
-    ranges: &RangeEnds<'_, B>,
-) -> Result<(), Error> {
-    let (lo, hi) = (&*ranges.lo, &*ranges.hi);
-    let mut offsets = try_zeroed(lo.len() + 1)?;
-    store.answer(Query::RangeOffsets { lo, hi, offsets: &mut offsets })?;
-    let doomed = offsets[lo.len()];
-    if doomed == store.len()? {
-        store.clear();
-        return Ok(());
-    }
-    let mut keys = try_zeroed(doomed as usize)?;
-    store.answer(Query::Range { lo, hi, offsets: &mut offsets, keys: &mut keys, values: None })?;
-    store.apply(&Updates::sorted_deletes(keys))
-}
-
-/// Returns the union of closed ranges as ranges in ascending order that do not touch each other.
-fn union<B: OrderedKey>(lo: &[B], hi: &[B]) -> RangeEnds<'static, B> {
-    let mut ranges: Vec<(B, B)> = lo.iter().copied().zip(hi.iter().copied()).collect();
-    ranges.retain(|(lo, hi)| lo <= hi);
-    ranges.sort_unstable();
-    ranges.dedup_by(|next, last| {
-        let meet = next.0 <= last.1;
-        last.1 = if meet { last.1.max(next.1) } else { last.1 };
-        meet
-    });
-    let (lo, hi): (Vec<B>, Vec<B>) = ranges.into_iter().unzip();
-    RangeEnds { lo: lo.into(), hi: hi.into() }
-}
-
-/// Returns the closed ranges between ranges that are in ascending order and do not touch each other.
-fn complement<B: OrderedKey>(ranges: &RangeEnds<'_, B>) -> RangeEnds<'static, B> {
-    let (mut lo, mut hi) = (vec![B::LOWEST], Vec::new());
-    for (&first, &last) in ranges.lo.iter().zip(ranges.hi.iter()) {
-        match first.previous() {
-            Some(previous) => hi.push(previous),
-            None => {
-                lo.pop();
-            }
-        }
-        lo.extend(last.next());
-    }
-    hi.resize(lo.len(), B::HIGHEST);
-    RangeEnds { lo: lo.into(), hi: hi.into() }
-}
-
 impl<K: Key, V: Value> Clone for Dictionary<K, V> {
     /// Returns a dictionary that shares memory with this one and can be updated on its own. Applies buffered
     /// batches; otherwise nothing is copied.
@@ -578,37 +516,5 @@ impl<K: Key, V: Value> Extend<(K, V)> for Dictionary<K, V> {
 impl<K: Key, V: Value> FromIterator<(K, V)> for Dictionary<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         Self::try_from_iter(pairs).unwrap_or_else(|error| panic!("{error}"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_to_delete_are_united_before_anything_is_gathered() {
-        let lo = [5u32, 0, 9, 20, 21, 30];
-        let hi = [7, 4, 3, 25, 22, u32::MAX];
-        let united = union(&lo, &hi);
-        assert_eq!((&*united.lo, &*united.hi), (&[0, 5, 20, 30][..], &[4, 7, 25, u32::MAX][..]));
-        let between = complement(&united);
-        assert_eq!((&*between.lo, &*between.hi), (&[5, 8, 26][..], &[4, 19, 29][..]));
-    }
-
-    #[test]
-    fn what_is_not_deleted_is_kept() {
-        let max = u32::MAX;
-        for (lo, hi, kept) in [
-            (vec![], vec![], vec![(0, max)]),
-            (vec![0], vec![max], vec![]),
-            (vec![0], vec![9], vec![(10, max)]),
-            (vec![9], vec![max], vec![(0, 8)]),
-            (vec![0, 5], vec![2, 6], vec![(3, 4), (7, max)]),
-        ] {
-            let between = complement(&union(&lo, &hi));
-            let between: Vec<(u32, u32)> =
-                between.lo.iter().copied().zip(between.hi.iter().copied()).collect();
-            assert_eq!(between, kept);
-        }
     }
 }

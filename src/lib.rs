@@ -55,6 +55,7 @@ mod aggregate;
 mod batch;
 mod budget;
 mod builder;
+mod change;
 mod combine;
 mod cpu;
 #[cfg(feature = "cuda")]

@@ -25,7 +25,7 @@ use crate::value::Value;
 /// # fn main() -> Result<(), gpulsm::Error> {
 /// let mut dictionary: gpulsm::Dictionary<u32, u32> = (0..100).map(|i| (i * 10, i)).collect();
 /// let before = dictionary.snapshot();
-/// dictionary.clear();
+/// dictionary.clear()?;
 /// let answers = std::thread::spawn(move || before.lookup(&[500, 501])).join().unwrap()?;
 /// assert_eq!(answers, [Some(50), None]);
 /// # Ok(())

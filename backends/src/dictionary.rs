@@ -19,7 +19,7 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn set(&mut self, keys: &Column, values: &Column) -> Result<(), Error>;
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error>;
     fn cleanup(&mut self) -> Result<(), Error>;
-    fn clear(&mut self);
+    fn clear(&mut self) -> Result<(), Error>;
     /// Applies the batches that are still buffered.
     fn flush(&self) -> Result<(), Error>;
 
@@ -151,8 +151,8 @@ impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
         self.cleanup()
     }
 
-    fn clear(&mut self) {
-        self.clear();
+    fn clear(&mut self) -> Result<(), Error> {
+        self.clear()
     }
 
     fn flush(&self) -> Result<(), Error> {

@@ -83,10 +83,7 @@ impl Store {
     }
 
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, None, |dictionary, _| {
-            dictionary.clear();
-            Ok(())
-        })
+        self.call(py, None, |dictionary, _| dictionary.clear())
     }
 
     fn lookup(

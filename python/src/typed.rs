@@ -23,7 +23,7 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn set(&self, at: &Place, pairs: Pairs) -> Result<(), Error>;
     fn delete_range(&self, at: &Place, ranges: Ranges) -> Result<(), Error>;
     fn cleanup(&self) -> Result<(), Error>;
-    fn clear(&self);
+    fn clear(&self) -> Result<(), Error>;
 
     fn lookup(&self, at: &Place, keys: Span, values: Span, found: Span) -> Result<(), Error>;
     fn contains(&self, at: &Place, keys: Span, found: Span) -> Result<(), Error>;
@@ -168,8 +168,8 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
         self.write().cleanup()
     }
 
-    fn clear(&self) {
-        self.write().clear();
+    fn clear(&self) -> Result<(), Error> {
+        self.write().clear()
     }
 
     fn lookup(&self, at: &Place, keys: Span, values: Span, found: Span) -> Result<(), Error> {

@@ -25,6 +25,9 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
 
     fn batch_size(&self) -> usize;
 
+    /// Returns how many bytes a value has.
+    fn value_width(&self) -> usize;
+
     fn policy(&self) -> CleanupPolicy;
 
     /// Returns how the values of equal keys combine; `None` if the newer one wins.
@@ -42,6 +45,9 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     fn cleanup(&mut self) -> Result<(), Error>;
 
     fn clear(&mut self);
+
+    /// Replaces everything by what another store of the same kind holds.
+    fn take_over(&mut self, other: Box<dyn AnyStore<B>>);
 
     /// Replaces everything by what a batch of inserts holds, as a whole or not at all.
     fn replace(&mut self, inserts: &Updates<'_, B>) -> Result<(), Error>;
@@ -84,6 +90,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
         self.batch_size
     }
 
+    fn value_width(&self) -> usize {
+        self.engine.pair_bytes() as usize - size_of::<E::Key>()
+    }
+
     fn policy(&self) -> CleanupPolicy {
         self.policy
     }
@@ -114,6 +124,13 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
 
     fn clear(&mut self) {
         *self.state_mut() = State::new(self.batch_size);
+        self.deferred.abandon();
+    }
+
+    fn take_over(&mut self, other: Box<dyn AnyStore<E::Key>>) {
+        let other: Box<dyn Any> = other;
+        let other = other.downcast::<Self>().expect("the stores are of the same kind");
+        *self.state_mut() = other.state().clone();
         self.deferred.abandon();
     }
 

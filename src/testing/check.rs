@@ -259,7 +259,7 @@ impl Checked {
             }
             Operation::Cleanup => dictionary.cleanup()?,
             Operation::Clear => {
-                dictionary.clear();
+                dictionary.clear()?;
                 meaning.model.clear();
             }
             _ => return Ok(false),

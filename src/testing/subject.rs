@@ -62,7 +62,7 @@ pub(super) trait Subject {
     /// shuffled: every value is combined with itself.
     fn rebuild(&mut self) -> Answer<()>;
     fn cleanup(&mut self) -> Answer<()>;
-    fn clear(&mut self);
+    fn clear(&mut self) -> Answer<()>;
 }
 
 impl<K: Key, V: Value> Queries for Dictionary<K, V> {
@@ -261,8 +261,8 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
         self.cleanup()
     }
 
-    fn clear(&mut self) {
-        self.clear();
+    fn clear(&mut self) -> Answer<()> {
+        self.clear()
     }
 }
 

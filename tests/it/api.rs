@@ -183,7 +183,7 @@ fn iteration_is_over_what_was_there_when_it_began() {
     let mut d = squares();
     let mut iter = d.iter();
     assert_eq!(iter.next(), Some((0, 0)));
-    d.clear();
+    d.clear().unwrap();
     assert_eq!(iter.len(), 99);
     assert_eq!(iter.last(), Some((99, 99 * 99)));
 }

@@ -73,7 +73,7 @@ each_device! {
         assert_eq!((d.len(), d.lookup_one(5), d.lookup_one(4)), (Ok(15), Ok(Some(2)), Ok(Some(1))));
         d.insert_one(99, 3).unwrap();
         d.insert_one(98, 3).unwrap();
-        d.clear();
+        d.clear().unwrap();
         assert_eq!(d.len(), Ok(0));
     }
 

@@ -729,7 +729,7 @@ fn a_run_outlives_the_queries_of_all_threads_that_share_a_stream() {
         // Nobody has the old run any more, but queries of it may still be under way; and its memory is
         // what the next one is likely to get.
         drop(snapshot);
-        d.clear();
+        d.clear().unwrap();
         d.insert(&keys, &vec![u32::MAX; keys.len()]).unwrap();
         d.synchronize().unwrap();
         for values in answers {

@@ -189,7 +189,7 @@ each_device! {
         }
         assert!(taken > 0);
         assert_means(&d, &model);
-        d.clear();
+        d.clear().unwrap();
         d.insert(&keys[..1000], &vec![3; 1000]).unwrap();
         assert_eq!(d.len(), Ok(1000));
     }
@@ -262,7 +262,7 @@ each_device! {
         assert!(d.stats().unwrap().bytes_shared > d.stats().unwrap().bytes.total());
         drop(snapshot);
         assert_eq!(d.stats().unwrap().bytes_shared, d.stats().unwrap().bytes.total());
-        d.clear();
+        d.clear().unwrap();
         assert_eq!(d.stats().unwrap().bytes_shared, 0);
     }
 }

@@ -110,10 +110,7 @@ impl Interpreter {
                 Ok(Answer::Stats { stats: dictionary.stats()?, key, value, combine })
             }),
             "cleanup" => unexpected.and_then(|()| done(dictionary.cleanup())),
-            "clear" => unexpected.map(|()| {
-                dictionary.clear();
-                Answer::Done
-            }),
+            "clear" => unexpected.and_then(|()| done(dictionary.clear())),
             "quit" | "exit" => unexpected.map(|()| Answer::Quit),
             _ => Err(unknown_command(command)),
         }
