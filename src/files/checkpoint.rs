@@ -95,6 +95,7 @@ impl Folder {
 
 impl Checkpoint {
     /// Returns the number of the last update that the checkpoint contains.
+    #[cfg(test)]
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -122,6 +123,12 @@ impl Checkpoint {
     pub fn finish(mut self, runs: Vec<RunInfo>) -> Result<(), Error> {
         self.failure = self.publish(runs).err();
         self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Gives the checkpoint up because of an error, which the folder keeps.
+    pub fn give_up(mut self, error: Error) -> Error {
+        self.failure = Some(error.clone());
+        error
     }
 
     fn publish(&mut self, runs: Vec<RunInfo>) -> Result<(), Error> {

@@ -35,9 +35,12 @@ impl Durability {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub durability: Durability,
-    /// How many bytes of logs there may be.
-    pub log_limit: u64,
+    /// How many bytes of logs there may be. Default: as many as the runs have, but at least 64 MiB.
+    pub log_limit: Option<u64>,
 }
+
+/// The log may have so many bytes, however small the dictionary is, unless another limit is set.
+const LEAST_LOG_LIMIT: u64 = 64 << 20;
 
 /// A folder that is open for updates.
 pub(crate) struct Folder {
@@ -131,9 +134,13 @@ impl Folder {
         self.state().manifest.clone()
     }
 
-    /// Sets the settings that the next checkpoint stores.
-    pub fn set_settings(&self, settings: Vec<(String, u64)>) {
-        self.state().manifest.settings = settings;
+    /// Sets a setting that the next checkpoint stores.
+    pub fn set_setting(&self, name: &str, value: u64) {
+        let settings = &mut self.state().manifest.settings;
+        match settings.iter_mut().find(|(known, _)| known == name) {
+            Some(setting) => setting.1 = value,
+            None => settings.push((name.into(), value)),
+        }
     }
 
     /// Appends an update to the log, if there is one, and returns its sequence number, with which
@@ -147,7 +154,7 @@ impl Folder {
         if let Some(log) = &state.log {
             let payload = update.payload(state.manifest.schema.widths);
             if let Some(failure) = &state.checkpoint_failure
-                && state.log_bytes() >= self.options.log_limit
+                && state.log_bytes() >= self.log_limit(&state)
             {
                 return Err(refused(&format!(
                     "the log is full, and the last checkpoint failed ({failure}): make room, then call \
@@ -158,6 +165,17 @@ impl Folder {
         }
         state.sequence += 1;
         Ok(state.sequence)
+    }
+
+    /// Takes back the update that was appended last, because it could not be applied. After an error nobody knows
+    /// whether it will be there after a crash, and updates are refused until the folder is opened again.
+    pub fn undo(&self, sequence: u64) -> Result<(), Error> {
+        let mut state = self.usable_state()?;
+        if let Some(log) = &state.log {
+            log.undo(sequence)?;
+        }
+        state.sequence -= 1;
+        Ok(())
     }
 
     /// Returns once an update is as durable as the folder's setting says. Threads that wait at the same time
@@ -201,7 +219,7 @@ impl Folder {
     /// large compared with the runs that the dictionary has now (`live_bytes`).
     pub fn wants_checkpoint(&self, live_bytes: u64) -> bool {
         let state = self.state();
-        let half = self.options.log_limit / 2;
+        let half = self.log_limit(&state) / 2;
         let has_dead_bytes =
             state.manifest.run_bytes() > live_bytes.saturating_mul(2).saturating_add(half);
         !state.is_checkpointing && (state.log_bytes() >= half.max(1) || has_dead_bytes)
@@ -209,15 +227,27 @@ impl Folder {
 
     /// Returns whether updates should wait for a checkpoint: the log has reached its limit.
     pub fn must_stall(&self) -> bool {
-        self.state().log_bytes() >= self.options.log_limit
+        let state = self.state();
+        state.log_bytes() >= self.log_limit(&state)
+    }
+
+    /// Returns whether the last checkpoint failed.
+    pub fn has_failed_checkpoint(&self) -> bool {
+        self.state().checkpoint_failure.is_some()
+    }
+
+    fn log_limit(&self, state: &State) -> u64 {
+        let limit = self.options.log_limit;
+        limit.unwrap_or_else(|| state.manifest.run_bytes().max(LEAST_LOG_LIMIT))
     }
 
     /// Returns whether an update is so large that it should become part of a checkpoint instead of the log
     /// (see [`begin_unlogged`](Folder::begin_unlogged)).
     pub fn is_too_large_for_log(&self, update: &Update<'_>) -> bool {
-        let payload = update.payload(self.state().manifest.schema.widths);
+        let state = self.state();
+        let payload = update.payload(state.manifest.schema.widths);
         let bytes: usize = payload.parts().iter().map(|part| part.len()).sum();
-        self.options.durability.has_log() && bytes as u64 > self.options.log_limit
+        self.options.durability.has_log() && bytes as u64 > self.log_limit(&state)
     }
 
     /// Syncs the log and releases the lock. Without a log, what is not in a checkpoint is lost.
@@ -274,7 +304,7 @@ impl Folder {
         if state.is_closed { Err(refused("the dictionary is closed")) } else { Ok(state) }
     }
 
-    pub(super) fn check_process(&self) -> Result<(), Error> {
+    pub fn check_process(&self) -> Result<(), Error> {
         if self.process == process::id() {
             return Ok(());
         }

@@ -66,6 +66,8 @@ struct State {
     end: u64,
     /// The last sequence number that was written.
     last: u64,
+    /// Where its record begins.
+    last_start: u64,
     /// The last one that is durable.
     synced: u64,
     is_syncing: bool,
@@ -112,7 +114,8 @@ impl LogWriter {
     fn new(file: File, header: LogHeader) -> Self {
         let last = header.first - 1;
         let end = LOG_HEADER as u64;
-        let state = State { end, last, synced: last, is_syncing: false, failure: None };
+        let state =
+            State { end, last, last_start: end, synced: last, is_syncing: false, failure: None };
         LogWriter { file, seed: header.seed(), state: state.into(), sync_ended: Condvar::new() }
     }
 
@@ -139,8 +142,34 @@ impl LogWriter {
             }
             return Err(error);
         }
+        state.last_start = state.end;
         state.end += header.len() as u64 + len;
         state.last = sequence;
+        Ok(())
+    }
+
+    /// Takes back the record that was appended last. When this returns, it is gone for good; after an error
+    /// nobody knows, and everything else is refused.
+    ///
+    /// # Panics
+    ///
+    /// If it is not the last one, or was taken back already.
+    pub fn undo(&self, sequence: u64) -> Result<(), Error> {
+        let mut state = self.state();
+        assert!(state.last == sequence && state.last_start < state.end, "only the last record");
+        // A sync that is under way would take the record for a durable one.
+        while state.is_syncing {
+            state = self.sync_ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.check()?;
+        let truncated = self.file.truncate(state.last_start).and_then(|()| self.file.sync());
+        if let Err(error) = truncated {
+            state.failure = Some(error.clone());
+            return Err(error);
+        }
+        state.end = state.last_start;
+        state.last -= 1;
+        state.all_is_synced();
         Ok(())
     }
 

@@ -23,4 +23,13 @@ mod storage;
 mod tests;
 
 pub use check::{Info, RunFile, check, check_with, info};
+pub(crate) use checkpoint::Checkpoint;
+pub(crate) use disk::Disk;
 pub use folder::Durability;
+pub(crate) use folder::{Folder, Options};
+pub(crate) use opening::Opening;
+pub(crate) use record::Update;
+pub(crate) use run::{RunInfo, RunReader, RunShape, RunWriter, Section, Widths};
+pub(crate) use saved::{SavedReader, SavedWriter};
+pub(crate) use schema::{Kind, Part, Schema};
+pub(crate) use storage::Storage;

@@ -106,11 +106,23 @@ impl RunReader {
         Err(self.file.corrupt(offset, "the checksum of a block is wrong"))
     }
 
-    /// Reads a section into a buffer of its length, block by block.
-    pub fn read_section(&self, section: Section, buffer: &mut [u8]) -> Result<(), Error> {
+    /// Reads a section into a buffer of its length, and calls `read` with the bytes of each block.
+    pub fn read_section(
+        &self,
+        section: Section,
+        buffer: &mut [u8],
+        read: &mut dyn FnMut(u64),
+    ) -> Result<(), Error> {
         for (block, part) in buffer.chunks_mut(BLOCK as usize).enumerate() {
             self.read_block(section, block as u64, part)?;
+            read(part.len() as u64);
         }
         Ok(())
+    }
+
+    /// Returns the error of an entry whose key is wrong.
+    pub fn corrupt_entry(&self, index: u64, reason: &str) -> Error {
+        let offset = self.layout.start(Section::Keys) + index * self.layout.shape.widths.key as u64;
+        self.file.corrupt(self.start + offset, reason)
     }
 }

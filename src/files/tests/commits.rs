@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::files::folder::Durability;
 use crate::files::simulated::{Simulated, Survivors};
-use crate::files::tests::database::{Change, Database};
+use crate::files::tests::database::{Change, Database, Pairs};
 
 const THREADS: u64 = 8;
 const UPDATES: u64 = 25;
@@ -41,4 +41,24 @@ fn threads_share_syncs() {
     let survived = storage.moment().crash(Survivors::None, 0);
     let survived = Database::open(&survived, Durability::Batch).unwrap();
     assert_eq!(survived.pairs.len() as u64, THREADS * UPDATES);
+}
+
+#[test]
+fn an_update_is_taken_back_while_another_thread_syncs() {
+    let storage = Simulated::new();
+    let mut database = Database::open(&storage, Durability::Batch).unwrap();
+    storage.set_sync_time(Duration::from_millis(5));
+    let insert = |key| Change::Batch { inserts: vec![(key, key)], deletes: vec![] };
+    for key in 0..20 {
+        let (folder, sequence) = database.append(&insert(key)).unwrap();
+        let commit = thread::spawn(move || folder.commit(sequence));
+        database.refuse(&insert(1000)).unwrap();
+        commit.join().unwrap().unwrap();
+    }
+    drop(database);
+    let expected: Pairs = (0..20).map(|key| (key, key)).collect();
+    for survivors in [Survivors::None, Survivors::All] {
+        let crashed = storage.moment().crash(survivors, 0);
+        assert_eq!(Database::open(&crashed, Durability::Batch).unwrap().pairs, expected);
+    }
 }

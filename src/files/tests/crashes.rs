@@ -102,6 +102,20 @@ impl Run {
         self.mark();
     }
 
+    /// Logs an update that cannot be applied, and takes it back.
+    fn refuse(&mut self, random: &mut Random) {
+        let change = self.begin(random);
+        self.database.refuse(&change).unwrap();
+        // Until then, a crash may have kept it.
+        self.end_phase();
+        self.history.pop();
+        self.bounds.begun -= 1;
+        if self.durability.has_log() {
+            self.all_is_durable();
+        }
+        self.mark();
+    }
+
     fn all_is_durable(&mut self) {
         self.bounds.durable = self.bounds.begun;
         self.bounds.written = self.bounds.begun;
@@ -144,6 +158,7 @@ impl Run {
                 self.all_is_durable();
             }
             4 => self.reopen(),
+            5 => self.refuse(random),
             _ => self.update(random),
         }
     }

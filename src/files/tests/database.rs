@@ -146,7 +146,7 @@ impl Database {
         })?;
         let numbers = changes.iter().map(|change| change.0);
         assert!(numbers.eq(opening.manifest().sequence + 1..=opening.recovered().last));
-        let folder = opening.finish(Options { durability, log_limit })?;
+        let folder = opening.finish(Options { durability, log_limit: Some(log_limit) })?;
         let mut database = Database { folder, pairs, layers, top: Layer::new() };
         changes.iter().for_each(|(_, change)| database.install(change));
         Ok(database)
@@ -165,6 +165,12 @@ impl Database {
         self.folder.commit(sequence)?;
         self.install(change);
         Ok(())
+    }
+
+    /// Logs a change that cannot be applied.
+    pub fn refuse(&mut self, change: &Change) -> Result<(), Error> {
+        let sequence = change.with_update(|update| self.folder.append(&update))?;
+        self.folder.undo(sequence)
     }
 
     /// Applies a change as part of a checkpoint.
@@ -272,7 +278,7 @@ fn read_layer(run: &RunReader) -> Result<Layer, Error> {
     assert_eq!(run.shape().widths, WIDTHS);
     let section = |section| {
         let mut bytes = vec![0; run.section_len(section) as usize];
-        run.read_section(section, &mut bytes).map(|()| bytes)
+        run.read_section(section, &mut bytes, &mut |_| ()).map(|()| bytes)
     };
     let (keys, values) = (numbers(&section(Section::Keys)?), numbers(&section(Section::Values)?));
     let marks = numbers(&section(Section::Marks)?);

@@ -18,7 +18,7 @@ use crate::files::tests::database::{WIDTHS, schema};
 /// Tells a process that the test started which folder to open.
 const FOLDER: &str = "GPULSM_TEST_FOLDER";
 
-const OPTIONS: Options = Options { durability: Durability::Batch, log_limit: 1 << 20 };
+const OPTIONS: Options = Options { durability: Durability::Batch, log_limit: Some(1 << 20) };
 
 /// A folder that is removed at the end of the test.
 struct Scratch(PathBuf);
@@ -51,7 +51,7 @@ fn updates_and_checkpoints_are_read_back() {
     let (large, empty) = (vec![0; 1 << 20], folder.log_bytes());
     let large = Update::Batch { keys: &large, values: &large, assigned: 0, deletes: &[] };
     assert!(folder.is_too_large_for_log(&large) && !folder.is_too_large_for_log(&update));
-    folder.set_settings(vec![("batch_size".into(), 64)]);
+    folder.set_setting("batch_size", 64);
     folder.commit(folder.append(&Update::Clear).unwrap()).unwrap();
     assert_eq!(folder.log_bytes(), empty + 40);
     let mut checkpoint = folder.begin_checkpoint().unwrap().unwrap();
@@ -72,7 +72,7 @@ fn updates_and_checkpoints_are_read_back() {
     let opening = open(&path).unwrap();
     assert_eq!(opening.manifest().setting("batch_size"), Some(64));
     let mut read = vec![0; keys.len()];
-    opening.run(0).unwrap().read_section(Section::Values, &mut read).unwrap();
+    opening.run(0).unwrap().read_section(Section::Values, &mut read, &mut |_| ()).unwrap();
     assert!(read == keys);
     let mut updates = 0;
     opening

@@ -36,6 +36,18 @@ impl Expected {
         assert_eq!(Database::open(&crashed, Durability::Batch).unwrap().pairs, *pairs);
     }
 
+    /// Appends an update and takes it back.
+    fn refuse(&mut self, database: &mut Database, change: &Change) {
+        let was_refusing = database.folder.check().is_err();
+        let result = database.refuse(change);
+        assert!(!(was_refusing && result.is_ok()), "an update was accepted after a failure");
+        if !was_refusing && database.folder.check().is_err() {
+            let mut pairs = self.acknowledged.clone();
+            change.apply(&mut pairs);
+            self.uncertain = Some(pairs);
+        }
+    }
+
     /// Applies an update, which may fail.
     fn update(&mut self, database: &mut Database, change: &Change, is_logged: bool) {
         let was_refusing = database.folder.check().is_err();
@@ -79,6 +91,7 @@ fn run(seed: u64, call: u64, fault: Fault) -> bool {
                     let _ = database.checkpoint(random.below(2) == 0);
                 }
                 2 => expected.update(&mut database, &change, false),
+                3 => expected.refuse(&mut database, &change),
                 _ => expected.update(&mut database, &change, true),
             }
             assert_eq!(database.pairs, expected.acknowledged);
