@@ -8,6 +8,7 @@ use crate::combine::{Combine, Combiner};
 use crate::device::Device;
 use crate::dictionary::Dictionary;
 use crate::error::{Error, MAX_BATCH_SIZE, check_lengths};
+use crate::files::Durability;
 use crate::key::{self, Key};
 use crate::open::{Location, open};
 use crate::store::{CleanupPolicy, Settings};
@@ -36,7 +37,10 @@ pub struct Builder<K, V> {
     device: Option<Device>,
     #[cfg(feature = "cuda")]
     stream: Option<crate::cuda::Stream>,
-    settings: Settings,
+    pub(crate) batch_size: Option<usize>,
+    pub(crate) settings: Settings,
+    pub(crate) durability: Durability,
+    pub(crate) log_limit: Option<u64>,
     duplicates: Duplicates,
     combine: (Combine, Element),
     types: PhantomData<fn() -> (K, V)>,
@@ -48,7 +52,10 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             device: None,
             #[cfg(feature = "cuda")]
             stream: None,
+            batch_size: None,
             settings: Settings::default(),
+            durability: Durability::default(),
+            log_limit: None,
             duplicates: Duplicates::default(),
             combine: (Combine::Replace, u32::ELEMENT),
             types: PhantomData,
@@ -63,7 +70,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Any call may be shorter or longer. A larger b means fewer levels and faster queries; with a b near
     /// the usual length of a call, updates cost least.
     pub fn batch_size(mut self, batch_size: usize) -> Self {
-        self.settings.batch_size = batch_size;
+        self.batch_size = Some(batch_size);
         self
     }
 
@@ -185,8 +192,13 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// [`BatchSize`](Error::BatchSize), [`Setting`](Error::Setting) or [`Threads`](Error::Threads) for a
     /// setting out of its range; [`CannotCombine`](Error::CannotCombine) for bitwise operations on floats;
     /// [`NoCudaDevice`](Error::NoCudaDevice) for a GPU that can't be used.
-    pub fn build(mut self) -> Result<Dictionary<K, V>, Error> {
-        let given = self.settings.batch_size;
+    pub fn build(self) -> Result<Dictionary<K, V>, Error> {
+        Ok(Dictionary { store: self.validated()?.empty_store()?, journal: None })
+    }
+
+    /// Returns the same builder if its settings are possible ones.
+    pub(crate) fn validated(mut self) -> Result<Self, Error> {
+        let given = self.batch_size.unwrap_or(self.settings.batch_size);
         if given == 0 || given > MAX_BATCH_SIZE {
             return Err(Error::BatchSize { given });
         }
@@ -196,13 +208,20 @@ impl<K: Key, V: Value> Builder<K, V> {
             ("memory_limit", self.settings.memory_limit),
             ("max_merge_per_batch", entries),
             ("threads", threads),
+            ("log_limit", self.log_limit),
         ] {
             if given == Some(0) {
                 return Err(Error::Setting { setting, given: 0 });
             }
         }
+        self.settings.batch_size = given;
         let (rule, element) = self.combine;
         self.settings.combiner = Combiner::new(rule, element, V::WIDTH)?;
+        Ok(self)
+    }
+
+    /// Creates an empty store by settings that were validated.
+    pub(crate) fn empty_store(self) -> Result<TypedStore<K, V>, Error> {
         let device = self.device.unwrap_or_else(Device::best);
         let location = Location {
             device,
@@ -210,7 +229,7 @@ impl<K: Key, V: Value> Builder<K, V> {
             stream: self.stream,
         };
         let store = open(&location, &self.settings, V::WIDTH)?;
-        Ok(Dictionary { store: TypedStore::new(device, store) })
+        Ok(TypedStore::new(device, store))
     }
 
     /// Creates a dictionary of these pairs, at the cost of one sort.

@@ -19,6 +19,15 @@ pub(crate) enum Change<'a, B: OrderedKey> {
 }
 
 impl<B: OrderedKey> Change<'_, B> {
+    /// Returns whether it changes nothing, whatever the store contains.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Change::Batch(updates) => updates.len() == 0,
+            Change::DeleteRanges(ranges) => ranges.len() == 0,
+            Change::Clear => false,
+        }
+    }
+
     /// Changes a store.
     pub fn apply(&self, store: &mut dyn AnyStore<B>) -> Result<(), Error> {
         match self {

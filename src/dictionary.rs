@@ -6,6 +6,7 @@ use crate::builder::Builder;
 use crate::change::Change;
 use crate::combine::{Combine, Combiner};
 use crate::device::Device;
+use crate::durable::journal::Journal;
 use crate::error::{Error, try_zeroed};
 use crate::iter::{Iter, TryIter};
 use crate::key::{self, AsOfKey, Key};
@@ -31,6 +32,9 @@ use crate::write_batch::WriteBatch;
 /// query that fails, and again nothing is lost. [`flush`](Self::flush) applies them at once.
 ///
 /// Cloning a dictionary copies nothing: clones share what they have in common, and each can be updated.
+///
+/// A dictionary is in memory, unless it was [opened](Builder::open) in a folder: then every update is written to
+/// a log there, and it can be opened again after a crash. Its clones are in memory only.
 ///
 /// ```
 /// # fn main() -> Result<(), gpulsm::Error> {
@@ -75,6 +79,8 @@ use crate::write_batch::WriteBatch;
 /// | [`snapshot`](Self::snapshot), `clone`, [`len`](Self::len), [`clear`](Self::clear) | nothing to speak of |
 pub struct Dictionary<K: Key, V: Value> {
     pub(crate) store: TypedStore<K, V>,
+    /// The files that it lives in, if any. Clones and snapshots are in memory only.
+    pub(crate) journal: Option<Journal>,
 }
 
 impl_queries!(Dictionary);
@@ -434,7 +440,10 @@ impl<K: Key, V: Value> Dictionary<K, V> {
 
     /// Applies a change as a whole or not at all.
     fn apply(&mut self, change: &Change<'_, K::Ordered>) -> Result<(), Error> {
-        change.apply(self.store.any_mut())
+        match &mut self.journal {
+            Some(journal) => journal.update(self.store.any_mut(), change),
+            None => change.apply(self.store.any_mut()),
+        }
     }
 
     /// Returns the dictionary as it is now, frozen: it can be queried from other threads while this one is
@@ -448,12 +457,18 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     ///
     /// # Errors
     ///
-    /// [`NotOnCuda`](Error::NotOnCuda) if the dictionary is on the CPU.
+    /// [`NotOnCuda`](Error::NotOnCuda) if the dictionary is on the CPU;
+    /// [`UpdatesRefused`](Error::UpdatesRefused) if it lives in files, whose log takes data of the host only.
     #[cfg(feature = "cuda")]
     pub fn resident_mut(&mut self) -> Result<crate::cuda::ResidentMut<'_, K, V>, Error>
     where
         K: crate::ScalarKey,
     {
+        if self.journal.is_some() {
+            let reason =
+                "the log of a dictionary in files takes data of the host only: copy it there first";
+            return Err(Error::UpdatesRefused { reason: reason.into() });
+        }
         crate::cuda::ResidentMut::new(self.store.any_mut())
     }
 
@@ -479,7 +494,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     /// ```
     #[must_use]
     pub fn thaw(&self) -> Dictionary<K, V> {
-        Dictionary { store: self.store.clone() }
+        Dictionary { store: self.store.clone(), journal: None }
     }
 }
 
@@ -487,7 +502,16 @@ impl<K: Key, V: Value> Clone for Dictionary<K, V> {
     /// Returns a dictionary that shares memory with this one and can be updated on its own. Applies buffered
     /// batches; otherwise nothing is copied.
     fn clone(&self) -> Self {
-        Dictionary { store: self.store.clone() }
+        Dictionary { store: self.store.clone(), journal: None }
+    }
+}
+
+impl<K: Key, V: Value> Drop for Dictionary<K, V> {
+    /// Closes the files that it lives in.
+    fn drop(&mut self) {
+        if let Some(journal) = self.journal.take() {
+            journal.close(self.store.any()).ok();
+        }
     }
 }
 

@@ -62,9 +62,9 @@ mod cpu;
 pub mod cuda;
 mod device;
 mod dictionary;
+mod durable;
 mod engine;
 mod error;
-#[cfg_attr(not(test), expect(dead_code, reason = "no dictionary lives in files yet"))]
 pub mod files;
 mod iter;
 mod key;
@@ -88,7 +88,9 @@ pub use builder::Builder;
 pub use combine::Combine;
 pub use device::Device;
 pub use dictionary::Dictionary;
+pub use durable::Ticket;
 pub use error::{Cause, Error, MAX_BATCH_SIZE};
+pub use files::Durability;
 pub use iter::{Iter, TryIter};
 pub use key::{AsOfKey, Key, OrderedKey, Prefix, ScalarKey};
 pub use query::Direction;
@@ -116,6 +118,11 @@ pub mod private {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The example of dictionaries in files.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/persistence.md")]
+struct Persistence;
 
 /// The examples of keys of several parts.
 #[cfg(doctest)]

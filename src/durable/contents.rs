@@ -1,0 +1,241 @@
+//! What a store contains, written to files and read from them.
+
+use crate::batch::{Order, Updates};
+use crate::change::Change;
+use crate::error::{Error, try_with_capacity, try_zeroed};
+use crate::files::{RunReader, RunShape, RunWriter, Section, Update, Widths};
+use crate::key::OrderedKey;
+use crate::mark::Mark;
+use crate::query::{PairsOut, Query};
+use crate::ranges::RangeEnds;
+use crate::store::AnyStore;
+use crate::value::ValueBuffer;
+
+/// How many pairs are taken out of a store at a time.
+const PIECE: u64 = 1 << 20;
+
+/// Returns the shape of one run of all pairs.
+pub(super) fn shape<B: OrderedKey>(store: &dyn AnyStore<B>) -> Result<RunShape, Error> {
+    let widths = Widths { key: size_of::<B>(), value: store.value_width() };
+    Ok(RunShape { widths, entries: store.len()?, has_marks: false })
+}
+
+/// Writes all pairs of a store, which nobody changes meanwhile, as one run. Calls `written` with the bytes of each
+/// piece.
+pub(super) fn write_pairs<B: OrderedKey>(
+    store: &dyn AnyStore<B>,
+    entries: u64,
+    run: &mut RunWriter,
+    written: &mut dyn FnMut(u64),
+) -> Result<(), Error> {
+    let most = entries.min(PIECE) as usize;
+    let width = store.value_width();
+    let (mut keys, mut values) = (try_zeroed::<B>(most)?, ValueBuffer::new(most, width)?);
+    for start in (0..entries).step_by(PIECE as usize) {
+        let len = (entries - start).min(PIECE) as usize;
+        let [lo, hi] = select(store, [start, start + len as u64 - 1])?;
+        let keys = &mut keys[..len];
+        let values = &mut values.bytes_mut()[..len * width];
+        let mut offsets = [0; 2];
+        store.answer(Query::Range {
+            lo: &[lo],
+            hi: &[hi],
+            offsets: &mut offsets,
+            keys,
+            values: Some(values),
+        })?;
+        assert_eq!(offsets[1], len as u64, "a snapshot changed");
+        run.write(Section::Keys, bytemuck::cast_slice(keys))?;
+        run.write(Section::Values, values)?;
+        written((size_of_val(keys) + values.len()) as u64);
+    }
+    Ok(())
+}
+
+/// Returns the keys at two places in key order.
+fn select<B: OrderedKey>(store: &dyn AnyStore<B>, indices: [u64; 2]) -> Result<[B; 2], Error> {
+    let (mut keys, mut found) = ([B::default(); 2], [false; 2]);
+    let mut values = ValueBuffer::new(2, store.value_width())?;
+    let pairs = PairsOut { keys: &mut keys, values: values.bytes_mut(), found: &mut found };
+    store.answer(Query::Select { indices: &indices, pairs })?;
+    Ok(keys)
+}
+
+/// Adds the entries of a run to a store that holds those of all older ones. Calls `read` with the bytes of each
+/// block.
+pub(super) fn load_run<B: OrderedKey>(
+    run: &RunReader,
+    store: &mut dyn AnyStore<B>,
+    read: &mut dyn FnMut(u64),
+) -> Result<(), Error> {
+    let entries = run.shape().entries as usize;
+    let mut keys = try_zeroed::<B>(entries)?;
+    run.read_section(Section::Keys, bytemuck::cast_slice_mut(&mut keys), read)?;
+    let mut values = ValueBuffer::new(entries, store.value_width())?;
+    run.read_section(Section::Values, values.bytes_mut(), read)?;
+    if let Some(index) = keys.windows(2).position(|pair| pair[0] >= pair[1]) {
+        return Err(run.corrupt_entry(index as u64 + 1, "the keys of a run do not ascend"));
+    }
+    if run.shape().has_marks {
+        let mut marks = try_zeroed(run.section_len(Section::Marks) as usize)?;
+        run.read_section(Section::Marks, &mut marks, read)?;
+        return load_marked(&keys, values.bytes(), &marks, store);
+    }
+    store.apply(&Updates {
+        keys: keys.into(),
+        values: values.bytes(),
+        assigned: 0,
+        deletes: (&[]).into(),
+        order: Order::Sorted,
+    })
+}
+
+/// Adds entries with marks: those that combine with older ones, then those that were set, and tombstones.
+fn load_marked<B: OrderedKey>(
+    keys: &[B],
+    values: &[u8],
+    marks: &[u8],
+    store: &mut dyn AnyStore<B>,
+) -> Result<(), Error> {
+    let width = store.value_width();
+    let (mut inserts, mut deletes) = (try_with_capacity(keys.len())?, Vec::new());
+    let mut ordered = ValueBuffer::new(keys.len(), width)?;
+    let mut assigned = 0;
+    let mut add = |index: usize, inserts: &mut Vec<B>| {
+        let to = inserts.len() * width;
+        ordered.bytes_mut()[to..to + width]
+            .copy_from_slice(&values[index * width..(index + 1) * width]);
+        inserts.push(keys[index]);
+    };
+    for (index, &key) in keys.iter().enumerate() {
+        match mark(marks, index) {
+            Mark::TOMBSTONE => deletes.push(key),
+            Mark::RESTART => assigned += 1,
+            _ => add(index, &mut inserts),
+        }
+    }
+    let restarts = (0..keys.len()).filter(|&index| mark(marks, index) == Mark::RESTART);
+    restarts.for_each(|index| add(index, &mut inserts));
+    let assigned = if store.combiner().is_some() { assigned } else { 0 };
+    let values = &ordered.bytes()[..inserts.len() * width];
+    let (keys, deletes) = (inserts.into(), deletes.into());
+    store.apply(&Updates { keys, values, assigned, deletes, order: Order::Any })
+}
+
+/// Returns the mark of an entry: for every 32 entries there are a word of *live* bits and one of *shadow* bits.
+fn mark(marks: &[u8], index: usize) -> Mark {
+    let bit = |plane: usize| {
+        let byte = marks[index / 32 * 8 + plane * 4 + index % 32 / 8];
+        (byte >> (index % 8)) & 1 == 1
+    };
+    Mark::from_planes(bit(0), bit(1))
+}
+
+/// Applies an update of a log. Its arrays are aligned to 16 bytes.
+pub(super) fn replay<B: OrderedKey>(
+    update: Update<'_>,
+    store: &mut dyn AnyStore<B>,
+) -> Result<(), Error> {
+    match update {
+        Update::Batch { keys, values, assigned, deletes } => Change::Batch(&Updates {
+            keys: bytemuck::cast_slice(keys).into(),
+            values,
+            assigned: assigned as usize,
+            deletes: bytemuck::cast_slice(deletes).into(),
+            order: Order::Any,
+        })
+        .apply(store),
+        Update::RangeDelete { lows, highs } => Change::DeleteRanges(&RangeEnds {
+            lo: bytemuck::cast_slice(lows).into(),
+            hi: bytemuck::cast_slice(highs).into(),
+        })
+        .apply(store),
+        Update::Clear => Change::Clear.apply(store),
+    }
+}
+
+/// Returns a change as a log records it.
+pub(super) fn record<'a, B: OrderedKey>(change: &'a Change<'_, B>) -> Update<'a> {
+    match change {
+        Change::Batch(updates) => Update::Batch {
+            keys: bytemuck::cast_slice(&updates.keys),
+            values: updates.values,
+            assigned: updates.assigned as u64,
+            deletes: bytemuck::cast_slice(&updates.deletes),
+        },
+        Change::DeleteRanges(ranges) => Update::RangeDelete {
+            lows: bytemuck::cast_slice(&ranges.lo),
+            highs: bytemuck::cast_slice(&ranges.hi),
+        },
+        Change::Clear => Update::Clear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::combine::Combine;
+    use crate::dictionary::Dictionary;
+    use crate::files::Storage;
+    use crate::files::simulated::Simulated;
+
+    /// Writes entries and their stored bits, *live* and *shadow*, as a run, and opens it.
+    fn run(entries: &[(u32, u32, (bool, bool))]) -> RunReader {
+        let widths = Widths { key: 4, value: 4 };
+        let shape = RunShape { widths, entries: entries.len() as u64, has_marks: true };
+        let file = Storage::new(Simulated::new()).create(Path::new("/run")).unwrap();
+        let mut run = RunWriter::new(file.clone(), 0, 1, shape).unwrap();
+        for &(key, value, _) in entries {
+            run.write(Section::Keys, &key.to_le_bytes()).unwrap();
+            run.write(Section::Values, &value.to_le_bytes()).unwrap();
+        }
+        for group in entries.chunks(32) {
+            let word = |bit: fn(&(bool, bool)) -> bool| {
+                let bits =
+                    group.iter().enumerate().map(|(at, entry)| u32::from(bit(&entry.2)) << at);
+                bits.sum::<u32>()
+            };
+            run.write(Section::Marks, &word(|mark| mark.0).to_le_bytes()).unwrap();
+            run.write(Section::Marks, &word(|mark| mark.1).to_le_bytes()).unwrap();
+        }
+        let info = run.finish(0).unwrap();
+        RunReader::open(file, 0, &info).unwrap()
+    }
+
+    #[test]
+    fn runs_with_marks_are_applied_oldest_first() {
+        let oldest: Vec<_> = (0..40).map(|key| (key, 1, (true, false))).collect();
+        let (replacement, tombstone, restart) = ((true, true), (false, true), (false, false));
+        let newest = [
+            (1, 10, replacement),
+            (2, 0, tombstone),
+            (3, 7, restart),
+            (33, 20, replacement),
+            (50, 5, (true, false)),
+        ];
+        for (rule, replaced) in [(Combine::Add, [11, 7, 21]), (Combine::Replace, [10, 7, 20])] {
+            let builder = Dictionary::<u32, u32>::builder().combine(rule).batch_size(16);
+            let mut d = builder.build().unwrap();
+            let mut bytes = 0;
+            for entries in [&oldest[..], &newest] {
+                load_run(&run(entries), d.store.any_mut(), &mut |read| bytes += read).unwrap();
+            }
+            assert_eq!(d.len(), Ok(40));
+            let [one, three, far] = replaced;
+            let expected = [Some(one), None, Some(three), Some(1), Some(far), Some(5)];
+            assert_eq!(d.lookup(&[1, 2, 3, 4, 33, 50]).unwrap(), expected, "{rule}");
+            assert_eq!(bytes, 8 * 45 + 16 + 8);
+        }
+    }
+
+    #[test]
+    fn keys_that_do_not_ascend_are_damage() {
+        let entries = [5, 6, 6, 7].map(|key| (key, 0, (true, false)));
+        let mut d = Dictionary::<u32, u32>::builder().build().unwrap();
+        let error = load_run(&run(&entries), d.store.any_mut(), &mut |_| ()).unwrap_err();
+        assert!(matches!(error, Error::CorruptFile { offset: 4104, .. }), "{error:?}");
+        assert_eq!(d.len(), Ok(0));
+    }
+}

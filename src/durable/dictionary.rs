@@ -1,0 +1,342 @@
+//! Saving, loading and opening dictionaries: the calls.
+
+use std::path::Path;
+
+use super::contents;
+use super::journal::{Journal, Ticket};
+use super::schema::schema_of;
+use crate::builder::Builder;
+use crate::dictionary::Dictionary;
+use crate::error::{Error, MAX_BATCH_SIZE};
+use crate::files::{
+    Disk, Durability, Opening, Options, SavedReader, SavedWriter, Schema, Section, Storage,
+};
+use crate::key::{Key, OrderedKey};
+use crate::snapshot::Snapshot;
+use crate::store::AnyStore;
+use crate::typed::TypedStore;
+use crate::value::Value;
+
+/// The name under which files keep the batch size.
+const BATCH_SIZE: &str = "batch_size";
+
+/// # Files
+impl<K: Key, V: Value> Dictionary<K, V> {
+    /// Loads a dictionary from a file that [`save`](Self::save) wrote, with default settings.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Builder::load`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::builder().load(path)
+    }
+
+    /// Writes all pairs into one file, which replaces the file of that name, if there is one, when it is complete
+    /// and durable.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Snapshot::save`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use gpulsm::Dictionary;
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("gpulsm-save-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let path = folder.join("prices.gpulsm");
+    /// let prices: Dictionary<u64, f32> = [(1, 0.5), (2, 1.5)].into_iter().collect();
+    /// prices.save(&path)?;
+    /// assert_eq!(Dictionary::<u64, f32>::load(&path)?.to_vecs()?, prices.to_vecs()?);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        self.snapshot().save(path)
+    }
+
+    /// Returns the folder that the dictionary lives in, if it was [opened](Builder::open) there.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.journal.as_ref().map(Journal::path)
+    }
+
+    /// Writes everything into the folder that the dictionary lives in, so that its log begins anew. It does so
+    /// by itself, in the background, when the log has grown long. A dictionary in memory does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](Error::Io), [`UpdatesRefused`](Error::UpdatesRefused) and [`OutOfMemory`](Error::OutOfMemory): the
+    /// files are as they were.
+    pub fn checkpoint(&mut self) -> Result<(), Error> {
+        let journal = self.journal.as_mut();
+        journal.map_or(Ok(()), |journal| journal.checkpoint(self.store.any()))
+    }
+
+    /// Returns once all updates so far are on stable storage, for [`Durability::Os`]. Without a log it does
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](Error::Io): nobody knows which updates will be there after a crash, and others are refused until
+    /// the dictionary is opened again.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.journal.as_ref().map_or(Ok(()), Journal::sync)
+    }
+
+    /// Makes updates that need not be durable when they return; the ticket is waited for instead. So several
+    /// threads that share a dictionary by a lock can share one sync, if they wait after they released it.
+    ///
+    /// # Errors
+    ///
+    /// That of the updates. Those that were made before it become durable with later ones.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use gpulsm::Dictionary;
+    /// use std::sync::Mutex;
+    ///
+    /// # let path = std::env::temp_dir().join(format!("gpulsm-later-{}", std::process::id()));
+    /// let shared = Mutex::new(Dictionary::<u64, u64>::builder().open(&path)?);
+    /// let ticket = shared.lock().unwrap().commit_later(|d| d.insert(&[1], &[10]))?;
+    /// // The lock is free; other threads can update the dictionary meanwhile.
+    /// ticket.wait()?;
+    /// # drop(shared);
+    /// # std::fs::remove_dir_all(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn commit_later(
+        &mut self,
+        updates: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<Ticket, Error> {
+        /// Ends the exception, also if the caller's function panics.
+        struct Deferring<'a, K: Key, V: Value>(&'a mut Dictionary<K, V>);
+
+        impl<K: Key, V: Value> Drop for Deferring<'_, K, V> {
+            fn drop(&mut self) {
+                self.0.journal.iter_mut().for_each(|journal| journal.defers_commits = false);
+            }
+        }
+
+        self.journal.iter_mut().for_each(|journal| journal.defers_commits = true);
+        let deferring = Deferring(self);
+        updates(&mut *deferring.0)?;
+        drop(deferring);
+        Ok(self.journal.as_ref().map_or_else(Ticket::of_nothing, Journal::ticket))
+    }
+
+    /// Makes everything durable and releases the folder. Dropping the dictionary does the same, but cannot
+    /// report an error.
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](Error::Io): what was acknowledged as durable before is.
+    pub fn close(mut self) -> Result<(), Error> {
+        let journal = self.journal.take();
+        journal.map_or(Ok(()), |journal| journal.close(self.store.any()))
+    }
+}
+
+impl<K: Key, V: Value> Snapshot<K, V> {
+    /// Writes all pairs into one file, which replaces the file of that name, if there is one, when it is complete
+    /// and durable. The dictionary can be updated meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](Error::Io), [`OutOfMemory`](Error::OutOfMemory): an existing file is as it was.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        self.save_with(path, &mut |_, _| ())
+    }
+
+    /// Writes all pairs into one file, and tells how many bytes are written, of how many, now and then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`save`](Self::save).
+    pub fn save_with(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), Error> {
+        let store = self.store.any();
+        let schema = schema_of::<K, V>(store.combiner());
+        save(&Storage::new(Disk), path.as_ref(), schema, store, progress)
+    }
+}
+
+/// # Files
+impl<K: Key, V: Value> Builder<K, V> {
+    /// Sets what is durable when an update of a dictionary in files returns. Default: the update.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets how many bytes the log of a dictionary in files may have. Default: about as many as its pairs,
+    /// but at least 64 MiB.
+    ///
+    /// When it has half as many, a checkpoint is written in the background. Updates wait for it if the log
+    /// reaches the limit; a single update that is longer becomes part of a checkpoint at once.
+    pub fn log_limit(mut self, bytes: u64) -> Self {
+        self.log_limit = Some(bytes);
+        self
+    }
+
+    /// Opens the dictionary that lives in a folder, after a crash as well; creates it if there is none. It is on
+    /// the builder's device with the builder's settings, whatever it was before, except that the batch size, if
+    /// none is set, is the one that it was created with.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Builder::build); [`Locked`](Error::Locked) if it is open already;
+    /// [`WrongType`](Error::WrongType) if it has other keys, values or another rule of combining;
+    /// [`NotADictionary`](Error::NotADictionary) if other files are there; [`CorruptFile`](Error::CorruptFile);
+    /// [`Io`](Error::Io); [`OutOfMemory`](Error::OutOfMemory). All leave the files as they were.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use gpulsm::Dictionary;
+    ///
+    /// # let path = std::env::temp_dir().join(format!("gpulsm-open-{}", std::process::id()));
+    /// let mut prices = Dictionary::<u64, f32>::builder().open(&path)?;
+    /// prices.insert(&[1, 2], &[0.5, 1.5])?; // On stable storage when it returns.
+    /// prices.close()?;
+    ///
+    /// let prices = Dictionary::<u64, f32>::builder().open(&path)?;
+    /// assert_eq!(prices.lookup_one(2)?, Some(1.5));
+    /// # drop(prices);
+    /// # std::fs::remove_dir_all(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Dictionary<K, V>, Error> {
+        self.open_in(&Storage::new(Disk), path.as_ref())
+    }
+
+    /// Opens the dictionary in a folder of a simulated storage.
+    #[cfg(feature = "testing")]
+    pub fn open_simulated(
+        self,
+        storage: &crate::files::simulated::Simulated,
+        path: impl AsRef<Path>,
+    ) -> Result<Dictionary<K, V>, Error> {
+        self.open_in(&Storage::new(storage.clone()), path.as_ref())
+    }
+
+    fn open_in(self, storage: &Storage, path: &Path) -> Result<Dictionary<K, V>, Error> {
+        let builder = self.validated()?;
+        let options = Options { durability: builder.durability, log_limit: builder.log_limit };
+        let schema = schema_of::<K, V>(builder.settings.combiner);
+        let settings = [(BATCH_SIZE.to_string(), builder.settings.batch_size as u64)];
+        let opening = Opening::open(storage, path, Some((&schema, &settings)))?;
+        opening.manifest().schema.check(path, &schema)?;
+        let mut store = builder.store_of_size(opening.manifest().setting(BATCH_SIZE))?;
+        read_folder(&opening, store.any_mut())?;
+        let folder = opening.finish(options)?;
+        folder.set_setting(BATCH_SIZE, store.any().batch_size() as u64);
+        Ok(Dictionary { store, journal: Some(Journal::new(folder)) })
+    }
+
+    /// Loads a dictionary from a file that [`Dictionary::save`] wrote. It is on the builder's device with the
+    /// builder's settings, as by [`open`](Self::open).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Builder::build); [`WrongType`](Error::WrongType) if it has other keys, values or another
+    /// rule of combining; [`NotADictionary`](Error::NotADictionary); [`CorruptFile`](Error::CorruptFile);
+    /// [`Io`](Error::Io); [`OutOfMemory`](Error::OutOfMemory).
+    pub fn load(self, path: impl AsRef<Path>) -> Result<Dictionary<K, V>, Error> {
+        self.load_with(path, &mut |_, _| ())
+    }
+
+    /// Loads a dictionary from a file, and tells how many bytes are read, of how many, now and then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`load`](Self::load).
+    pub fn load_with(
+        self,
+        path: impl AsRef<Path>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Dictionary<K, V>, Error> {
+        let (builder, path) = (self.validated()?, path.as_ref());
+        let schema = schema_of::<K, V>(builder.settings.combiner);
+        let saved = open_saved(&Storage::new(Disk), path, &schema)?;
+        let mut store = builder.store_of_size(saved.manifest().setting(BATCH_SIZE))?;
+        read_saved(&saved, store.any_mut(), progress)?;
+        Ok(Dictionary { store, journal: None })
+    }
+
+    /// Creates an empty store. If no batch size is set, it has that of the files.
+    fn store_of_size(mut self, stored: Option<u64>) -> Result<TypedStore<K, V>, Error> {
+        let stored = stored.and_then(|size| usize::try_from(size).ok());
+        let stored = stored.filter(|size| (1..=MAX_BATCH_SIZE).contains(size));
+        if let (None, Some(batch_size)) = (self.batch_size, stored) {
+            self.settings.batch_size = batch_size;
+        }
+        self.empty_store()
+    }
+}
+
+/// Writes all pairs of a store, which nobody changes meanwhile, into one file.
+fn save<B: OrderedKey>(
+    storage: &Storage,
+    path: &Path,
+    schema: Schema,
+    store: &dyn AnyStore<B>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), Error> {
+    let shape = contents::shape(store)?;
+    let settings = vec![(BATCH_SIZE.to_string(), store.batch_size() as u64)];
+    let runs = usize::from(shape.entries > 0);
+    let mut file = SavedWriter::create(storage, path, schema, settings, runs)?;
+    if runs > 0 {
+        let mut run = file.create_run(shape)?;
+        let total = run.section_len(Section::Keys) + run.section_len(Section::Values);
+        let mut done = 0;
+        contents::write_pairs(store, shape.entries, &mut run, &mut |bytes| {
+            done += bytes;
+            progress(done, total);
+        })?;
+        file.finish_run(run, 0)?;
+    }
+    file.finish()
+}
+
+/// Opens a saved file of these types.
+fn open_saved(storage: &Storage, path: &Path, schema: &Schema) -> Result<SavedReader, Error> {
+    if storage.list(path).is_ok() {
+        let reason = "it is a folder, not a file: dictionaries in folders are opened, not loaded";
+        return Err(Error::NotADictionary { path: path.into(), reason });
+    }
+    let saved = SavedReader::open(storage, path)?;
+    saved.manifest().schema.check(path, schema)?;
+    Ok(saved)
+}
+
+/// Reads the runs of a saved file into an empty store.
+fn read_saved<B: OrderedKey>(
+    saved: &SavedReader,
+    store: &mut dyn AnyStore<B>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), Error> {
+    let (mut done, total) = (0, saved.manifest().run_bytes());
+    for index in 0..saved.manifest().runs.len() {
+        contents::load_run(&saved.run(index)?, store, &mut |bytes| {
+            done += bytes;
+            progress(done, total);
+        })?;
+    }
+    progress(total, total);
+    Ok(())
+}
+
+/// Reads the runs and logs of a folder into an empty store.
+fn read_folder<B: OrderedKey>(opening: &Opening, store: &mut dyn AnyStore<B>) -> Result<(), Error> {
+    for index in 0..opening.manifest().runs.len() {
+        contents::load_run(&opening.run(index)?, store, &mut |_| ())?;
+    }
+    opening.replay(&mut |_, update| contents::replay(update, store))
+}

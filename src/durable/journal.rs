@@ -1,0 +1,210 @@
+//! The files of an open dictionary: every change goes to the log before it is acknowledged, and checkpoints are
+//! written in the background.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use super::contents;
+use crate::change::Change;
+use crate::error::Error;
+use crate::files::{Checkpoint, Folder, RunInfo};
+use crate::key::OrderedKey;
+use crate::store::AnyStore;
+
+/// Files have headers and whole pages: so many bytes more than live pairs are no reason for a checkpoint.
+const SMALL: u64 = 1 << 16;
+
+/// The files that a dictionary lives in.
+pub(crate) struct Journal {
+    folder: Arc<Folder>,
+    /// The thread that writes a checkpoint.
+    background: Option<JoinHandle<()>>,
+    /// After a checkpoint that failed: how long the log is when the next one is tried.
+    retry_at: u64,
+    /// Whether updates return before they are durable; somebody waits for them later.
+    pub defers_commits: bool,
+}
+
+impl Journal {
+    pub fn new(folder: Arc<Folder>) -> Self {
+        Journal { folder, background: None, retry_at: 0, defers_commits: false }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Logs and applies a change. After an error it is neither in the store nor in the log, unless the error is
+    /// that of a sync: then the store has it, nobody knows whether it is durable, and updates are refused.
+    pub fn update<B: OrderedKey>(
+        &mut self,
+        store: &mut dyn AnyStore<B>,
+        change: &Change<'_, B>,
+    ) -> Result<(), Error> {
+        if change.is_empty() {
+            return Ok(());
+        }
+        self.make_room(store);
+        let record = contents::record(change);
+        if self.folder.is_too_large_for_log(&record) {
+            return self.update_unlogged(store, change);
+        }
+        let sequence = self.folder.append(&record)?;
+        if let Err(error) = change.apply(store) {
+            self.folder.undo(sequence)?;
+            return Err(error);
+        }
+        if !self.defers_commits {
+            self.folder.commit(sequence)?;
+        }
+        self.checkpoint_if_due(store);
+        Ok(())
+    }
+
+    /// Waits for a checkpoint if the log has reached its limit. If it fails, the folder refuses updates.
+    fn make_room<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) {
+        if !self.folder.must_stall() {
+            return;
+        }
+        self.wait();
+        if self.folder.must_stall() && !self.folder.has_failed_checkpoint() {
+            self.start_checkpoint(store);
+            self.wait();
+        }
+    }
+
+    /// Applies a change that is too large for the log: it becomes durable as part of a checkpoint.
+    fn update_unlogged<B: OrderedKey>(
+        &mut self,
+        store: &mut dyn AnyStore<B>,
+        change: &Change<'_, B>,
+    ) -> Result<(), Error> {
+        self.wait();
+        self.folder.check()?;
+        let mut changed = store.share();
+        change.apply(&mut *changed)?;
+        if let Some(checkpoint) = self.folder.begin_unlogged()? {
+            write(checkpoint, &*changed)?;
+            store.take_over(changed);
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint.
+    pub fn checkpoint<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) -> Result<(), Error> {
+        self.wait();
+        self.folder.begin_checkpoint()?.map_or(Ok(()), |checkpoint| write(checkpoint, store))?;
+        self.retry_at = 0;
+        Ok(())
+    }
+
+    fn checkpoint_if_due<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) {
+        if self.background.as_ref().is_some_and(|thread| thread.is_finished()) {
+            self.wait();
+        }
+        if self.background.is_none()
+            && self.folder.wants_checkpoint(live_bytes(store))
+            && self.folder.log_bytes() >= self.retry_at
+        {
+            self.start_checkpoint(store);
+        }
+    }
+
+    /// Starts to write a checkpoint in the background. The folder keeps the error if it fails.
+    fn start_checkpoint<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) {
+        let Ok(Some(checkpoint)) = self.folder.begin_checkpoint() else { return };
+        let snapshot = store.share();
+        let thread = thread::Builder::new().name("gpulsm-checkpoint".into());
+        let job = move || {
+            write(checkpoint, &*snapshot).ok();
+        };
+        self.background = thread.spawn(job).ok();
+    }
+
+    /// Waits for the checkpoint in the background.
+    fn wait(&mut self) {
+        let Some(thread) = self.background.take() else { return };
+        // A forked child has no such thread.
+        if self.folder.check_process().is_ok() {
+            thread.join().ok();
+        }
+        let log_bytes = self.folder.log_bytes();
+        let has_failed = self.folder.has_failed_checkpoint();
+        self.retry_at = if has_failed { log_bytes + (log_bytes / 4).max(SMALL) } else { 0 };
+    }
+
+    /// Returns once all updates so far are durable, if there is a log.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.folder.sync()
+    }
+
+    /// Returns a ticket for all updates so far.
+    pub fn ticket(&self) -> Ticket {
+        Ticket { pending: Some((self.folder.clone(), self.folder.sequence())) }
+    }
+
+    /// Makes everything durable and releases the lock.
+    pub fn close<B: OrderedKey>(mut self, store: &dyn AnyStore<B>) -> Result<(), Error> {
+        self.folder.check_process()?;
+        self.wait();
+        let is_saved = self.folder.durability().has_log()
+            || self.folder.sequence() == self.folder.manifest().sequence;
+        let saved = if is_saved { Ok(()) } else { self.checkpoint(store) };
+        let closed = self.folder.close();
+        saved.and(closed)
+    }
+}
+
+/// Writes all pairs of a store, which nobody changes meanwhile, as a checkpoint.
+fn write<B: OrderedKey>(mut checkpoint: Checkpoint, store: &dyn AnyStore<B>) -> Result<(), Error> {
+    match write_run(&mut checkpoint, store) {
+        Ok(run) => checkpoint.finish(run.into_iter().collect()),
+        Err(error) => Err(checkpoint.give_up(error)),
+    }
+}
+
+fn write_run<B: OrderedKey>(
+    checkpoint: &mut Checkpoint,
+    store: &dyn AnyStore<B>,
+) -> Result<Option<RunInfo>, Error> {
+    let shape = contents::shape(store)?;
+    if shape.entries == 0 {
+        return Ok(None);
+    }
+    let mut run = checkpoint.create_run(shape)?;
+    contents::write_pairs(store, shape.entries, &mut run, &mut |_| ())?;
+    checkpoint.finish_run(run, 0).map(Some)
+}
+
+/// Returns about how many bytes a checkpoint would have now, without waiting for anything.
+fn live_bytes<B: OrderedKey>(store: &dyn AnyStore<B>) -> u64 {
+    let Some(stats) = store.quick_stats() else { return u64::MAX };
+    let live = stats.live.unwrap_or_else(|| stats.entries()) + stats.buffered as u64;
+    live * (size_of::<B>() + store.value_width()) as u64 + SMALL
+}
+
+/// Stands for updates that are not durable yet, made by
+/// [`Dictionary::commit_later`](crate::Dictionary::commit_later).
+#[must_use = "the updates may not be durable until the ticket was waited for"]
+pub struct Ticket {
+    pending: Option<(Arc<Folder>, u64)>,
+}
+
+impl Ticket {
+    /// Returns the ticket of updates of a dictionary in memory.
+    pub(crate) fn of_nothing() -> Self {
+        Ticket { pending: None }
+    }
+
+    /// Returns once the updates are as durable as the dictionary's setting says. Threads that wait at the same
+    /// time share syncs.
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](Error::Io) if the log can't be synced. Then nobody knows whether the updates will be there after a
+    /// crash, and all others are refused until the dictionary is opened again.
+    pub fn wait(self) -> Result<(), Error> {
+        self.pending.map_or(Ok(()), |(folder, sequence)| folder.commit(sequence))
+    }
+}

@@ -1,0 +1,8 @@
+//! Dictionaries that live in files: what connects stores, which know engines, with `files/`, which knows bytes.
+
+mod contents;
+mod dictionary;
+pub(crate) mod journal;
+mod schema;
+
+pub use journal::Ticket;
