@@ -16,6 +16,8 @@ mod dead;
 mod deferred;
 mod edges;
 mod faults;
+mod files;
+mod files_crashes;
 mod filters;
 mod large;
 mod limits;

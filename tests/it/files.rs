@@ -1,0 +1,362 @@
+//! Dictionaries in files: what is written is read back, and what cannot be opened says why.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+use std::{env, fs, process, thread};
+
+use gpulsm::files::simulated::Simulated;
+use gpulsm::files::{check, info};
+use gpulsm::{Batch, Combine, Dictionary, Durability, Error, Key, Snapshot, Value, WriteBatch};
+
+use crate::each_device;
+
+/// A folder that is removed at the end of the test.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        let unique = format!("{:?}", thread::current().id());
+        let path = env::temp_dir().join(format!("gpulsm-it-{name}-{}-{unique}", process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// Returns pairs as bits, so that NaN is equal to itself.
+fn bits<K: Key, V: Value>(snapshot: &Snapshot<K, V>) -> (Vec<K::Ordered>, Vec<u8>) {
+    let (keys, values) = snapshot.to_vecs().unwrap();
+    let keys = keys.iter().map(|key| key.to_ordered()).collect();
+    (keys, bytemuck::cast_slice(&values).to_vec())
+}
+
+/// Saves, loads, and reopens after updates and checkpoints.
+fn round_trip<K: Key, V: Value>(
+    device: gpulsm::Device,
+    name: &str,
+    key: fn(u32) -> K,
+    value: fn(u32) -> V,
+) {
+    let scratch = Scratch::new(name);
+    let folder = scratch.path("folder");
+    let builder = || Dictionary::<K, V>::builder().device(device).batch_size(64);
+    let mut memory = builder().build().unwrap();
+    for round in 0..3u32 {
+        let mut disk = builder().open(&folder).unwrap();
+        assert_eq!(bits(&disk.snapshot()), bits(&memory.snapshot()), "{name}");
+        let keys: Vec<K> = (0..200).map(|i| key(i * 7 % 150 + round * 50)).collect();
+        let values: Vec<V> = (0..200).map(|i| value(i + round)).collect();
+        for d in [&mut memory, &mut disk] {
+            d.insert(&keys, &values).unwrap();
+            d.delete(&keys[..20]).unwrap();
+            d.delete_range_one((keys[30], keys[31])).unwrap();
+        }
+        if round == 1 {
+            disk.checkpoint().unwrap();
+        }
+        disk.insert_one(key(9), value(9)).unwrap();
+        memory.insert_one(key(9), value(9)).unwrap();
+        disk.close().unwrap();
+    }
+    let file = scratch.path("file");
+    memory.save(&file).unwrap();
+    let loaded = builder().load(&file).unwrap();
+    assert_eq!(bits(&loaded.snapshot()), bits(&memory.snapshot()), "{name}");
+    loaded.snapshot().validate().unwrap();
+    assert_eq!(check(&file).unwrap().key, info(&folder).unwrap().key);
+    check(&folder).unwrap();
+}
+
+each_device! {
+    fn all_keys_and_values_are_read_back(device) {
+        round_trip(device, "u32", |i| i, |i| i);
+        round_trip(device, "i32", |i| 70 - i as i32, |_| ());
+        round_trip(device, "f32", |i| 0.5 - i as f32, |i| [i; 4]);
+        round_trip(device, "u64", |i| u64::from(i) << 40, |i| f64::from(i));
+        round_trip(device, "i64", |i| -i64::from(i), |i| u128::from(i) << 100);
+        round_trip(device, "f64", |i| if i == 9 { f64::NAN } else { f64::from(i) }, |i| i);
+        round_trip(device, "u128", |i| u128::from(i) << 100, |i| [i as f32, 1.0]);
+        round_trip(device, "bytes", |i| [7, (i >> 8) as u8, i as u8], |i| i);
+        round_trip(device, "tuple", |i| (i % 3, -i64::from(i)), |i| u64::from(i));
+        round_trip(device, "edge", |i| Edge { from: i, to: 1.5 }, |i| Weight { a: i, b: i as f32 });
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Zeroable)]
+struct Edge {
+    from: u32,
+    to: f32,
+}
+
+gpulsm::key!(Edge { from: u32, to: f32 });
+
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Weight {
+    a: u32,
+    b: f32,
+}
+
+gpulsm::value!(Weight);
+
+each_device! {
+    fn rules_of_combining_survive(device) {
+        let scratch = Scratch::new("rules");
+        for rule in [Combine::Add, Combine::Min, Combine::Max, Combine::Xor] {
+            let path = scratch.path(rule.name());
+            let builder = || Dictionary::<u64, i64>::builder().device(device).batch_size(16).combine(rule);
+            let mut memory = builder().build().unwrap();
+            for round in 0..4 {
+                let mut disk = builder().open(&path).unwrap();
+                let mut batch = WriteBatch::new();
+                batch.insert(1, 5);
+                batch.delete(2);
+                batch.insert(2, 7);
+                batch.set(3, round);
+                for d in [&mut memory, &mut disk] {
+                    d.insert(&[1, 2, 3, 1], &[round, -round, 3, 4]).unwrap();
+                    d.set(&[2, 50], &[round, round]).unwrap();
+                    d.write(&batch).unwrap();
+                    d.update(Batch::new().insert(&[7, 8], &[round, 2]).delete(&[8])).unwrap();
+                }
+                assert_eq!(disk.to_vecs().unwrap(), memory.to_vecs().unwrap(), "{rule}");
+                if round == 1 {
+                    disk.checkpoint().unwrap();
+                }
+            }
+            let disk = builder().open(&path).unwrap();
+            assert_eq!(disk.to_vecs().unwrap(), memory.to_vecs().unwrap(), "{rule}");
+            drop(disk);
+            let error = Dictionary::<u64, i64>::builder().open(&path).err().unwrap();
+            assert!(error.to_string().contains(&format!("{} of i64", rule.name())), "{error}");
+        }
+    }
+
+    fn clear_and_mass_deletes_are_logged(device) {
+        let scratch = Scratch::new("clear");
+        let open = || Dictionary::<u32, u32>::builder().device(device).open(scratch.path("d")).unwrap();
+        let mut d = open();
+        d.insert(&[1, 2, 3], &[1, 2, 3]).unwrap();
+        d.clear().unwrap();
+        d.insert(&[4, 5], &[4, 5]).unwrap();
+        assert_eq!(d.pop_first().unwrap(), Some((4, 4)));
+        drop(d);
+        let mut d = open();
+        assert_eq!(d.to_vecs().unwrap(), (vec![5], vec![5]));
+        d.delete_range_one(..).unwrap();
+        drop(d);
+        assert!(open().is_empty().unwrap());
+    }
+}
+
+#[test]
+fn settings_may_differ_when_a_folder_is_opened_again() {
+    let scratch = Scratch::new("settings");
+    let path = scratch.path("d");
+    let builder = Dictionary::<u32, u32>::builder;
+    let keys: Vec<u32> = (0..5000).collect();
+    let mut d = builder().batch_size(100).open(&path).unwrap();
+    d.insert(&keys, &keys).unwrap();
+    d.checkpoint().unwrap();
+    d.delete(&keys[..10]).unwrap();
+    d.close().unwrap();
+    for (batch_size, threads) in [(None, 1), (Some(7), 2), (Some(1 << 20), 3), (None, 2)] {
+        let builder = builder().threads(threads).durability(Durability::Os);
+        let builder = batch_size.into_iter().fold(builder, |b, size| b.batch_size(size));
+        let mut d = builder.open(&path).unwrap();
+        assert_eq!((d.len(), d.lookup_one(4000)), (Ok(4990), Ok(Some(4000))));
+        assert!(batch_size.is_none_or(|size| d.batch_size() == size));
+        d.snapshot().validate().unwrap();
+        d.checkpoint().unwrap();
+    }
+    assert_eq!(builder().open(&path).unwrap().batch_size(), 1 << 20, "the last one that was set");
+}
+
+#[test]
+fn clones_and_snapshots_are_in_memory_only() {
+    let scratch = Scratch::new("clones");
+    let path = scratch.path("d");
+    let mut d = Dictionary::<u32, u32>::builder().open(&path).unwrap();
+    d.insert(&[1], &[1]).unwrap();
+    let (mut clone, mut thawed) = (d.clone(), d.snapshot().thaw());
+    clone.insert(&[2], &[2]).unwrap();
+    thawed.clear().unwrap();
+    assert_eq!((d.path(), clone.path(), thawed.path()), (Some(path.as_path()), None, None));
+    d.close().unwrap();
+    let d = Dictionary::<u32, u32>::builder().open(&path).unwrap();
+    assert_eq!(d.to_vecs().unwrap(), (vec![1], vec![1]));
+    assert_eq!(clone.len(), Ok(2));
+}
+
+#[test]
+fn without_a_log_closing_writes_a_checkpoint() {
+    let scratch = Scratch::new("checkpoint");
+    let builder = || Dictionary::<u32, u32>::builder().durability(Durability::Checkpoint);
+    for round in 0..4 {
+        let mut d = builder().open(scratch.path("d")).unwrap();
+        assert_eq!(d.len(), Ok(round));
+        d.insert_one(round as u32, 0).unwrap();
+        match round % 2 {
+            0 => d.close().unwrap(),
+            _ => drop(d),
+        }
+        assert_eq!(info(scratch.path("d")).unwrap().updates, 0);
+    }
+}
+
+/// Returns how many bytes the files of a folder have.
+fn disk_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let bytes = entries.map(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => disk_bytes(&entry.path()),
+        // A file may be removed meanwhile.
+        _ => entry.metadata().map_or(0, |data| data.len()),
+    });
+    bytes.sum()
+}
+
+#[test]
+fn space_on_disk_is_bounded() {
+    let scratch = Scratch::new("space");
+    let path = scratch.path("d");
+    let limit = 1 << 20;
+    let builder = Dictionary::<u64, u64>::builder().batch_size(1 << 10).log_limit(limit);
+    let mut d = builder.clone().durability(Durability::Os).open(&path).unwrap();
+    let pages = 1 << 17;
+    for round in 0..400u64 {
+        let keys: Vec<u64> = (0..2000).map(|i| (i * 37 + round * 11) % 20_000).collect();
+        d.insert(&keys, &vec![round; 2000]).unwrap();
+        if round % 100 == 99 {
+            d.delete_range_one(100..).unwrap();
+        }
+        let live = 16 * d.len().unwrap();
+        let bytes = disk_bytes(&path);
+        assert!(
+            bytes <= 6 * live.max(320_000) + limit + pages,
+            "{bytes} for {live} in round {round}"
+        );
+    }
+    let memory = d.to_vecs().unwrap();
+    d.close().unwrap();
+    let mut d = builder.open(&path).unwrap();
+    assert_eq!(d.to_vecs().unwrap(), memory);
+    d.checkpoint().unwrap();
+    let bytes = disk_bytes(&path);
+    assert!(bytes <= 3 * 16 * d.len().unwrap() + pages, "{bytes} at rest");
+}
+
+#[test]
+fn an_update_that_is_longer_than_the_log_may_be_becomes_a_checkpoint() {
+    let scratch = Scratch::new("large");
+    let builder = Dictionary::<u64, u64>::builder().log_limit(10_000);
+    let mut d = builder.clone().open(scratch.path("d")).unwrap();
+    let keys: Vec<u64> = (0..5000).collect();
+    d.insert(&[9999], &[1]).unwrap();
+    d.insert(&keys, &keys).unwrap();
+    let about = fs::read_dir(scratch.path("d").join("runs")).unwrap().count();
+    assert_eq!(about, 1, "there is a run");
+    d.insert(&[1], &[100]).unwrap();
+    drop(d);
+    let d = builder.open(scratch.path("d")).unwrap();
+    assert_eq!(d.lookup(&[1, 4999, 9999]).unwrap(), [Some(100), Some(4999), Some(1)]);
+    d.snapshot().validate().unwrap();
+}
+
+#[test]
+fn threads_that_wait_outside_a_lock_share_syncs() {
+    let storage = Simulated::new();
+    let d = Dictionary::<u64, u64>::builder().open_simulated(&storage, "/d").unwrap();
+    let (shared, before) = (Mutex::new(d), storage.syncs());
+    storage.set_sync_time(Duration::from_millis(1));
+    thread::scope(|scope| {
+        for thread in 0..8 {
+            let shared = &shared;
+            scope.spawn(move || {
+                for update in 0..20 {
+                    let key = thread * 20 + update;
+                    let ticket = shared.lock().unwrap().commit_later(|d| d.insert(&[key], &[key]));
+                    ticket.unwrap().wait().unwrap();
+                }
+            });
+        }
+    });
+    let syncs = storage.syncs() - before;
+    assert!(syncs < 80, "{syncs} syncs of 160 updates");
+    assert_eq!(shared.into_inner().unwrap().len(), Ok(160));
+}
+
+#[test]
+fn a_ticket_of_a_dictionary_in_memory_waits_for_nothing() {
+    let mut d = Dictionary::<u64, u64>::new();
+    d.commit_later(|d| d.insert(&[1], &[1])).unwrap().wait().unwrap();
+    let error = d.commit_later(|d| d.insert(&[1], &[])).err().unwrap();
+    assert!(matches!(error, Error::LengthMismatch { .. }));
+    assert_eq!((d.sync(), d.checkpoint(), d.close()), (Ok(()), Ok(()), Ok(())));
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    let scratch = Scratch::new("bad");
+    let path = scratch.path("d");
+    let open = || Dictionary::<u32, u32>::builder().open(&path);
+    let mut d = open().unwrap();
+    d.insert(&[1], &[1]).unwrap();
+    assert!(matches!(open().err(), Some(Error::Locked { .. })));
+    assert!(matches!(check(&path), Err(Error::Locked { .. })));
+    drop(d);
+
+    let text = |error: Option<Error>| error.unwrap().to_string();
+    let other_key = Dictionary::<i32, u32>::builder().open(&path).err();
+    assert!(text(other_key).contains("has keys of type u32, but i32 was requested"));
+    let other_value = Dictionary::<u32, f32>::builder().open(&path).err();
+    assert!(text(other_value).contains("values of type u32"));
+    let log_limit = Dictionary::<u32, u32>::builder().log_limit(0).open(scratch.path("new")).err();
+    assert!(text(log_limit).contains("`log_limit` is 0"));
+    assert!(!scratch.path("new").exists(), "nothing was created");
+
+    let file = scratch.path("file");
+    open().unwrap().save(&file).unwrap();
+    let opened = Dictionary::<u32, u32>::builder().open(&file).err();
+    assert!(text(opened).contains("it is a file, not a folder"));
+    assert!(text(Dictionary::<u32, u32>::load(&path).err()).contains("it is a folder"));
+    assert!(matches!(
+        Dictionary::<u32, u32>::load(scratch.path("missing")).err(),
+        Some(Error::Io { kind: std::io::ErrorKind::NotFound, .. })
+    ));
+    assert!(matches!(Dictionary::<u64, u32>::load(&file).err(), Some(Error::WrongType { .. })));
+    let mut bytes = fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&file, &bytes).unwrap();
+    assert!(matches!(Dictionary::<u32, u32>::load(&file).err(), Some(Error::CorruptFile { .. })));
+    assert!(open().is_ok(), "nothing was changed");
+}
+
+#[test]
+fn progress_is_told_up_to_the_end() {
+    let scratch = Scratch::new("progress");
+    let keys: Vec<u64> = (0..300_000).collect();
+    let d = Dictionary::bulk_build(&keys, &keys).unwrap();
+    for is_saved in [true, false] {
+        let mut calls = Vec::new();
+        let mut progress = |done, total| calls.push((done, total));
+        if is_saved {
+            d.snapshot().save_with(scratch.path("f"), &mut progress).unwrap();
+        } else {
+            let builder = Dictionary::<u64, u64>::builder();
+            let loaded = builder.load_with(scratch.path("f"), &mut progress).unwrap();
+            assert_eq!(loaded.len(), Ok(300_000));
+        }
+        assert!(calls.is_sorted() && calls.last().is_some_and(|(done, total)| done == total));
+    }
+    assert_eq!(info(scratch.path("f")).unwrap().runs.len(), 1);
+}

@@ -1,0 +1,251 @@
+//! Dictionaries in files that crash, fail, run out of memory and are killed.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{env, thread};
+
+use gpulsm::files::simulated::{Fault, Random, Simulated, Survivors};
+use gpulsm::{Batch, Builder, Dictionary, Durability, Error};
+
+use crate::files::Scratch;
+
+type Disk = Dictionary<u64, u64>;
+type Pairs = BTreeMap<u64, u64>;
+
+enum Change {
+    Batch { inserts: Vec<u64>, value: u64, deletes: Vec<u64> },
+    DeleteRange(u64, u64),
+    Clear,
+}
+
+impl Change {
+    fn random(random: &mut Random) -> Self {
+        let key = |random: &mut Random| random.below(40) as u64;
+        match random.below(10) {
+            0 => Change::Clear,
+            1 => Change::DeleteRange(key(random), key(random)),
+            _ => Change::Batch {
+                inserts: (0..random.below(30)).map(|_| key(random)).collect(),
+                value: random.next(),
+                deletes: (0..random.below(5)).map(|_| key(random)).collect(),
+            },
+        }
+    }
+
+    fn apply(&self, d: &mut Disk) -> Result<(), Error> {
+        match self {
+            Change::Batch { inserts, value, deletes } => {
+                let values = vec![*value; inserts.len()];
+                d.update(Batch::new().insert(inserts, &values).delete(deletes))
+            }
+            Change::DeleteRange(lo, hi) => d.delete_range_one((*lo, *hi)),
+            Change::Clear => d.clear(),
+        }
+    }
+
+    fn model(&self, pairs: &Pairs) -> Pairs {
+        let mut pairs = pairs.clone();
+        match self {
+            Change::Batch { inserts, value, deletes } => {
+                pairs.extend(inserts.iter().map(|&key| (key, *value)));
+                pairs.retain(|key, _| !deletes.contains(key));
+            }
+            Change::DeleteRange(lo, hi) => pairs.retain(|key, _| key < lo || hi < key),
+            Change::Clear => pairs.clear(),
+        }
+        pairs
+    }
+}
+
+fn builder(log_limit: u64) -> Builder<u64, u64> {
+    Disk::builder().device(gpulsm::Device::cpu()).threads(1).batch_size(8).log_limit(log_limit)
+}
+
+fn pairs(d: &Disk) -> Pairs {
+    d.snapshot().validate().unwrap();
+    d.iter().collect()
+}
+
+/// Makes random updates with automatic and other checkpoints, and tries crashes; returns how many.
+fn crashes(seed: u64) -> u64 {
+    let mut random = Random(seed);
+    let storage = Simulated::new();
+    storage.record();
+    let open = |storage: &Simulated| builder(4000).open_simulated(storage, "/d");
+    let mut d = open(&storage).unwrap();
+    let mut history = vec![Pairs::new()];
+    for begun in 1..=12u64 {
+        let change = Change::random(&mut random);
+        history.push(change.model(&history[history.len() - 1]));
+        storage.mark((begun - 1) << 32 | begun);
+        change.apply(&mut d).unwrap();
+        storage.mark(begun << 32 | begun);
+        assert_eq!(pairs(&d), history[begun as usize]);
+        match random.below(8) {
+            0 => d.checkpoint().unwrap(),
+            1 => {
+                drop(d);
+                d = open(&storage).unwrap();
+            }
+            _ => {}
+        }
+    }
+    drop(d);
+    let moments = storage.take_recorded();
+    for moment in &moments {
+        let way = Survivors::EACH[random.below(Survivors::EACH.len())];
+        let d = open(&moment.crash(way, random.next())).unwrap();
+        let (durable, begun) = ((moment.mark >> 32) as usize, moment.mark as u32 as usize);
+        let survived = pairs(&d);
+        assert!(
+            history[durable..=begun].contains(&survived),
+            "seed {seed}, {way:?}: {survived:?} is none of {:?}",
+            &history[durable..=begun]
+        );
+    }
+    moments.len() as u64
+}
+
+#[test]
+fn acknowledged_updates_survive_crashes() {
+    let (mut tried, mut seed) = (0, 0);
+    while tried < 2000 {
+        tried += crashes(seed);
+        seed += 1;
+    }
+}
+
+/// Makes updates of which one storage call fails; returns whether there are as many calls.
+fn run_with_fault(call: u64, fault: Fault) -> bool {
+    let storage = Simulated::new();
+    storage.fail(call, fault);
+    let mut random = Random(call);
+    let mut acknowledged = Pairs::new();
+    let mut uncertain = None;
+    if let Ok(mut d) = builder(100_000).open_simulated(&storage, "/d") {
+        for step in 0..10 {
+            if step % 4 == 3 {
+                // A checkpoint that fails changes nothing.
+                d.checkpoint().ok();
+                continue;
+            }
+            let change = Change::random(&mut random);
+            let after = change.model(&acknowledged);
+            let has_failed = change.apply(&mut d).is_err();
+            if !has_failed {
+                assert_eq!(pairs(&d), after);
+                (acknowledged, uncertain) = (after, None);
+            } else if pairs(&d) == acknowledged {
+                // It was refused; if its record cannot be cut off either, so are all later ones.
+                uncertain.get_or_insert(after);
+            } else {
+                assert_eq!(pairs(&d), after, "applied in part");
+                assert!(d.insert(&[1], &[1]).is_err(), "updates go on after a failed sync");
+                uncertain = Some(after);
+                break;
+            }
+        }
+        d.close().ok();
+    }
+    let was_reached = storage.calls() > call;
+    storage.stop_failing();
+    let d = builder(100_000).open_simulated(&storage, "/d").unwrap();
+    let survived = pairs(&d);
+    let is_expected = survived == acknowledged || Some(&survived) == uncertain.as_ref();
+    assert!(is_expected, "call {call}, {fault:?}: {survived:?} is not {acknowledged:?}");
+    was_reached
+}
+
+#[test]
+fn every_storage_call_may_fail() {
+    for fault in [
+        Fault::Error(ErrorKind::Other),
+        Fault::ShortWrite(ErrorKind::StorageFull),
+        Fault::AllFrom(ErrorKind::StorageFull),
+    ] {
+        let calls = (0..).take_while(|&call| run_with_fault(call, fault)).count();
+        assert!(calls > 50, "only {calls} calls");
+    }
+}
+
+#[test]
+fn an_update_without_memory_is_not_in_the_log() {
+    let keys: Vec<u64> = (0..500).map(|i| i * 7 % 501).collect();
+    let mut failures = 0;
+    for n in 0.. {
+        let storage = Simulated::new();
+        let mut d = builder(1 << 20).open_simulated(&storage, "/d").unwrap();
+        d.insert(&keys[..300], &keys[..300]).unwrap();
+        let before = pairs(&d);
+        d.fail_allocation_after(n);
+        let result = d.insert(&keys, &vec![1; 500]);
+        d.fail_allocation_after(u64::MAX);
+        let has_failed = result.is_err();
+        assert!(matches!(result, Ok(()) | Err(Error::OutOfMemory { .. })));
+        let expected = if has_failed { before } else { keys.iter().map(|&key| (key, 1)).collect() };
+        let crashed = storage.moment().crash(Survivors::All, n);
+        assert_eq!(pairs(&builder(1 << 20).open_simulated(&crashed, "/d").unwrap()), expected);
+        d.insert(&[1000], &[7]).unwrap();
+        let crashed = storage.moment().crash(Survivors::None, n);
+        let d = builder(1 << 20).open_simulated(&crashed, "/d").unwrap();
+        assert_eq!(d.len().unwrap(), expected.len() as u64 + 1);
+        if !has_failed && n > 20 {
+            break;
+        }
+        failures += u64::from(has_failed);
+    }
+    assert!(failures > 0, "no allocation failed");
+}
+
+/// Tells the process that a test starts which folder to update.
+const FOLDER: &str = "GPULSM_KILLED_FOLDER";
+
+/// What the process that is killed does: batches of 100 keys that have the batch's number, each of which it tells
+/// once it is acknowledged. Does nothing unless the test below starts it.
+#[test]
+fn process_that_is_killed() {
+    let Ok(folder) = env::var(FOLDER) else { return };
+    let mut d = builder(20_000).open(folder).unwrap();
+    let first = d.len().unwrap() / 100;
+    for batch in first.. {
+        let keys: Vec<u64> = (0..100).map(|i| batch * 100 + i).collect();
+        d.insert(&keys, &[batch; 100]).unwrap();
+        println!("\nacknowledged {batch}");
+    }
+}
+
+#[test]
+fn acknowledged_updates_survive_kills() {
+    let scratch = Scratch::new("killed");
+    let folder = scratch.path("d");
+    let kills = env::var("GPULSM_KILLS").map_or(20, |kills| kills.parse().unwrap());
+    let mut random = Random(7);
+    let mut acknowledged = 0;
+    for _ in 0..kills {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "files_crashes::process_that_is_killed", "--nocapture"])
+            .env(FOLDER, &folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let reader = thread::spawn(move || {
+            let lines = output.lines().map_while(Result::ok);
+            let batches = lines.filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
+            batches.last()
+        });
+        thread::sleep(Duration::from_millis(30 + random.below(200) as u64));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let last: Option<u64> = reader.join().unwrap();
+        acknowledged = last.map_or(acknowledged, |batch| batch + 1);
+        let d = builder(20_000).durability(Durability::Batch).open(&folder).unwrap();
+        let found = pairs(&d);
+        assert!(found.len() as u64 >= acknowledged * 100, "an acknowledged batch is missing");
+        assert_eq!(found.len() % 100, 0, "a batch is there in part");
+        assert!(found.iter().all(|(key, batch)| key / 100 == *batch));
+    }
+    assert!(acknowledged > 0, "no batch was acknowledged before a kill");
+}
