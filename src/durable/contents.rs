@@ -185,7 +185,9 @@ mod tests {
     fn run(entries: &[(u32, u32, (bool, bool))]) -> RunReader {
         let widths = Widths { key: 4, value: 4 };
         let shape = RunShape { widths, entries: entries.len() as u64, has_marks: true };
-        let file = Storage::new(Simulated::new()).create(Path::new("/run")).unwrap();
+        let storage = Storage::new(Simulated::new());
+        storage.ensure_folder(Path::new("/runs")).unwrap();
+        let file = storage.create(Path::new("/runs/run")).unwrap();
         let mut run = RunWriter::new(file.clone(), 0, 1, shape).unwrap();
         for &(key, value, _) in entries {
             run.write(Section::Keys, &key.to_le_bytes()).unwrap();
