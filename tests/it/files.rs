@@ -82,12 +82,12 @@ each_device! {
         round_trip(device, "u32", |i| i, |i| i);
         round_trip(device, "i32", |i| 70 - i as i32, |_| ());
         round_trip(device, "f32", |i| 0.5 - i as f32, |i| [i; 4]);
-        round_trip(device, "u64", |i| u64::from(i) << 40, |i| f64::from(i));
+        round_trip(device, "u64", |i| u64::from(i) << 40, f64::from);
         round_trip(device, "i64", |i| -i64::from(i), |i| u128::from(i) << 100);
         round_trip(device, "f64", |i| if i == 9 { f64::NAN } else { f64::from(i) }, |i| i);
         round_trip(device, "u128", |i| u128::from(i) << 100, |i| [i as f32, 1.0]);
         round_trip(device, "bytes", |i| [7, (i >> 8) as u8, i as u8], |i| i);
-        round_trip(device, "tuple", |i| (i % 3, -i64::from(i)), |i| u64::from(i));
+        round_trip(device, "tuple", |i| (i % 3, -i64::from(i)), u64::from);
         round_trip(device, "edge", |i| Edge { from: i, to: 1.5 }, |i| Weight { a: i, b: i as f32 });
     }
 }
