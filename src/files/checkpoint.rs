@@ -44,12 +44,10 @@ impl Folder {
 
     /// Returns the number of a log that follows everything so far.
     fn end_log(&self, state: &mut State) -> Result<u64, Error> {
+        state.log.as_ref().map_or(Ok(()), |log| log.check())?;
         Ok(match state.log.clone() {
             // An empty log follows everything already.
-            Some(log) if log.has_no_records() => {
-                log.check()?;
-                state.log_number
-            }
+            Some(log) if log.has_no_records() => state.log_number,
             Some(log) => {
                 log.sync()?;
                 let number = state.take_number();

@@ -1,7 +1,7 @@
 //! Files in memory for tests, which know what a crash may leave of them.
 //!
 //! What was written but not synced is kept apart from what is durable: the contents of files, and the names in
-//! folders. [`Simulated::crash`] returns a storage as a crash may leave it. Calls can be made to fail, and the
+//! folders. [`Moment::crash`] returns a storage as a crash may leave it. Calls can be made to fail, and the
 //! states after all calls can be recorded, so that a crash after each of them can be tried without running
 //! the calls before it again.
 

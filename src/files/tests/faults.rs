@@ -16,6 +16,8 @@ const FAULTS: [Fault; 4] = [
 
 /// What a dictionary must contain after errors.
 struct Expected {
+    /// Whether updates were refused once: they are from then on.
+    is_refusing: bool,
     acknowledged: Pairs,
     /// The same and an update that failed, of which nobody knows whether it is durable.
     uncertain: Option<Pairs>,
@@ -50,7 +52,8 @@ impl Expected {
 
     /// Applies an update, which may fail.
     fn update(&mut self, database: &mut Database, change: &Change, is_logged: bool) {
-        let was_refusing = database.folder.check().is_err();
+        let was_refusing = self.is_refusing || database.folder.check().is_err();
+        self.is_refusing = was_refusing;
         let mut pairs = self.acknowledged.clone();
         change.apply(&mut pairs);
         let result = match is_logged {
@@ -81,7 +84,7 @@ fn run(seed: u64, call: u64, fault: Fault) -> bool {
     let storage = Simulated::new();
     storage.fail(call, fault);
     let mut random = Random(seed);
-    let mut expected = Expected { acknowledged: Pairs::new(), uncertain: None };
+    let mut expected = Expected { is_refusing: false, acknowledged: Pairs::new(), uncertain: None };
     if let Ok(mut database) = Database::open(&storage, Durability::Batch) {
         for _ in 0..12 {
             let change = Change::random(&mut random);
