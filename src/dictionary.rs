@@ -453,23 +453,18 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         Snapshot { store: self.store.clone() }
     }
 
-    /// Returns updates from data in the GPU's memory.
+    /// Returns updates from data in the GPU's memory. If the dictionary lives in files that have a log, they wait for
+    /// a copy of the data in the host's memory, which the log takes.
     ///
     /// # Errors
     ///
-    /// [`NotOnCuda`](Error::NotOnCuda) if the dictionary is on the CPU;
-    /// [`UpdatesRefused`](Error::UpdatesRefused) if it lives in files, whose log takes data of the host only.
+    /// [`NotOnCuda`](Error::NotOnCuda) if the dictionary is on the CPU.
     #[cfg(feature = "cuda")]
     pub fn resident_mut(&mut self) -> Result<crate::cuda::ResidentMut<'_, K, V>, Error>
     where
         K: crate::ScalarKey,
     {
-        if self.journal.is_some() {
-            let reason =
-                "the log of a dictionary in files takes data of the host only: copy it there first";
-            return Err(Error::UpdatesRefused { reason: reason.into() });
-        }
-        crate::cuda::ResidentMut::new(self.store.any_mut())
+        crate::cuda::ResidentMut::new(self.store.any_mut(), self.journal.as_mut())
     }
 
     /// Makes the allocation after the next `n` fail, once.

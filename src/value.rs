@@ -118,7 +118,7 @@ pub(crate) struct ValueBuffer {
 }
 
 impl ValueBuffer {
-    /// Allocates zeros for so many values of a width.
+    /// Allocates zeros for a number of values of a width.
     pub fn new(values: usize, width: usize) -> Result<Self, Error> {
         let len = values.saturating_mul(width);
         Ok(ValueBuffer { words: try_zeroed(len.div_ceil(size_of::<u128>()))?, len })

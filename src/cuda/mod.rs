@@ -41,6 +41,6 @@ pub(crate) use engine::CudaEngine;
 pub use resident::columns;
 pub use resident::query::Resident;
 pub use resident::slice::{DeviceSlice, DeviceSliceMut, DeviceVec};
-pub(crate) use resident::store::move_to_stream;
+pub(crate) use resident::store::{move_to_new_stream, move_to_stream};
 pub use resident::update::ResidentMut;
 pub use resident::view::View;

@@ -8,12 +8,15 @@ use std::thread::{self, JoinHandle};
 use super::contents;
 use crate::change::Change;
 use crate::error::Error;
-use crate::files::{Checkpoint, Folder, RunInfo};
+use crate::files::{Checkpoint, Folder, RunInfo, Update};
 use crate::key::OrderedKey;
 use crate::store::AnyStore;
 
-/// Files have headers and whole pages: so many bytes more than live pairs are no reason for a checkpoint.
+/// Bytes beyond those of live pairs that are no reason for a checkpoint: files have headers and whole pages.
 const SMALL: u64 = 1 << 16;
+
+/// Applies an update to a store, as a whole or not at all.
+type ApplyTo<'a, B> = dyn Fn(&mut dyn AnyStore<B>) -> Result<(), Error> + 'a;
 
 /// The files that a dictionary lives in.
 pub(crate) struct Journal {
@@ -35,6 +38,12 @@ impl Journal {
         self.folder.path()
     }
 
+    /// Returns whether updates are logged. Otherwise only checkpoints make them durable.
+    #[cfg(feature = "cuda")]
+    pub fn has_log(&self) -> bool {
+        self.folder.durability().has_log()
+    }
+
     /// Logs and applies a change. After an error it is neither in the store nor in the log, unless the error is
     /// that of a sync: then the store has it, nobody knows whether it is durable, and updates are refused.
     pub fn update<B: OrderedKey>(
@@ -45,13 +54,23 @@ impl Journal {
         if change.is_empty() {
             return Ok(());
         }
+        self.log(store, &contents::record(change), &|store| change.apply(store))
+    }
+
+    /// Logs a record and applies what it stands for, as [`update`](Self::update) does. Without a
+    /// [log](Self::has_log), nothing of the record is kept.
+    pub fn log<B: OrderedKey>(
+        &mut self,
+        store: &mut dyn AnyStore<B>,
+        record: &Update<'_>,
+        apply: &ApplyTo<'_, B>,
+    ) -> Result<(), Error> {
         self.make_room(store);
-        let record = contents::record(change);
-        if self.folder.is_too_large_for_log(&record) {
-            return self.update_unlogged(store, change);
+        if self.folder.is_too_large_for_log(record) {
+            return self.update_unlogged(store, apply);
         }
-        let sequence = self.folder.append(&record)?;
-        if let Err(error) = change.apply(store) {
+        let sequence = self.folder.append(record)?;
+        if let Err(error) = apply(store) {
             self.folder.undo(sequence)?;
             return Err(error);
         }
@@ -74,16 +93,16 @@ impl Journal {
         }
     }
 
-    /// Applies a change that is too large for the log: it becomes durable as part of a checkpoint.
+    /// Applies an update that is too large for the log: it becomes durable as part of a checkpoint.
     fn update_unlogged<B: OrderedKey>(
         &mut self,
         store: &mut dyn AnyStore<B>,
-        change: &Change<'_, B>,
+        apply: &ApplyTo<'_, B>,
     ) -> Result<(), Error> {
         self.wait();
         self.folder.check()?;
         let mut changed = store.share();
-        change.apply(&mut *changed)?;
+        apply(&mut *changed)?;
         if let Some(checkpoint) = self.folder.begin_unlogged()? {
             write(checkpoint, &*changed)?;
             store.take_over(changed);
@@ -114,7 +133,13 @@ impl Journal {
     /// Starts to write a checkpoint in the background. The folder keeps the error if it fails.
     fn start_checkpoint<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) {
         let Ok(Some(checkpoint)) = self.folder.begin_checkpoint() else { return };
-        let snapshot = store.share();
+        let snapshot = match share_apart(store) {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                checkpoint.give_up(error);
+                return;
+            }
+        };
         let thread = thread::Builder::new().name("gpulsm-checkpoint".into());
         let job = move || {
             write(checkpoint, &*snapshot).ok();
@@ -154,6 +179,16 @@ impl Journal {
         let closed = self.folder.close();
         saved.and(closed)
     }
+}
+
+/// Returns a store with the same contents for another thread. On a GPU it has a stream of its own: calls of the two
+/// neither wait for each other, nor become part of a graph that is being captured.
+fn share_apart<B: OrderedKey>(store: &dyn AnyStore<B>) -> Result<Box<dyn AnyStore<B>>, Error> {
+    #[cfg_attr(not(feature = "cuda"), expect(unused_mut))]
+    let mut shared = store.share();
+    #[cfg(feature = "cuda")]
+    crate::cuda::move_to_new_stream(&mut *shared)?;
+    Ok(shared)
 }
 
 /// Writes all pairs of a store, which nobody changes meanwhile, as a checkpoint.

@@ -39,7 +39,7 @@ pub(crate) struct Options {
     pub log_limit: Option<u64>,
 }
 
-/// The log may have so many bytes, however small the dictionary is, unless another limit is set.
+/// The bytes that the log may have, however small the dictionary is, unless another limit is set.
 const LEAST_LOG_LIMIT: u64 = 64 << 20;
 
 /// A folder that is open for updates.

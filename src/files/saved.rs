@@ -27,7 +27,7 @@ pub(crate) struct SavedWriter {
 }
 
 impl SavedWriter {
-    /// Starts to write a dictionary of so many runs.
+    /// Starts to write a dictionary of this many runs.
     pub fn create(
         storage: &Storage,
         path: &Path,

@@ -18,7 +18,7 @@ const BLOCK: usize = 1024;
 /// The type of one part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A number of so many bytes: 4 or 8 in keys that are columns, else 16 as well.
+    /// A number of this many bytes: 4 or 8 in keys that are columns, else 16 as well.
     Number(Encoding, usize),
     /// As many bytes, compared from the first on.
     Bytes(usize),

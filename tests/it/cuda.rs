@@ -13,6 +13,8 @@ use gpulsm::{
     Batch, CleanupPolicy, Combine, Device, Dictionary, Error, Min, ScalarKey, Sum, Value,
 };
 
+use crate::files::Scratch;
+
 fn device() -> Device {
     Device::cuda(0).unwrap()
 }
@@ -264,6 +266,9 @@ fn what_can_not_be_part_of_a_graph_is_refused_and_memory_waits_for_its_end() {
     let other = Stream::new(device()).unwrap();
     let mut d = Dictionary::<u32, u32>::builder().stream(&stream).build().unwrap();
     d.insert(&[1, 2, 3], &[10, 20, 30]).unwrap();
+    let scratch = Scratch::new("graph");
+    let in_files = Dictionary::<u32, u32>::builder().stream(&stream);
+    let mut in_files = in_files.open(scratch.path("folder")).unwrap();
     let keys = DeviceVec::from_slice(&stream, &[1u32, 2]).unwrap();
     let mut found = DeviceVec::<u8>::zeroed(&other, 2).unwrap();
     let old = DeviceVec::from_slice(&stream, &[0u8; 1000]).unwrap();
@@ -274,6 +279,7 @@ fn what_can_not_be_part_of_a_graph_is_refused_and_memory_waits_for_its_end() {
     }
     assert_eq!(d.insert(&[4], &[40]), Err(Error::Capturing));
     assert_eq!(d.resident_mut().unwrap().delete(&keys), Err(Error::Capturing));
+    assert_eq!(in_files.resident_mut().unwrap().insert(&keys, &keys), Err(Error::Capturing));
     assert_eq!(d.lookup(&[1]), Err(Error::Capturing));
     assert_eq!(DeviceVec::from_slice(&stream, &[1u32]).map(drop), Err(Error::Capturing));
     d.resident().unwrap().contains(&keys, &mut found).unwrap();
@@ -283,6 +289,8 @@ fn what_can_not_be_part_of_a_graph_is_refused_and_memory_waits_for_its_end() {
     d.insert(&[4], &[40]).unwrap();
     assert_eq!(d.lookup(&[1, 4]).unwrap(), [Some(10), Some(40)]);
     assert_eq!(d.len(), Ok(4));
+    in_files.resident_mut().unwrap().insert(&keys, &keys).unwrap();
+    assert_eq!(in_files.len(), Ok(2));
 }
 
 /// Waits until no other test captures: what one does with CUDA's own functions can spoil the capture of

@@ -34,7 +34,7 @@ impl Drop for Scratch {
 }
 
 /// Returns pairs as bits, so that NaN is equal to itself.
-fn bits<K: Key, V: Value>(snapshot: &Snapshot<K, V>) -> (Vec<K::Ordered>, Vec<u8>) {
+pub fn bits<K: Key, V: Value>(snapshot: &Snapshot<K, V>) -> (Vec<K::Ordered>, Vec<u8>) {
     let (keys, values) = snapshot.to_vecs().unwrap();
     let keys = keys.iter().map(|key| key.to_ordered()).collect();
     (keys, bytemuck::cast_slice(&values).to_vec())

@@ -12,6 +12,8 @@ mod combine_large;
 mod corpus;
 #[cfg(feature = "cuda")]
 mod cuda;
+#[cfg(feature = "cuda")]
+mod cuda_files;
 mod dead;
 mod deferred;
 mod edges;

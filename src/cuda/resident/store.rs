@@ -81,6 +81,16 @@ pub(super) fn on_cuda_mut(store: &mut dyn Any) -> Result<&mut dyn CudaStore, Err
     store.ok_or(Error::NotOnCuda)
 }
 
+/// Runs all further calls of a store on a new stream, if it is on a GPU.
+pub(crate) fn move_to_new_stream<B: OrderedKey>(store: &mut dyn AnyStore<B>) -> Result<(), Error> {
+    let Ok(store) = on_cuda_mut(store) else { return Ok(()) };
+    let stream = {
+        let cuda = store.cuda().enter()?;
+        Stream::on(cuda.gpu(), cuda.entered())?
+    };
+    store.move_to_stream(&stream)
+}
+
 /// Runs all further calls of a store on another stream.
 pub(crate) fn move_to_stream<B: OrderedKey>(
     store: &mut dyn AnyStore<B>,
