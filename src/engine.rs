@@ -57,6 +57,14 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error>;
 
+    /// Makes a run of `len` pairs with strictly ascending keys, which `write` writes, a part at a time, in order.
+    /// Parts begin at multiples of [`PAIRS_PER_PART`].
+    fn write_run(
+        &self,
+        len: usize,
+        write: &mut WritePairs<'_, Self::Key>,
+    ) -> Result<Option<Self::Run>, Error>;
+
     /// Returns how many entries one batch merges at most, unless the user sets another number: merging
     /// more would take much longer than most batches do.
     fn max_merge_per_batch(&self) -> usize;
@@ -102,6 +110,13 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
     /// Waits until all work that was started is done, and reports whether any of it failed.
     fn synchronize(&self) -> Result<(), Error>;
 }
+
+/// Writes pairs from an index on: keys, and the bytes of their values.
+pub type WritePairs<'a, B> = dyn FnMut(usize, &mut [B], &mut [u8]) -> Result<(), Error> + 'a;
+
+/// The parts in which the pairs of a run go from a file to a store, or from a store to a file, begin at multiples
+/// of this.
+pub(crate) const PAIRS_PER_PART: usize = 1 << 20;
 
 /// A batch on a device, ready to be sorted.
 pub(crate) trait DeviceBatch {

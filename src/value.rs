@@ -104,6 +104,15 @@ pub(crate) fn of_bytes_mut<V: Value>(bytes: &mut [u8], len: usize) -> &mut [V] {
     }
 }
 
+/// Returns the bytes of values, to be written.
+#[inline]
+pub(crate) fn to_bytes_mut<V: Value>(values: &mut [V]) -> &mut [u8] {
+    match V::WIDTH {
+        0 => &mut [],
+        _ => bytemuck::cast_slice_mut(values),
+    }
+}
+
 /// Returns `len` values without width, which leave no bytes behind to count them by. A vector of them takes
 /// no memory, so there is none to leak.
 #[inline]

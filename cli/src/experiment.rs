@@ -41,6 +41,8 @@ pub enum Experiment {
     Skew,
     /// Bytes per live pair after different histories
     Memory,
+    /// Dictionaries in files beside plain files, and logged updates beside updates in memory
+    Files,
 }
 
 impl Experiment {
@@ -70,6 +72,7 @@ impl Experiment {
             Experiment::Mixed => "mixed",
             Experiment::Skew => "skew",
             Experiment::Memory => "memory",
+            Experiment::Files => "files",
         }
     }
 }
@@ -101,6 +104,17 @@ const COMBINE: &[(&str, &str)] = &[
     ("runsN", "all pairs in one run, or in 8: the first 8 levels are full"),
     ("replace", "the same in a dictionary that replaces values"),
 ];
+const FILES: &[(&str, &str)] = &[
+    ("op-save", "everything is written into one file and synced"),
+    ("op-load", "such a file is read, after the system has dropped it from its cache"),
+    ("op-open", "a folder with one run is opened, likewise"),
+    ("op-replay", "a folder whose log holds everything, in batches of 2^b, is opened"),
+    ("op-update-os", "inserts in batches of 2^b, each handed to the system when it returns"),
+    ("op-update-batch", "inserts in batches of 2^b, each on stable storage when it returns"),
+    ("plain", "as many bytes are written, appended batch by batch, or read, and nothing else"),
+    ("memory", "the same inserts into a dictionary in memory"),
+    ("copy", "as many bytes are copied from where the dictionary is to fresh memory of the host"),
+];
 const BASELINES: &[(&str, &str)] =
     &[("sa", "a sorted array"), ("hash", "a hash table"), ("sort", "a sort alone")];
 
@@ -111,6 +125,7 @@ impl Experiment {
             Experiment::Dead => DEAD,
             Experiment::Aggregate => AGGREGATE,
             Experiment::Combine => COMBINE,
+            Experiment::Files => FILES,
             Experiment::Insert | Experiment::Effective => &BASELINES[..1],
             Experiment::Count | Experiment::Range => &BASELINES[..1],
             Experiment::Lookup => &BASELINES[..2],

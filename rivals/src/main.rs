@@ -3,8 +3,10 @@
 //!     cargo run --release --manifest-path rivals/Cargo.toml -- sorts
 //!     cargo run --release --manifest-path rivals/Cargo.toml -- searches
 //!     cargo run --release --manifest-path rivals/Cargo.toml -- maps
+//!     cargo run --release --manifest-path rivals/Cargo.toml --features rocksdb -- files   (RocksDB takes minutes to compile)
 //!     cargo run --release --manifest-path rivals/Cargo.toml --features cuda -- gpu          (2^31 pairs: needs 100 GB)
 
+mod files;
 #[cfg(feature = "cuda")]
 mod gpu;
 mod maps;
@@ -18,11 +20,12 @@ fn main() -> ExitCode {
         Some("sorts") => sorts::run(),
         Some("searches") => searches::run(),
         Some("maps") => maps::run(),
+        Some("files") => files::run(),
         #[cfg(feature = "cuda")]
         Some("gpu") => gpu::run(),
         _ => {
             eprintln!(
-                "say what to compare: sorts, searches, maps or (built with the feature cuda) gpu"
+                "say what to compare: sorts, searches, maps, files or (built with the feature cuda) gpu"
             );
             return ExitCode::FAILURE;
         }

@@ -85,7 +85,7 @@ pub fn run() {
     });
     assert!(levels.iter().eq(grown.iter().map(|(&key, &value)| (key, value))));
     // All but the last batch: eight full levels.
-    levels.clear();
+    levels.clear().unwrap();
     batches[..255].iter().for_each(|(keys, values)| levels.insert(keys, values).unwrap());
     let first_255 =
         || keys.iter().zip(&values).take(255 * BATCH).map(|(&key, &value)| (key, value));

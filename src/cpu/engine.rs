@@ -13,14 +13,15 @@ use crate::cpu::query::{aggregate, asof, count, lookup, nearest, pairs, range, s
 use crate::cpu::run::Run;
 use crate::cpu::update::absorb;
 use crate::cpu::update::buffer::WriteBuffer;
-use crate::engine::{self, DeviceBatch, Engine, KnownLen, MergeProgress};
+use crate::cpu::update::sort::SortedBatch;
+use crate::engine::{self, DeviceBatch, Engine, KnownLen, MergeProgress, WritePairs};
 use crate::error::Error;
 use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
 use crate::mark::Mark;
 use crate::query::Query;
 use crate::stats::RunStats;
-use crate::value::of_bytes_mut;
+use crate::value::{of_bytes_mut, to_bytes_mut};
 
 /// Merging this many entries takes a few times as long as the rest of a batch of 2^16 updates.
 const MAX_MERGE_PER_BATCH: usize = 1 << 20;
@@ -101,6 +102,18 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error> {
         with_values!(self.value_width, V => absorb::absorb::<B, V>(&self.cpu, batch, carried, older))
+    }
+
+    fn write_run(
+        &self,
+        len: usize,
+        write: &mut WritePairs<'_, B>,
+    ) -> Result<Option<Self::Run>, Error> {
+        with_values!(self.value_width, V => {
+            let mut batch = SortedBatch::<B, V>::zeroed(&self.cpu, len)?;
+            write(0, &mut batch.keys[..len], to_bytes_mut(&mut batch.values[..len]))?;
+            Run::build(&self.cpu, batch.keys, batch.values, None, len)
+        })
     }
 
     fn max_merge_per_batch(&self) -> usize {

@@ -19,7 +19,7 @@ use crate::cuda::update::absorb::absorb;
 use crate::cuda::update::batch::Batch;
 use crate::cuda::update::buffer::WriteBuffer;
 use crate::cuda::update::plan;
-use crate::engine::{self, DeviceBatch, Engine, KnownLen, MergeProgress};
+use crate::engine::{self, DeviceBatch, Engine, KnownLen, MergeProgress, WritePairs};
 use crate::error::Error;
 use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
@@ -67,6 +67,11 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
 
     fn absorb(&self, batch: &Batch, carried: &[Run], older: &[Run]) -> Result<Option<Run>, Error> {
         absorb(&self.cuda.enter()?, batch, carried, older)
+    }
+
+    fn write_run(&self, len: usize, write: &mut WritePairs<'_, B>) -> Result<Option<Run>, Error> {
+        let cuda = self.cuda.enter()?;
+        absorb(&cuda, &Batch::upload_parts(&cuda, len, write)?, &[], &[])
     }
 
     fn max_merge_per_batch(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use crate::batch::{Order, Updates};
 use crate::change::Change;
+use crate::engine::PAIRS_PER_PART;
 use crate::error::{Error, try_with_capacity, try_zeroed};
 use crate::files::{RunReader, RunShape, RunWriter, Section, Update, Widths};
 use crate::key::OrderedKey;
@@ -10,9 +11,6 @@ use crate::query::{PairsOut, Query};
 use crate::ranges::RangeEnds;
 use crate::store::AnyStore;
 use crate::value::ValueBuffer;
-
-/// How many pairs are taken out of a store at a time.
-const PIECE: u64 = 1 << 20;
 
 /// Returns the shape of one run of all pairs.
 pub(super) fn shape<B: OrderedKey>(store: &dyn AnyStore<B>) -> Result<RunShape, Error> {
@@ -28,11 +26,11 @@ pub(super) fn write_pairs<B: OrderedKey>(
     run: &mut RunWriter,
     written: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
-    let most = entries.min(PIECE) as usize;
+    let most = entries.min(PAIRS_PER_PART as u64) as usize;
     let width = store.value_width();
     let (mut keys, mut values) = (try_zeroed::<B>(most)?, ValueBuffer::new(most, width)?);
-    for start in (0..entries).step_by(PIECE as usize) {
-        let len = (entries - start).min(PIECE) as usize;
+    for start in (0..entries).step_by(PAIRS_PER_PART) {
+        let len = (entries - start).min(PAIRS_PER_PART as u64) as usize;
         let [lo, hi] = select(store, [start, start + len as u64 - 1])?;
         let keys = &mut keys[..len];
         let values = &mut values.bytes_mut()[..len * width];
@@ -61,24 +59,32 @@ fn select<B: OrderedKey>(store: &dyn AnyStore<B>, indices: [u64; 2]) -> Result<[
     Ok(keys)
 }
 
-/// Adds the entries of a run to a store that holds those of all older ones. Calls `read` with the bytes of each
-/// block.
+/// Adds the entries of a run to a store that holds those of all older ones. Calls `read` with the bytes that were
+/// read, now and then.
 pub(super) fn load_run<B: OrderedKey>(
     run: &RunReader,
     store: &mut dyn AnyStore<B>,
     read: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
-    let entries = run.shape().entries as usize;
-    let mut keys = try_zeroed::<B>(entries)?;
-    run.read_section(Section::Keys, bytemuck::cast_slice_mut(&mut keys), read)?;
-    let mut values = ValueBuffer::new(entries, store.value_width())?;
-    run.read_section(Section::Values, values.bytes_mut(), read)?;
-    if let Some(index) = keys.windows(2).position(|pair| pair[0] >= pair[1]) {
-        return Err(run.corrupt_entry(index as u64 + 1, "the keys of a run do not ascend"));
+    let (entries, width) = (run.shape().entries as usize, store.value_width());
+    let mut last = None;
+    let mut read_pairs = |start: usize, keys: &mut [B], values: &mut [u8]| {
+        let offset = (start * size_of::<B>()) as u64;
+        run.read_part(Section::Keys, offset, bytemuck::cast_slice_mut(keys), read)?;
+        run.read_part(Section::Values, (start * width) as u64, values, read)?;
+        check_order(run, start, last, keys)?;
+        last = keys.last().copied();
+        Ok(())
+    };
+    if !run.shape().has_marks && store.len()? == 0 {
+        return store.fill(entries, &mut read_pairs);
     }
+    let mut keys = try_zeroed::<B>(entries)?;
+    let mut values = ValueBuffer::new(entries, width)?;
+    read_pairs(0, &mut keys, values.bytes_mut())?;
     if run.shape().has_marks {
         let mut marks = try_zeroed(run.section_len(Section::Marks) as usize)?;
-        run.read_section(Section::Marks, &mut marks, read)?;
+        run.read_part(Section::Marks, 0, &mut marks, read)?;
         return load_marked(&keys, values.bytes(), &marks, store);
     }
     store.apply(&Updates {
@@ -88,6 +94,25 @@ pub(super) fn load_run<B: OrderedKey>(
         deletes: (&[]).into(),
         order: Order::Sorted,
     })
+}
+
+/// Returns an error unless the keys of a run ascend, from the one before them on. The first has this index.
+fn check_order<B: OrderedKey>(
+    run: &RunReader,
+    start: usize,
+    before: Option<B>,
+    keys: &[B],
+) -> Result<(), Error> {
+    let wrong = match (before, keys.first()) {
+        (Some(before), Some(&first)) if before >= first => Some(0),
+        _ => keys.windows(2).position(|pair| pair[0] >= pair[1]).map(|index| index + 1),
+    };
+    match wrong {
+        Some(index) => {
+            Err(run.corrupt_entry((start + index) as u64, "the keys of a run do not ascend"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Adds entries with marks: those that combine with older ones, then those that were set, and tombstones.

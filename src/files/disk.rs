@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Mutex, PoisonError};
@@ -122,6 +124,16 @@ impl RawFile for DiskFile {
     /// Times of access and change need not be durable, so `fdatasync` is enough: it includes the length.
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[allow(unsafe_code)]
+    fn start_writing_back(&self, offset: u64, len: u64) {
+        let fd = self.0.as_raw_fd();
+        // SAFETY: the file is open, and no memory is passed. A failure is harmless: the sync reports what counts.
+        unsafe {
+            libc::sync_file_range(fd, offset as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE);
+        }
     }
 }
 

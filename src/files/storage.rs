@@ -51,6 +51,9 @@ pub trait RawFile: Send + Sync {
 
     /// Makes the contents and the length durable.
     fn sync(&self) -> io::Result<()>;
+
+    /// Lets the system begin to write what is at `offset` to the disk, so that a later sync has less to do.
+    fn start_writing_back(&self, _offset: u64, _len: u64) {}
 }
 
 /// A system of files, with errors that name the file and the call.
@@ -144,6 +147,11 @@ impl File {
 
     pub fn sync(&self) -> Result<(), Error> {
         self.raw.sync().map_err(io_error(&self.path, "sync"))
+    }
+
+    /// Lets the system begin to write what is at `offset` to the disk, so that a later sync has less to do.
+    pub fn start_writing_back(&self, offset: u64, len: u64) {
+        self.raw.start_writing_back(offset, len);
     }
 
     /// Returns the error of a file that does not hold what was written.

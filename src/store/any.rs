@@ -9,7 +9,7 @@ use super::state::{State, Store};
 use crate::batch::Updates;
 use crate::combine::Combiner;
 use crate::device::Device;
-use crate::engine::{DeviceBatch, Engine};
+use crate::engine::{DeviceBatch, Engine, WritePairs};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::query::Query;
@@ -37,6 +37,10 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
 
     /// Applies one batch, as a whole or not at all.
     fn apply(&mut self, updates: &Updates<'_, B>) -> Result<(), Error>;
+
+    /// Fills a store that holds nothing with `len` pairs with strictly ascending keys, which `write` writes, a
+    /// part at a time, in order. Parts begin at multiples of 2^20.
+    fn fill(&mut self, len: usize, write: &mut WritePairs<'_, B>) -> Result<(), Error>;
 
     /// Counts the different keys that a batch inserts; it must have no deletes.
     fn count_distinct(&self, inserts: &Updates<'_, B>) -> Result<u64, Error>;
@@ -109,6 +113,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     fn apply(&mut self, updates: &Updates<'_, E::Key>) -> Result<(), Error> {
         let batch = self.with_memory(|| self.engine.stage(updates))?;
         self.apply_staged(&batch)
+    }
+
+    fn fill(&mut self, len: usize, write: &mut WritePairs<'_, E::Key>) -> Result<(), Error> {
+        self.fill(len, write)
     }
 
     fn count_distinct(&self, inserts: &Updates<'_, E::Key>) -> Result<u64, Error> {

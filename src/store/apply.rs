@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cleanup::Count;
 use super::levels::Levels;
 use super::state::{Store, reserve_bytes};
-use crate::engine::{DeviceBatch, Engine};
+use crate::engine::{DeviceBatch, Engine, WritePairs};
 use crate::error::Error;
 
 /// Deletes without memory to merge them are added as runs of their own while there are fewer runs than this:
@@ -39,6 +39,20 @@ impl<E: Engine> Store<E> {
         state.levels = Arc::new(levels);
         state.count_updates(batch.len());
         self.after_batch(batch.len(), merged);
+        Ok(())
+    }
+
+    /// Fills a store that holds nothing with `len` pairs, which `write` writes as
+    /// [`Engine::write_run`] describes. After an error it still holds nothing.
+    pub fn fill(&mut self, len: usize, write: &mut WritePairs<'_, E::Key>) -> Result<(), Error> {
+        let mut levels = Levels::clone(&self.state_mut().levels);
+        assert!(levels.runs().is_empty(), "the store holds nothing");
+        self.make_room(len)?;
+        let run = self.engine.write_run(len, write)?;
+        levels.install(&levels.walk(len, |run| self.engine.bound(run)), run);
+        let state = self.state_mut();
+        state.levels = Arc::new(levels);
+        state.count_updates(len);
         Ok(())
     }
 

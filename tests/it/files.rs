@@ -92,6 +92,28 @@ each_device! {
     }
 }
 
+each_device! {
+    /// A run of more than one part, whose last one is short.
+    fn large_dictionaries_are_read_back(device) {
+        let scratch = Scratch::new("large");
+        let keys: Vec<u32> = (0..(2 << 20) + 77).collect();
+        let values: Vec<u64> = keys.iter().map(|&key| u64::from(key) << 20).collect();
+        let builder = || Dictionary::<u32, u64>::builder().device(device);
+        let mut d = builder().durability(Durability::Checkpoint).open(scratch.path("folder")).unwrap();
+        d.insert(&keys, &values).unwrap();
+        d.save(scratch.path("file")).unwrap();
+        d.close().unwrap();
+        let loaded = builder().load(scratch.path("file")).unwrap();
+        let opened = builder().open(scratch.path("folder")).unwrap();
+        for d in [&loaded, &opened] {
+            assert!(d.to_vecs().unwrap() == (keys.clone(), values.clone()));
+            d.snapshot().validate().unwrap();
+        }
+        let refused = builder().memory_limit(1 << 20).load(scratch.path("file"));
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Zeroable)]
 struct Edge {
     from: u32,

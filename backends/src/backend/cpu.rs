@@ -1,11 +1,14 @@
 //! The CPU: vectors and the monotonic clock.
 
+use std::hint::black_box;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::path::Path;
 use std::time::Instant;
 
-use gpulsm::{Batch, Combine, Device, Sum};
+use gpulsm::{Batch, Combine, Device, Dictionary, Sum};
 
+use super::files::{self, InFolder};
 use super::{
     Array, Backend, DeviceArray, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
     Upkeep, dictionary, dictionary_mut, numbers, settings, typed, typed_mut,
@@ -189,6 +192,29 @@ impl<K: BenchKey, V: BenchValue> Backend for Cpu<K, V> {
         let (keys, values) = (vec_mut(&mut out.keys), vec_mut(&mut out.values));
         let found = vec_mut(&mut out.found);
         Ok(dictionary::<K, V>(any).select_into(vec(indices), keys, values, found)?)
+    }
+
+    fn save(&self, any: &dyn AnyDictionary, path: &Path) -> Outcome<()> {
+        files::save::<K, V>(any, path)
+    }
+
+    fn load(&self, path: &Path) -> Outcome<Box<dyn AnyDictionary>> {
+        files::load(Dictionary::<K, V>::builder().device(Device::cpu()), path)
+    }
+
+    fn open(&self, batch_size: usize, folder: InFolder<'_>) -> Outcome<Box<dyn AnyDictionary>> {
+        let settings = settings::<K, V>(batch_size, Upkeep::Automatic, Combine::Replace);
+        files::open(settings.device(Device::cpu()), folder)
+    }
+
+    fn pair_bytes(&self) -> usize {
+        size_of::<K>() + size_of::<V>()
+    }
+
+    fn copy_to_host(&self, pairs: &Pairs, len: usize) -> Outcome<()> {
+        black_box(vec::<K>(&pairs.keys)[..len].to_vec());
+        black_box(vec::<V>(&pairs.values)[..len].to_vec());
+        Ok(())
     }
 
     fn sort(&self, _: &Pairs, len: usize) -> Outcome<Box<dyn Sort>> {

@@ -1,15 +1,18 @@
 //! A GPU: data that stays in its memory, and its own clock.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::hint::black_box;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::path::Path;
 use std::ptr::null_mut;
 
 use bytemuck::Pod;
 use gpulsm::cuda::{DeviceVec, Stream};
-use gpulsm::{Combine, Device, ScalarKey, Sum};
+use gpulsm::{Combine, Device, Dictionary, ScalarKey, Sum};
 
 use super::ffi::*;
+use super::files::{self, InFolder};
 use super::{
     Array, Backend, DeviceArray, Kind, LookupOut, NearestOut, Outcome, Pairs, RangeEnds, RangeOut,
     Upkeep, dictionary, dictionary_mut, numbers, settings, typed, typed_mut,
@@ -304,6 +307,29 @@ impl<K: BenchKey + ScalarKey, V: BenchValue> Backend for Cuda<K, V> {
         let (keys, values) = (vec_mut(keys), vec_mut(values));
         let resident = dictionary::<K, V>(any).resident()?;
         Ok(resident.select(vec(indices), keys, values, flags(found))?)
+    }
+
+    fn save(&self, any: &dyn AnyDictionary, path: &Path) -> Outcome<()> {
+        files::save::<K, V>(any, path)
+    }
+
+    fn load(&self, path: &Path) -> Outcome<Box<dyn AnyDictionary>> {
+        files::load(Dictionary::<K, V>::builder().stream(&self.stream), path)
+    }
+
+    fn open(&self, batch_size: usize, folder: InFolder<'_>) -> Outcome<Box<dyn AnyDictionary>> {
+        let settings = settings::<K, V>(batch_size, Upkeep::Automatic, Combine::Replace);
+        files::open(settings.stream(&self.stream), folder)
+    }
+
+    fn pair_bytes(&self) -> usize {
+        size_of::<K>() + size_of::<V>()
+    }
+
+    fn copy_to_host(&self, pairs: &Pairs, len: usize) -> Outcome<()> {
+        black_box(vec::<K>(&pairs.keys).slice(..len).to_vec()?);
+        black_box(vec::<V>(&pairs.values).slice(..len).to_vec()?);
+        Ok(())
     }
 
     fn has_baselines(&self) -> bool {

@@ -7,10 +7,12 @@ pub(crate) mod cpu;
 pub(crate) mod cuda;
 #[cfg(feature = "cuda")]
 pub(crate) mod ffi;
+mod files;
 
 use std::any::Any;
 use std::error::Error;
 use std::ops::Range;
+use std::path::Path;
 
 use gpulsm::{Builder, CleanupPolicy, Combine, Device, Dictionary, ScalarKey};
 
@@ -21,6 +23,8 @@ use crate::parallel::generate;
 
 #[cfg(feature = "cuda")]
 pub use self::cuda::describe as describe_gpu;
+
+pub use self::files::InFolder;
 
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -222,6 +226,17 @@ pub trait Backend {
         indices: &Array,
         out: &mut NearestOut,
     ) -> Outcome<()>;
+
+    /// Saves a dictionary as one file.
+    fn save(&self, dictionary: &dyn AnyDictionary, path: &Path) -> Outcome<()>;
+    /// Loads a dictionary from one file.
+    fn load(&self, path: &Path) -> Outcome<Box<dyn AnyDictionary>>;
+    /// Opens the dictionary that lives in a folder. Dropping it closes the folder.
+    fn open(&self, batch_size: usize, folder: InFolder<'_>) -> Outcome<Box<dyn AnyDictionary>>;
+    /// Returns how many bytes a key and a value have.
+    fn pair_bytes(&self) -> usize;
+    /// Copies the first `len` pairs to fresh memory of the host, as bytes.
+    fn copy_to_host(&self, pairs: &Pairs, len: usize) -> Outcome<()>;
 
     /// Returns whether there is what the dictionary is compared with, for keys of this type.
     fn has_baselines(&self) -> bool {

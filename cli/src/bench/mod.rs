@@ -1,6 +1,7 @@
 //! `gpulsm bench`: the paper's evaluation, and more, on the user's machine. Answers that are timed are
 //! compared with what they should be, in part or whole.
 
+mod disk;
 mod experiments;
 mod gate;
 mod harness;

@@ -9,6 +9,10 @@ pub struct Scale {
     pub inserted: u32,
     /// …and of those that are queried: 24 in the paper.
     pub queried: u32,
+    /// log₂ of the pairs that are written to files at once…
+    pub stored: u32,
+    /// …and of those that are logged batch by batch.
+    pub logged: u32,
     /// At most this many different numbers of batches are queried.
     pub fillings: usize,
     /// How often each measurement is repeated.
@@ -16,27 +20,82 @@ pub struct Scale {
 }
 
 impl Scale {
-    pub const TINY: Scale =
-        Scale { name: "tiny", inserted: 14, queried: 13, fillings: 4, repeats: 2 };
+    pub const TINY: Scale = Scale {
+        name: "tiny",
+        inserted: 14,
+        queried: 13,
+        stored: 12,
+        logged: 12,
+        fillings: 4,
+        repeats: 2,
+    };
 
     pub fn quick(is_cuda: bool) -> Scale {
         match is_cuda {
-            true => Scale { name: "quick", inserted: 25, queried: 22, fillings: 8, repeats: 3 },
-            false => Scale { name: "quick", inserted: 19, queried: 18, fillings: 6, repeats: 3 },
+            true => Scale {
+                name: "quick",
+                inserted: 25,
+                queried: 22,
+                stored: 24,
+                logged: 22,
+                fillings: 8,
+                repeats: 3,
+            },
+            false => Scale {
+                name: "quick",
+                inserted: 19,
+                queried: 18,
+                stored: 22,
+                logged: 20,
+                fillings: 6,
+                repeats: 3,
+            },
         }
     }
 
     pub fn normal(is_cuda: bool) -> Scale {
         match is_cuda {
-            true => Scale { name: "normal", inserted: 27, queried: 24, fillings: 24, repeats: 3 },
-            false => Scale { name: "normal", inserted: 22, queried: 20, fillings: 12, repeats: 3 },
+            true => Scale {
+                name: "normal",
+                inserted: 27,
+                queried: 24,
+                stored: 26,
+                logged: 22,
+                fillings: 24,
+                repeats: 3,
+            },
+            false => Scale {
+                name: "normal",
+                inserted: 22,
+                queried: 20,
+                stored: 24,
+                logged: 22,
+                fillings: 12,
+                repeats: 3,
+            },
         }
     }
 
     pub fn full(is_cuda: bool) -> Scale {
         match is_cuda {
-            true => Scale { name: "full", inserted: 27, queried: 24, fillings: 256, repeats: 5 },
-            false => Scale { name: "full", inserted: 24, queried: 22, fillings: 32, repeats: 5 },
+            true => Scale {
+                name: "full",
+                inserted: 27,
+                queried: 24,
+                stored: 26,
+                logged: 22,
+                fillings: 256,
+                repeats: 5,
+            },
+            false => Scale {
+                name: "full",
+                inserted: 24,
+                queried: 22,
+                stored: 26,
+                logged: 22,
+                fillings: 32,
+                repeats: 5,
+            },
         }
     }
 

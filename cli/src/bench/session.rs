@@ -90,7 +90,9 @@ impl Session<'_> {
         let is_done = cases.is_empty();
         let progress = progress(cases.iter().map(|case| case.work).sum());
         let types = (bench.key_numbers(), bench.value);
-        let harness = Harness::new(backend, types, self.scale, bench.seed, progress, &STOP);
+        let scratch = path.join("scratch");
+        let harness =
+            Harness::new(backend, types, self.scale, bench.seed, progress, scratch, &STOP);
         let outcome = measure_all(&harness, cases, &known, &mut folder);
         folder.finish()?;
         let stopped = outcome?;

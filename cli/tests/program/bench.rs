@@ -70,6 +70,7 @@ fn every_experiment_is_measured_checked_and_kept() {
         "mixed",
         "skew",
         "memory",
+        "files",
     ];
     for experiment in experiments {
         let named = format!("\"experiment\":\"{experiment}\"");
@@ -86,6 +87,7 @@ fn every_experiment_is_measured_checked_and_kept() {
         "alive",
         "lookup-after",
         "memory",
+        "plain",
     ] {
         assert!(rows.contains(&format!("\"series\":\"{beside}\"")), "{beside} is missing");
     }
@@ -97,7 +99,7 @@ fn every_experiment_is_measured_checked_and_kept() {
     // A page can be made of it, with a drawing for almost everything.
     printed(&["report", folder.path().to_str().expect("UTF-8")], "");
     let page = fs::read_to_string(folder.path().join("report.html")).expect("a page");
-    assert!(page.matches("<svg").count() >= experiments.len() - 3, "{page}");
+    assert!(page.matches("<svg").count() >= experiments.len() - 4, "{page}");
 
     // Again: nothing is left to do, and nothing is lost.
     let again = printed(&tiny(folder.path(), &[]), "");

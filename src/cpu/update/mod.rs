@@ -5,4 +5,4 @@ pub(super) mod buffer;
 mod co_scan;
 mod radix;
 mod shadows;
-mod sort;
+pub(super) mod sort;

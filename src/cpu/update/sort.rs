@@ -43,7 +43,8 @@ impl<B: OrderedKey, V: Value> SortedBatch<B, V> {
         Ok(batch)
     }
 
-    fn zeroed(cpu: &Cpu, len: usize) -> Result<Self, Error> {
+    /// Makes room for `len` pairs.
+    pub fn zeroed(cpu: &Cpu, len: usize) -> Result<Self, Error> {
         let keys = cpu.memory.zeroed(key_capacity(len))?;
         Ok(SortedBatch { keys, values: cpu.memory.zeroed(len)?, len })
     }

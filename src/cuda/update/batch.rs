@@ -4,8 +4,10 @@ use crate::batch::{Order, Updates};
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::ffi::{Address, Combiner, DELETE_FLAG, Source, SourceKind};
-use crate::error::Error;
+use crate::engine::{PAIRS_PER_PART, WritePairs};
+use crate::error::{Error, bytes_of, try_zeroed};
 use crate::key::OrderedKey;
+use crate::value::ValueBuffer;
 
 /// Updates are numbered with 31 bits; the top bit of a number tells deletes.
 const MAX_NUMBERED: u64 = DELETE_FLAG as u64;
@@ -64,6 +66,37 @@ impl Batch {
             numbers: 0,
             order: updates.order,
             _copy: Some([keys, values, deletes]),
+        })
+    }
+
+    /// Copies `len` pairs with strictly ascending keys to the GPU, a part at a time, as `write` writes them.
+    pub fn upload_parts<B: OrderedKey>(
+        cuda: &EnteredCuda<'_>,
+        len: usize,
+        write: &mut WritePairs<'_, B>,
+    ) -> Result<Self, Error> {
+        cuda.refuse_capture()?;
+        let keys = cuda.alloc_uncounted(bytes_of::<B>(len))?;
+        let values = cuda.alloc_uncounted(cuda.value_bytes(len))?;
+        let most = len.min(PAIRS_PER_PART);
+        let mut part_keys = try_zeroed::<B>(most)?;
+        let mut part_values = ValueBuffer::new(most, cuda.value_width as usize)?;
+        for start in (0..len).step_by(PAIRS_PER_PART) {
+            let count = (len - start).min(PAIRS_PER_PART);
+            let part_keys = &mut part_keys[..count];
+            let part_values = &mut part_values.bytes_mut()[..cuda.value_bytes(count) as usize];
+            write(start, part_keys, part_values)?;
+            keys.write(bytes_of::<B>(start), part_keys, cuda.entered())?;
+            values.write(cuda.value_bytes(start), part_values, cuda.entered())?;
+        }
+        Ok(Batch {
+            keys: keys.address(),
+            values: values.address(),
+            inserts: len as u64,
+            combines: cuda.combiner.is_some(),
+            order: Order::Sorted,
+            _copy: Some([keys, values, cuda.alloc_uncounted(0)?]),
+            ..Batch::default()
         })
     }
 

@@ -1,9 +1,22 @@
 //! Reading a run.
 
+use std::iter::Enumerate;
+use std::panic::resume_unwind;
+use std::slice::ChunksMut;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
 use super::layout::{BLOCK, Layout, MAGIC, RunInfo, RunShape, Section, VERSION};
 use crate::error::{Error, try_zeroed};
 use crate::files::bytes::{PAGE, checksum};
 use crate::files::storage::File;
+
+/// At most this many threads read one part of a run…
+const MAX_THREADS: usize = 4;
+
+/// …each at least this many bytes.
+const MIN_BYTES_PER_THREAD: usize = 4 << 20;
 
 /// Reads a run from a file, in blocks. Each one is verified; they can be read in any order and by several
 /// threads.
@@ -106,23 +119,99 @@ impl RunReader {
         Err(self.file.corrupt(offset, "the checksum of a block is wrong"))
     }
 
-    /// Reads a section into a buffer of its length, and calls `read` with the bytes of each block.
-    pub fn read_section(
+    /// Reads a part of a section that begins `offset` bytes into it, at a block, and calls `read` now and then with
+    /// the bytes that were read since. Several threads share a long part.
+    pub fn read_part(
         &self,
         section: Section,
+        offset: u64,
         buffer: &mut [u8],
         read: &mut dyn FnMut(u64),
     ) -> Result<(), Error> {
-        for (block, part) in buffer.chunks_mut(BLOCK as usize).enumerate() {
-            self.read_block(section, block as u64, part)?;
-            read(part.len() as u64);
-        }
-        Ok(())
+        let first = offset / BLOCK;
+        let helpers = (buffer.len() / MIN_BYTES_PER_THREAD).min(MAX_THREADS).saturating_sub(1);
+        let blocks = Blocks { rest: Mutex::new(buffer.chunks_mut(BLOCK as usize).enumerate()) };
+        let read_bytes = AtomicU64::new(0);
+        let read_blocks = |read: &mut dyn FnMut()| {
+            while let Some((block, part)) = blocks.next() {
+                let outcome = self.read_block(section, first + block as u64, part);
+                outcome.inspect_err(|_| blocks.stop())?;
+                read_bytes.fetch_add(part.len() as u64, Ordering::Relaxed);
+                read();
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let help = || thread::Builder::new().spawn_scoped(scope, || read_blocks(&mut || ()));
+            let helpers: Vec<_> = (0..helpers).map_while(|_| help().ok()).collect();
+            let mut outcome = read_blocks(&mut || read(read_bytes.swap(0, Ordering::Relaxed)));
+            for helper in helpers {
+                let helped = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
+                outcome = outcome.and(helped);
+            }
+            read(read_bytes.swap(0, Ordering::Relaxed));
+            outcome
+        })
     }
 
     /// Returns the error of an entry whose key is wrong.
     pub fn corrupt_entry(&self, index: u64, reason: &str) -> Error {
         let offset = self.layout.start(Section::Keys) + index * self.layout.shape.widths.key as u64;
         self.file.corrupt(self.start + offset, reason)
+    }
+}
+
+/// The blocks of a part, which threads take one by one.
+struct Blocks<'a> {
+    rest: Mutex<Enumerate<ChunksMut<'a, u8>>>,
+}
+
+impl<'a> Blocks<'a> {
+    fn next(&self) -> Option<(usize, &'a mut [u8])> {
+        self.rest().next()
+    }
+
+    /// Leaves the rest unread.
+    fn stop(&self) {
+        *self.rest() = [].chunks_mut(1).enumerate();
+    }
+
+    fn rest(&self) -> MutexGuard<'_, Enumerate<ChunksMut<'a, u8>>> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::files::run::{RunWriter, Widths};
+    use crate::files::simulated::Simulated;
+    use crate::files::storage::Storage;
+
+    /// Long parts are read by several threads: every block is read once, told once, and verified.
+    #[test]
+    fn threads_share_the_blocks_of_a_part() {
+        let entries = 2 * MIN_BYTES_PER_THREAD as u64 / 4 + 12_345;
+        let shape = RunShape { widths: Widths { key: 4, value: 0 }, entries, has_marks: false };
+        let file = Storage::new(Simulated::new()).create(Path::new("/run")).unwrap();
+        let mut run = RunWriter::new(file.clone(), 0, 1, shape).unwrap();
+        let keys: Vec<u8> = (0..entries as u32).flat_map(|key| key.to_le_bytes()).collect();
+        run.write(Section::Keys, &keys).unwrap();
+        let run = RunReader::open(file.clone(), 0, &run.finish(0).unwrap()).unwrap();
+
+        let (mut buffer, mut told) = (vec![0; keys.len()], 0);
+        run.read_part(Section::Keys, 0, &mut buffer, &mut |bytes| told += bytes).unwrap();
+        assert!(buffer == keys && told == keys.len() as u64);
+        let offset = 3 * BLOCK as usize;
+        run.read_part(Section::Keys, 3 * BLOCK, &mut buffer[offset..], &mut |_| ()).unwrap();
+        assert!(buffer == keys);
+
+        let damaged = PAGE + 5 * BLOCK + 17;
+        file.write_at(damaged, &[&[0xff]]).unwrap();
+        let error = run.read_part(Section::Keys, 0, &mut buffer, &mut |_| ()).unwrap_err();
+        let at = PAGE + 5 * BLOCK;
+        assert!(matches!(error, Error::CorruptFile { offset, .. } if offset == at), "{error}");
     }
 }

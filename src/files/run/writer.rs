@@ -52,6 +52,7 @@ impl RunWriter {
         let offset = self.start + self.layout.start(section) + state.written;
         if !bytes.is_empty() {
             self.file.write_at(offset, &[bytes])?;
+            self.file.start_writing_back(offset, bytes.len() as u64);
         }
         state.add(bytes);
         Ok(())

@@ -268,7 +268,7 @@ fn a_saved_file_is_read_back_in_any_width() {
             assert_eq!(run.section_len(Section::Marks), marks);
             for section in Section::EACH {
                 let mut bytes = vec![0; run.section_len(section) as usize];
-                run.read_section(section, &mut bytes, &mut |_| ()).unwrap();
+                run.read_part(section, 0, &mut bytes, &mut |_| ()).unwrap();
                 assert!(bytes.iter().enumerate().all(|(index, &byte)| byte == index as u8));
             }
         }

@@ -278,7 +278,7 @@ fn read_layer(run: &RunReader) -> Result<Layer, Error> {
     assert_eq!(run.shape().widths, WIDTHS);
     let section = |section| {
         let mut bytes = vec![0; run.section_len(section) as usize];
-        run.read_section(section, &mut bytes, &mut |_| ()).map(|()| bytes)
+        run.read_part(section, 0, &mut bytes, &mut |_| ()).map(|()| bytes)
     };
     let (keys, values) = (numbers(&section(Section::Keys)?), numbers(&section(Section::Values)?));
     let marks = numbers(&section(Section::Marks)?);

@@ -72,7 +72,7 @@ fn updates_and_checkpoints_are_read_back() {
     let opening = open(&path).unwrap();
     assert_eq!(opening.manifest().setting("batch_size"), Some(64));
     let mut read = vec![0; keys.len()];
-    opening.run(0).unwrap().read_section(Section::Values, &mut read, &mut |_| ()).unwrap();
+    opening.run(0).unwrap().read_part(Section::Values, 0, &mut read, &mut |_| ()).unwrap();
     assert!(read == keys);
     let mut updates = 0;
     opening

@@ -8,6 +8,7 @@ mod count;
 mod dead;
 mod delete;
 mod effective;
+mod files;
 mod filling;
 mod full_levels;
 mod growth;
@@ -49,5 +50,6 @@ pub fn cases(experiment: Experiment, scale: &Scale, backend: &dyn Backend) -> Ve
         Experiment::Mixed => mixed::cases(scale),
         Experiment::Skew => skew::cases(scale),
         Experiment::Memory => memory::cases(scale),
+        Experiment::Files => files::cases(scale),
     }
 }

@@ -6,6 +6,7 @@ mod check;
 use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::fmt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,6 +30,8 @@ pub struct Harness {
     /// Added to numbers before they become keys.
     pub seed: u64,
     pub progress: ProgressBar,
+    /// A folder for files that are measured. It does not exist yet.
+    pub scratch: PathBuf,
     /// Set when the user stops the run.
     stop: &'static AtomicBool,
     /// How many answers were compared.
@@ -71,6 +74,7 @@ impl Harness {
         scale: Scale,
         seed: u64,
         progress: ProgressBar,
+        scratch: PathBuf,
         stop: &'static AtomicBool,
     ) -> Self {
         Harness {
@@ -80,6 +84,7 @@ impl Harness {
             scale,
             seed: seed.wrapping_mul(0x9e37_79b9),
             progress,
+            scratch,
             stop,
             checked: Cell::new(0),
             pairs: RefCell::default(),

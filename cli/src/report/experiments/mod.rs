@@ -8,6 +8,7 @@ mod count;
 mod dead;
 mod delete;
 mod effective;
+mod files;
 mod insert;
 mod insert_time;
 mod lookup;
@@ -51,6 +52,7 @@ fn section(experiment: Experiment, runs: &[Labelled]) -> Section {
         Experiment::Mixed => mixed::section(runs),
         Experiment::Skew => skew::section(runs),
         Experiment::Memory => memory::section(runs),
+        Experiment::Files => files::section(runs),
     }
 }
 
