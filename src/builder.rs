@@ -1,6 +1,7 @@
 //! Settings of a dictionary, and its construction.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::aggregate::{Element, Number};
 use crate::batch::{Batch, Duplicates, Updates};
@@ -12,7 +13,7 @@ use crate::files::Durability;
 use crate::key::{self, Key};
 use crate::open::{Location, open};
 use crate::store::{CleanupPolicy, Settings};
-use crate::typed::TypedStore;
+use crate::typed::{StoredTypes, TypedStore};
 use crate::value::Value;
 
 /// Creates a [`Dictionary`] with settings other than the defaults.
@@ -41,6 +42,7 @@ pub struct Builder<K, V> {
     pub(crate) settings: Settings,
     pub(crate) durability: Durability,
     pub(crate) log_limit: Option<u64>,
+    pub(crate) stored_as: Option<Arc<StoredTypes>>,
     duplicates: Duplicates,
     combine: (Combine, Element),
     types: PhantomData<fn() -> (K, V)>,
@@ -56,6 +58,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             settings: Settings::default(),
             durability: Durability::default(),
             log_limit: None,
+            stored_as: None,
             duplicates: Duplicates::default(),
             combine: (Combine::Replace, u32::ELEMENT),
             types: PhantomData,
@@ -229,7 +232,9 @@ impl<K: Key, V: Value> Builder<K, V> {
             stream: self.stream,
         };
         let store = open(&location, &self.settings, V::WIDTH)?;
-        Ok(TypedStore::new(device, store))
+        let mut store = TypedStore::new(device, store);
+        store.stored_as = self.stored_as;
+        Ok(store)
     }
 
     /// Creates a dictionary of these pairs, at the cost of one sort.

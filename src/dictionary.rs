@@ -195,7 +195,13 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn set(&mut self, keys: &[K], values: &[V]) -> Result<(), Error> {
-        let mut columns = Columns::new(keys, values, &[])?;
+        self.set_and_delete(keys, values, &[])
+    }
+
+    /// Gives keys values and deletes others, as one batch. A key in both is deleted.
+    #[doc(hidden)]
+    pub fn set_and_delete(&mut self, keys: &[K], values: &[V], deletes: &[K]) -> Result<(), Error> {
+        let mut columns = Columns::new(keys, values, deletes)?;
         if self.combine() != Combine::Replace {
             columns.assigned = keys.len();
         }

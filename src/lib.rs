@@ -112,6 +112,7 @@ pub mod private {
     pub use crate::key::{Distance, Encoding, Layout, On, PackedKey, Part, lend};
     pub use crate::query::AsOf;
     pub use crate::ranges::RangeEnds;
+    pub use crate::typed::StoredTypes;
 }
 
 /// The README's example, so that it is tested.

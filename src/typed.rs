@@ -3,20 +3,32 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::aggregate::{Aggregate, Fold, Number};
 use crate::device::Device;
 use crate::error::{Error, check_buffer, try_with_capacity, try_zeroed};
-use crate::key::{self, Key};
+use crate::key::{self, Key, Part};
 use crate::query::{AsOf, PairsOut, Query, Side};
 use crate::ranges::{RangeEnds, Ranges};
 use crate::store::AnyStore;
 use crate::value::Value;
 
+/// The types that files name, of a dictionary whose `K` and `V` only stand for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTypes {
+    /// The parts of a key, the most significant one first. Packed, they are `K`.
+    pub key: Vec<Part>,
+    /// The name of the type of values, which is as wide as `V`.
+    pub value: String,
+}
+
 /// A store whose keys are mapped and whose values are handed over as bytes.
 #[derive(Clone)]
 pub(crate) struct TypedStore<K: Key, V: Value> {
     pub device: Device,
+    /// What files say of the types; `None` if `K` and `V` are the types.
+    pub stored_as: Option<Arc<StoredTypes>>,
     store: Box<dyn AnyStore<K::Ordered>>,
     values: PhantomData<V>,
 }
@@ -45,7 +57,7 @@ impl<B> PairQuery<'_, B> {
 
 impl<K: Key, V: Value> TypedStore<K, V> {
     pub fn new(device: Device, store: Box<dyn AnyStore<K::Ordered>>) -> Self {
-        TypedStore { device, store, values: PhantomData }
+        TypedStore { device, stored_as: None, store, values: PhantomData }
     }
 
     /// Returns the store without its types.

@@ -1,6 +1,7 @@
 //! Saving, loading and opening dictionaries: the calls.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::contents;
 use super::journal::{Journal, Ticket};
@@ -14,7 +15,7 @@ use crate::files::{
 use crate::key::{Key, OrderedKey};
 use crate::snapshot::Snapshot;
 use crate::store::AnyStore;
-use crate::typed::TypedStore;
+use crate::typed::{StoredTypes, TypedStore};
 use crate::value::Value;
 
 /// The name under which files keep the batch size.
@@ -161,7 +162,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Error> {
         let store = self.store.any();
-        let schema = schema_of::<K, V>(store.combiner());
+        let schema = schema_of::<K, V>(store.combiner(), self.store.stored_as.as_deref());
         save(&Storage::new(Disk), path.as_ref(), schema, store, progress)
     }
 }
@@ -181,6 +182,14 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// reaches the limit; a single update that is longer becomes part of a checkpoint at once.
     pub fn log_limit(mut self, bytes: u64) -> Self {
         self.log_limit = Some(bytes);
+        self
+    }
+
+    /// Sets the types that files name, if `K` and `V` only stand for them: integers for packed keys, and for
+    /// values of the same width.
+    #[doc(hidden)]
+    pub fn stored_as(mut self, types: StoredTypes) -> Self {
+        self.stored_as = Some(Arc::new(types));
         self
     }
 
@@ -212,7 +221,21 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// # }
     /// ```
     pub fn open(self, path: impl AsRef<Path>) -> Result<Dictionary<K, V>, Error> {
-        self.open_in(&Storage::new(Disk), path.as_ref())
+        self.open_with(path, &mut |_, _| ())
+    }
+
+    /// Opens the dictionary that lives in a folder, and tells how many bytes of runs and logs are loaded, of how
+    /// many, now and then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open).
+    pub fn open_with(
+        self,
+        path: impl AsRef<Path>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Dictionary<K, V>, Error> {
+        self.open_in(&Storage::new(Disk), path.as_ref(), progress)
     }
 
     /// Opens the dictionary in a folder of a simulated storage.
@@ -222,18 +245,23 @@ impl<K: Key, V: Value> Builder<K, V> {
         storage: &crate::files::simulated::Simulated,
         path: impl AsRef<Path>,
     ) -> Result<Dictionary<K, V>, Error> {
-        self.open_in(&Storage::new(storage.clone()), path.as_ref())
+        self.open_in(&Storage::new(storage.clone()), path.as_ref(), &mut |_, _| ())
     }
 
-    fn open_in(self, storage: &Storage, path: &Path) -> Result<Dictionary<K, V>, Error> {
+    fn open_in(
+        self,
+        storage: &Storage,
+        path: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Dictionary<K, V>, Error> {
         let builder = self.validated()?;
         let options = Options { durability: builder.durability, log_limit: builder.log_limit };
-        let schema = schema_of::<K, V>(builder.settings.combiner);
+        let schema = schema_of::<K, V>(builder.settings.combiner, builder.stored_as.as_deref());
         let settings = [(BATCH_SIZE.to_string(), builder.settings.batch_size as u64)];
         let opening = Opening::open(storage, path, Some((&schema, &settings)))?;
         opening.manifest().schema.check(path, &schema)?;
         let mut store = builder.store_of_size(opening.manifest().setting(BATCH_SIZE))?;
-        read_folder(&opening, store.any_mut())?;
+        read_folder(&opening, store.any_mut(), progress)?;
         let folder = opening.finish(options)?;
         folder.set_setting(BATCH_SIZE, store.any().batch_size() as u64);
         Ok(Dictionary { store, journal: Some(Journal::new(folder)) })
@@ -262,7 +290,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Dictionary<K, V>, Error> {
         let (builder, path) = (self.validated()?, path.as_ref());
-        let schema = schema_of::<K, V>(builder.settings.combiner);
+        let schema = schema_of::<K, V>(builder.settings.combiner, builder.stored_as.as_deref());
         let saved = open_saved(&Storage::new(Disk), path, &schema)?;
         let mut store = builder.store_of_size(saved.manifest().setting(BATCH_SIZE))?;
         read_saved(&saved, store.any_mut(), progress)?;
@@ -334,9 +362,26 @@ fn read_saved<B: OrderedKey>(
 }
 
 /// Reads the runs and logs of a folder into an empty store.
-fn read_folder<B: OrderedKey>(opening: &Opening, store: &mut dyn AnyStore<B>) -> Result<(), Error> {
+fn read_folder<B: OrderedKey>(
+    opening: &Opening,
+    store: &mut dyn AnyStore<B>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), Error> {
+    let runs = opening.manifest().run_bytes();
+    let (mut done, total) = (0, runs + opening.recovered().bytes());
     for index in 0..opening.manifest().runs.len() {
-        contents::load_run(&opening.run(index)?, store, &mut |_| ())?;
+        contents::load_run(&opening.run(index)?, store, &mut |bytes| {
+            done += bytes;
+            progress(done, total);
+        })?;
     }
-    opening.replay(&mut |_, update| contents::replay(update, store))
+    done = runs;
+    opening.replay(&mut |_, update| {
+        done += update.bytes();
+        contents::replay(update, store)?;
+        progress(done, total);
+        Ok(())
+    })?;
+    progress(total, total);
+    Ok(())
 }

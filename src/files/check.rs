@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::files::disk::Disk;
-use crate::files::manifest::Manifest;
+use crate::files::manifest::{Manifest, VERSION};
 use crate::files::opening::Opening;
 use crate::files::run::{RunReader, Section};
 use crate::files::saved::SavedReader;
@@ -16,6 +16,10 @@ use crate::files::storage::Storage;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
+    /// The version of the format.
+    pub version: u32,
+    /// Whether it is a folder, and not one file.
+    pub is_folder: bool,
     /// The type of keys, as Rust writes it.
     pub key: String,
     /// The name of the type of values; empty if it is not known.
@@ -28,6 +32,14 @@ pub struct Info {
     pub settings: Vec<(String, u64)>,
     /// The runs, the oldest first.
     pub runs: Vec<RunFile>,
+    /// How many times the folder was opened, closed or checkpointed: each replaces its manifest.
+    pub generation: u64,
+    /// The number of the last update that the runs contain.
+    pub sequence: u64,
+    /// The number of the last update that is known to be on stable storage.
+    pub synced: u64,
+    /// How many logs there are.
+    pub logs: usize,
     /// How many updates the logs have that the runs lack.
     pub updates: u64,
     /// How many bytes the logs have.
@@ -40,6 +52,8 @@ pub struct Info {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunFile {
+    /// The number of its file.
+    pub file: u64,
     /// The level that it was in.
     pub level: u32,
     /// How many entries it has.
@@ -52,17 +66,24 @@ impl Info {
     fn new(manifest: &Manifest) -> Self {
         let schema = &manifest.schema;
         let run = |run: &crate::files::run::RunInfo| RunFile {
+            file: run.file,
             level: run.level,
             entries: run.entries,
             bytes: run.bytes,
         };
         Info {
+            version: VERSION,
+            is_folder: false,
             key: schema.key_name(),
             value: schema.value_name.clone(),
             value_bytes: schema.widths.value,
             combine: schema.rule_text(),
             settings: manifest.settings.clone(),
             runs: manifest.runs.iter().map(run).collect(),
+            generation: manifest.generation,
+            sequence: manifest.sequence,
+            synced: manifest.synced,
+            logs: 0,
             updates: 0,
             log_bytes: 0,
             torn_bytes: 0,
@@ -92,7 +113,7 @@ impl fmt::Display for Info {
             writeln!(f, "setting  {name} = {value}")?;
         }
         for run in &self.runs {
-            let RunFile { level, entries, bytes } = run;
+            let RunFile { level, entries, bytes, .. } = run;
             writeln!(f, "run      level {level}: {entries} entries, {bytes} bytes")?;
         }
         write!(f, "log      {} updates, {} bytes", self.updates, self.log_bytes)?;
@@ -165,6 +186,9 @@ impl Source {
             Source::Folder(opening) => {
                 let recovered = opening.recovered();
                 Info {
+                    is_folder: true,
+                    synced: recovered.watermark,
+                    logs: recovered.logs(),
                     updates: recovered.records(),
                     log_bytes: recovered.bytes(),
                     torn_bytes: recovered.torn_bytes,

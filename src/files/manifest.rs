@@ -8,7 +8,7 @@ use crate::files::schema::Schema;
 use crate::files::storage::File;
 
 const MAGIC: [u8; 8] = *b"GPLSMDIC";
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The bytes before the body: magic, version, zero, length of the body.
 const HEAD: usize = 24;

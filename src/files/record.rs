@@ -129,6 +129,18 @@ impl<'a> Update<'a> {
         Payload { kind, counts: bytes, arrays }
     }
 
+    /// Returns how many bytes the arrays have.
+    pub fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Update::Batch { keys, values, deletes, .. } => {
+                keys.len() + values.len() + deletes.len()
+            }
+            Update::RangeDelete { lows, highs } => lows.len() + highs.len(),
+            Update::Clear => 0,
+        };
+        bytes as u64
+    }
+
     /// Reads the payload of a record; `None` if it is none of such a dictionary. Arrays begin at multiples of 16
     /// bytes from the payload's beginning.
     pub fn decode(kind: RecordKind, payload: &'a [u8], widths: Widths) -> Option<Self> {

@@ -129,6 +129,11 @@ impl Recovered {
         self.logs.iter().map(|segment| segment.log.len()).sum()
     }
 
+    /// Returns how many logs there are.
+    pub fn logs(&self) -> usize {
+        self.logs.len()
+    }
+
     /// Returns how many records count.
     pub fn records(&self) -> u64 {
         self.logs.iter().map(|segment| segment.until - segment.from.min(segment.until)).sum()

@@ -1,5 +1,6 @@
 //! Dictionaries in files: what is written is read back, and what cannot be opened says why.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::{env, fs, process, thread};
 
 use gpulsm::files::simulated::Simulated;
 use gpulsm::files::{check, info};
+use gpulsm::private::{Encoding, Part, StoredTypes};
 use gpulsm::{Batch, Combine, Dictionary, Durability, Error, Key, Snapshot, Value, WriteBatch};
 
 use crate::each_device;
@@ -353,7 +355,7 @@ fn what_cannot_be_opened_says_why() {
     assert!(text(Dictionary::<u32, u32>::load(&path).err()).contains("it is a folder"));
     assert!(matches!(
         Dictionary::<u32, u32>::load(scratch.path("missing")).err(),
-        Some(Error::Io { kind: std::io::ErrorKind::NotFound, .. })
+        Some(Error::Io { kind: ErrorKind::NotFound, .. })
     ));
     assert!(matches!(Dictionary::<u64, u32>::load(&file).err(), Some(Error::WrongType { .. })));
     let mut bytes = fs::read(&file).unwrap();
@@ -381,4 +383,68 @@ fn progress_is_told_up_to_the_end() {
         assert!(calls.is_sorted() && calls.last().is_some_and(|(done, total)| done == total));
     }
     assert_eq!(info(scratch.path("f")).unwrap().runs.len(), 1);
+}
+
+#[test]
+fn opening_tells_progress_of_runs_and_logs() {
+    let scratch = Scratch::new("opening");
+    let builder = Dictionary::<u64, u64>::builder;
+    let keys: Vec<u64> = (0..300_000).collect();
+    let mut d = builder().open(scratch.path("d")).unwrap();
+    d.insert(&keys, &keys).unwrap();
+    d.checkpoint().unwrap();
+    for key in 0..5 {
+        d.insert_one(1 << 30 | key, key).unwrap();
+    }
+    d.close().unwrap();
+    let mut calls = Vec::new();
+    let opened = builder().open_with(scratch.path("d"), &mut |done, total| {
+        calls.push((done, total));
+    });
+    assert_eq!(opened.unwrap().len(), Ok(300_005));
+    assert!(calls.is_sorted() && calls.last().is_some_and(|(done, total)| done == total));
+    assert!(calls.len() > 5, "blocks of the run, and a call for each record: {calls:?}");
+
+    let info = info(scratch.path("d")).unwrap();
+    assert!(info.is_folder && info.version == 1 && info.generation >= 3, "{info:?}");
+    assert_eq!((info.sequence, info.synced, info.updates), (1, 6, 5));
+    assert_eq!(info.runs[0].entries, 300_000);
+}
+
+#[test]
+fn integers_that_stand_for_other_types_are_stored_as_those() {
+    let scratch = Scratch::new("stored-as");
+    let mut d = Dictionary::<(u32, i64), f64>::builder().open(scratch.path("d")).unwrap();
+    d.insert_one((7, -1), 0.5).unwrap();
+    d.close().unwrap();
+    let key = (7u32, -1i64).to_ordered();
+    let parts = vec![Part::Number(Encoding::Unsigned, 4), Part::Number(Encoding::Signed, 8)];
+    let types = StoredTypes { key: parts, value: "f64".into() };
+    let builder = || Dictionary::<u128, u64>::builder().stored_as(types.clone());
+    let packed = builder().open(scratch.path("d")).unwrap();
+    assert_eq!(packed.lookup_one(key), Ok(Some(0.5f64.to_bits())));
+    packed.clone().snapshot().save(scratch.path("f")).unwrap();
+    let saved = Dictionary::<(u32, i64), f64>::load(scratch.path("f")).unwrap();
+    assert_eq!(saved.to_vecs(), Ok((vec![(7, -1)], vec![0.5])));
+    assert_eq!(builder().load(scratch.path("f")).unwrap().len(), Ok(1));
+    let plain = Dictionary::<u128, u64>::load(scratch.path("f"));
+    assert!(matches!(plain.err(), Some(Error::WrongType { .. })));
+}
+
+#[test]
+fn a_dictionary_can_become_another_as_one_batch() {
+    for rule in [Combine::Replace, Combine::Add] {
+        let mut d = Dictionary::<u32, u32>::builder().combine(rule).build().unwrap();
+        d.insert(&[1, 2, 3], &[1, 2, 3]).unwrap();
+        d.set_and_delete(&[2, 4], &[20, 40], &[1, 3]).unwrap();
+        assert_eq!(d.to_vecs(), Ok((vec![2, 4], vec![20, 40])), "{rule}");
+    }
+}
+
+#[test]
+fn what_is_missing_cannot_be_checked() {
+    let scratch = Scratch::new("missing");
+    let error = check(scratch.path("nothing")).unwrap_err();
+    assert!(matches!(error, Error::Io { kind: ErrorKind::NotFound, .. }), "{error}");
+    assert!(!scratch.path("nothing").exists());
 }
