@@ -3,10 +3,12 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::path::Path;
 
 use gpulsm::private::{AsOf, Fold};
 use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Error, Key, OrderedKey, Stats};
 
+use crate::stored::{Origin, stored_types};
 use crate::types::{Column, Element, Types, ValueType};
 
 /// A pair: the integer that the key sorts by, and the bits of the value.
@@ -15,13 +17,21 @@ pub type Pair = (u128, u128);
 /// A [`Dictionary`] of any types. Columns must have the widths of its keys and values.
 pub trait AnyDictionary: Any + Send + Sync {
     fn update(&mut self, inserts: (&Column, &Column), deletes: &Column) -> Result<(), Error>;
-    /// Gives keys these values, whatever the rule of the dictionary.
-    fn set(&mut self, keys: &Column, values: &Column) -> Result<(), Error>;
+    /// Gives keys these values, whatever the rule of the dictionary, and deletes others.
+    fn set(&mut self, pairs: (&Column, &Column), deletes: &Column) -> Result<(), Error>;
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error>;
     fn cleanup(&mut self) -> Result<(), Error>;
     fn clear(&mut self) -> Result<(), Error>;
     /// Applies the batches that are still buffered.
     fn flush(&self) -> Result<(), Error>;
+
+    /// Returns the folder that the dictionary lives in, if it does.
+    fn path(&self) -> Option<&Path>;
+    fn checkpoint(&mut self) -> Result<(), Error>;
+    fn sync(&self) -> Result<(), Error>;
+    fn close(self: Box<Self>) -> Result<(), Error>;
+    /// Writes all pairs into one file.
+    fn save(&self, path: &Path, progress: Progress<'_>) -> Result<(), Error>;
 
     /// Returns what an insert does to a key that is already there.
     fn combine(&self) -> Combine;
@@ -50,36 +60,73 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn snapshot(&self) -> Box<dyn Any>;
 }
 
+/// Is told how many bytes are done, of how many, now and then.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
 /// How a dictionary is set up.
 #[derive(Clone, Copy)]
 pub struct Settings {
     pub types: Types,
     pub combine: Combine,
     pub device: Device,
-    pub batch_size: usize,
+    /// Default: that of the files, or of the library.
+    pub batch_size: Option<usize>,
 }
 
-/// Makes an empty dictionary.
+/// Makes an empty dictionary in memory.
 pub fn open(settings: Settings) -> Result<Box<dyn AnyDictionary>, Error> {
-    fn with_key<K: ColumnKey>(settings: Settings) -> Result<Box<dyn AnyDictionary>, Error> {
-        match settings.types.value {
-            ValueType::None => build::<K, ()>(settings),
-            ValueType::U32 | ValueType::I32 | ValueType::F32 => build::<K, u32>(settings),
-            ValueType::U64 | ValueType::I64 | ValueType::F64 => build::<K, u64>(settings),
-            ValueType::U128 => build::<K, u128>(settings),
-        }
-    }
+    open_at(settings, &Origin::Nothing, &mut |_, _| ())
+}
+
+/// Opens a dictionary.
+pub fn open_at(
+    settings: Settings,
+    origin: &Origin,
+    progress: Progress<'_>,
+) -> Result<Box<dyn AnyDictionary>, Error> {
+    let value = settings.types.value;
     match settings.types.key.width() {
-        4 => with_key::<u32>(settings),
-        8 => with_key::<u64>(settings),
-        _ => with_key::<u128>(settings),
+        4 => with_key::<u32>(value)(settings, origin, progress),
+        8 => with_key::<u64>(value)(settings, origin, progress),
+        _ => with_key::<u128>(value)(settings, origin, progress),
     }
 }
 
-fn build<K: ColumnKey, V: Element>(settings: Settings) -> Result<Box<dyn AnyDictionary>, Error> {
+/// A function that opens a dictionary of some types.
+type Open = fn(Settings, &Origin, Progress<'_>) -> Result<Box<dyn AnyDictionary>, Error>;
+
+fn with_key<K: ColumnKey>(value: ValueType) -> Open {
+    match value {
+        ValueType::None => build::<K, ()>,
+        ValueType::U32 | ValueType::I32 | ValueType::F32 => build::<K, u32>,
+        ValueType::U64 | ValueType::I64 | ValueType::F64 => build::<K, u64>,
+        ValueType::U128 => build::<K, u128>,
+    }
+}
+
+fn build<K: ColumnKey, V: Element>(
+    settings: Settings,
+    origin: &Origin,
+    progress: Progress<'_>,
+) -> Result<Box<dyn AnyDictionary>, Error> {
     let Settings { types, combine, device, batch_size } = settings;
-    let builder: Builder<K, V> = Dictionary::builder().device(device).batch_size(batch_size);
-    Ok(Box::new(builder.combine_as(combine, types.value.element()).build()?))
+    let mut builder: Builder<K, V> = Dictionary::builder().device(device);
+    if let Some(batch_size) = batch_size {
+        builder = builder.batch_size(batch_size);
+    }
+    builder = builder.combine_as(combine, types.value.element()).stored_as(stored_types(types));
+    let dictionary = match origin {
+        Origin::Nothing => builder.build()?,
+        Origin::File(path) => builder.load_with(path, progress)?,
+        Origin::Folder { path, durability, log_limit } => {
+            builder = builder.durability(*durability);
+            if let Some(bytes) = log_limit {
+                builder = builder.log_limit(*bytes);
+            }
+            builder.open_with(path, progress)?
+        }
+    };
+    Ok(Box::new(dictionary))
 }
 
 /// A type of keys, of which columns hold the integers that they sort by.
@@ -139,8 +186,8 @@ impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
         self.update(Batch::new().insert(&keys, V::slice(values)).delete(&deletes))
     }
 
-    fn set(&mut self, keys: &Column, values: &Column) -> Result<(), Error> {
-        self.set(&K::keys(keys), V::slice(values))
+    fn set(&mut self, (keys, values): (&Column, &Column), deletes: &Column) -> Result<(), Error> {
+        self.set_and_delete(&K::keys(keys), V::slice(values), &K::keys(deletes))
     }
 
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error> {
@@ -157,6 +204,26 @@ impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
 
     fn flush(&self) -> Result<(), Error> {
         self.flush()
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.path()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), Error> {
+        self.checkpoint()
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.sync()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Error> {
+        (*self).close()
+    }
+
+    fn save(&self, path: &Path, progress: Progress<'_>) -> Result<(), Error> {
+        self.snapshot().save_with(path, progress)
     }
 
     fn combine(&self) -> Combine {

@@ -11,7 +11,7 @@
 //! use gpulsm_backends::types::{Part, Types, ValueType};
 //!
 //! let types = Types { key: Part::I32.into(), value: ValueType::U64 };
-//! let settings = Settings { types, combine: Combine::Add, device: Device::cpu(), batch_size: 1 << 10 };
+//! let settings = Settings { types, combine: Combine::Add, device: Device::cpu(), batch_size: None };
 //! let mut counters = open(settings)?;
 //!
 //! let (mut keys, mut values) = (types.key.column(), types.value.column());
@@ -39,5 +39,6 @@ pub mod baselines;
 pub mod dictionary;
 pub mod numbers;
 pub mod parallel;
+pub mod stored;
 pub mod tour;
 pub mod types;

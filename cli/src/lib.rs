@@ -2,15 +2,19 @@
 //! compiles beside the dictionary: a binary would wait until that is finished.
 
 mod bench;
+mod check;
 mod completions;
 mod devices;
 mod experiment;
+mod info;
 mod key_type;
 mod man;
+mod progress;
 mod report;
 mod results;
 mod shell;
 mod started;
+mod stored;
 mod tour;
 mod verify;
 
@@ -35,6 +39,10 @@ enum Command {
     Tour(tour::Tour),
     /// Talk to a dictionary, a command a line
     Shell(shell::Shell),
+    /// Say what the files of a dictionary contain
+    Info(info::Info),
+    /// Check the files of a dictionary for damage
+    Check(check::Check),
     /// Check random operation lists against the model
     Verify(verify::Verify),
     /// Measure what the paper measures, on this machine
@@ -53,6 +61,8 @@ const EXAMPLES: &str = "\
 Examples:
   gpulsm tour                                      the best place to start
   gpulsm shell                                     a dictionary to talk to
+  gpulsm shell --open prices                       … that is there the next time, even after a crash
+  gpulsm check prices                              whether its files are sound
   echo 'insert 1 10 3 30' | gpulsm shell --json    … from a program
   gpulsm verify --ops 100000 --seed 7              a long check, with another seed
   gpulsm bench --quick                             how fast it is here, beside the paper's figures
@@ -64,6 +74,8 @@ pub fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Tour(tour) => tour.run(),
         Command::Shell(shell) => shell.run(),
+        Command::Info(info) => info.run(),
+        Command::Check(check) => check.run(),
         Command::Verify(verify) => verify.run(),
         Command::Bench(bench) => bench.run(),
         Command::Report(report) => report.run(),

@@ -173,9 +173,9 @@ enum Source {
 impl Source {
     fn open(storage: &Storage, path: &Path) -> Result<Self, Error> {
         match storage.list(path) {
-            Err(Error::Io { kind: io::ErrorKind::NotADirectory, .. }) => {
-                SavedReader::open(storage, path).map(Source::File)
-            }
+            Err(Error::Io {
+                kind: io::ErrorKind::NotADirectory | io::ErrorKind::NotFound, ..
+            }) => SavedReader::open(storage, path).map(Source::File),
             _ => Opening::inspect(storage, path).map(Source::Folder),
         }
     }

@@ -54,7 +54,6 @@ impl Opening {
     pub fn inspect(storage: &Storage, path: &Path) -> Result<Self, Error> {
         use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
 
-        storage.list(path)?;
         if !holds_manifest(storage, path)? {
             let reason = "there is no manifest in it";
             return Err(Error::NotADictionary { path: path.into(), reason });

@@ -43,6 +43,16 @@ impl Column {
         }
     }
 
+    /// Removes all numbers.
+    pub fn clear(&mut self) {
+        match self {
+            Column::Empty(units) => units.clear(),
+            Column::U32(numbers) => numbers.clear(),
+            Column::U64(numbers) => numbers.clear(),
+            Column::U128(numbers) => numbers.clear(),
+        }
+    }
+
     #[inline]
     pub fn get(&self, index: usize) -> u128 {
         match self {

@@ -1,6 +1,7 @@
 //! Answers of the shell, and how they are written as JSON.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use gpulsm::private::Operation;
 use gpulsm::{Bytes, Combine, LevelStats, Stats};
@@ -42,6 +43,13 @@ pub enum Answer {
     /// How many rows were written.
     Rows(u64),
     Imported(Imported),
+    /// What a file has that was saved.
+    FileSaved {
+        pairs: u64,
+        bytes: u64,
+    },
+    /// How many pairs a file had that was loaded.
+    FileLoaded(u64),
     Levels(Stats),
     Snapshots(Vec<Saved>),
     Stats {
@@ -49,6 +57,8 @@ pub enum Answer {
         key: KeyType,
         value: Type,
         combine: Combine,
+        /// The folder that the dictionary lives in, if it does.
+        path: Option<PathBuf>,
     },
     /// Descriptions of commands.
     Help(Vec<&'static Usage>),
@@ -173,9 +183,18 @@ impl Serialize for Answer {
                 map.serialize_entry("ok", &true)?;
                 imported.serialize_entries(&mut map)?;
             }
+            Answer::FileSaved { pairs, bytes } => {
+                map.serialize_entry("ok", &true)?;
+                map.serialize_entry("pairs", pairs)?;
+                map.serialize_entry("bytes", bytes)?;
+            }
+            Answer::FileLoaded(pairs) => {
+                map.serialize_entry("ok", &true)?;
+                map.serialize_entry("pairs", pairs)?;
+            }
             Answer::Levels(stats) => map.serialize_entry("levels", &levels(stats))?,
             Answer::Snapshots(all) => map.serialize_entry("snapshots", all)?,
-            Answer::Stats { stats, key, value, combine } => {
+            Answer::Stats { stats, key, value, combine, path } => {
                 map.serialize_entry("device", &stats.device.to_string())?;
                 map.serialize_entry("key", &key.to_string())?;
                 map.serialize_entry("value", value.name())?;
@@ -186,6 +205,9 @@ impl Serialize for Answer {
                 map.serialize_entry("stale", &stats.stale)?;
                 map.serialize_entry("levels", &stats.levels.len())?;
                 map.serialize_entry("bytes", &bytes(&stats.bytes))?;
+                if let Some(path) = path {
+                    map.serialize_entry("folder", &path.display().to_string())?;
+                }
             }
             Answer::Help(commands) => map.serialize_entry("commands", &descriptions(commands))?,
         }

@@ -68,6 +68,26 @@ pub const COMMANDS: &[Usage] = &[
         "FILE [OPTION …]",
         "write every pair to such a file; options: --force (replace a file), --separator C",
     ),
+    usage(
+        "save",
+        "FILE [--force]",
+        "write the dictionary into one file, which `load` reads; --force replaces a file",
+    ),
+    usage(
+        "load",
+        "FILE [--force]",
+        "make the dictionary what such a file has; --force replaces pairs that are there",
+    ),
+    usage(
+        "checkpoint",
+        "",
+        "write all pairs into the folder of --open, so that its log begins anew (done by itself as it grows)",
+    ),
+    usage(
+        "sync",
+        "",
+        "wait until every change is on stable storage (for --open with --durability os)",
+    ),
     usage("cleanup", "", "remove stale entries: one run is left"),
     usage("clear", "", "remove everything"),
     usage(
@@ -136,18 +156,20 @@ pub fn counted(number: usize, thing: &str) -> String {
 /// Names that other programs have for commands of this one.
 const SYNONYMS: &[(&str, &str)] = &[
     ("add", "insert"),
+    ("backup", "save"),
     ("bye", "quit"),
+    ("commit", "sync"),
     ("del", "delete"),
     ("find", "lookup"),
     ("get", "lookup"),
     ("has", "contains"),
     ("length", "len"),
-    ("load", "import"),
     ("put", "insert"),
     ("remove", "delete"),
-    ("save", "export"),
+    ("restore", "load"),
     ("scan", "range"),
     ("size", "len"),
+    ("write", "save"),
 ];
 
 /// Returns the command that was most likely meant: a synonym's, one with this prefix, or one within two

@@ -102,7 +102,7 @@ impl Completer for Assistant {
             [] | ["help" | "?", ..] => beginning(&begun[start..], commands()),
             ["snapshot"] => beginning(&begun[start..], ACTIONS.iter().copied()),
             ["snapshot", "use" | "drop"] => beginning(&begun[start..], snapshots()),
-            ["import" | "export", ..] => {
+            ["import" | "export" | "save" | "load", ..] => {
                 let (start, files) = self.files.complete(line, place, context)?;
                 return Ok((start, in_quotes(begun, files)));
             }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpulsm::private::{Fold, Operation};
 use gpulsm_backends::asof::asof;
-use gpulsm_backends::dictionary::{AnyDictionary, Pair};
+use gpulsm_backends::dictionary::{AnyDictionary, Pair, Settings};
 use gpulsm_backends::types::{Column, End, Key, Scalar, Type, Types, ValueType};
 
 use super::answer::Answer;
@@ -15,21 +15,21 @@ use super::arguments::{
 };
 use super::command::{Word, words};
 use super::failure::Failure;
-use super::files::{self, Imported};
+use super::files::{self, Imported, Rows};
 use super::snapshots::Snapshots;
 
 /// Commands that change the dictionary.
 const UPDATES: &[&str] =
-    &["insert", "set", "delete", "update", "delete_range", "import", "cleanup", "clear"];
+    &["insert", "set", "delete", "update", "delete_range", "import", "load", "cleanup", "clear"];
+
+/// Commands for a dictionary that lives in a folder.
+const FOLDER_COMMANDS: &[&str] = &["checkpoint", "sync"];
 
 /// Executes commands on a dictionary.
 pub struct Interpreter {
-    /// What queries go to: the dictionary, or the snapshot that is in use.
     pub(super) dictionary: Box<dyn AnyDictionary>,
-    /// The dictionary, while a snapshot is in use.
-    pub(super) set_aside: Option<Box<dyn AnyDictionary>>,
     pub(super) snapshots: Snapshots,
-    types: Types,
+    settings: Settings,
     /// At most this many pairs are listed, unless a command says otherwise.
     limit: Option<u64>,
 }
@@ -37,18 +37,43 @@ pub struct Interpreter {
 pub type Outcome = Result<Answer, Failure>;
 
 impl Interpreter {
-    pub fn new(dictionary: Box<dyn AnyDictionary>, types: Types, limit: Option<u64>) -> Self {
-        Interpreter { dictionary, set_aside: None, snapshots: Snapshots::default(), types, limit }
+    pub fn new(dictionary: Box<dyn AnyDictionary>, settings: Settings, limit: Option<u64>) -> Self {
+        Interpreter { dictionary, snapshots: Snapshots::default(), settings, limit }
     }
 
-    /// Returns an interpreter with dictionaries of its own, which share memory with these.
+    /// Returns an interpreter with a dictionary of its own, in memory, which it shares with this one.
     pub fn fork(&self) -> Self {
-        Interpreter {
-            dictionary: self.dictionary.fork(),
-            set_aside: self.set_aside.as_ref().map(|dictionary| dictionary.fork()),
-            snapshots: self.snapshots.clone(),
-            ..*self
+        let (dictionary, snapshots) = (self.dictionary.fork(), self.snapshots.clone());
+        Interpreter { dictionary, snapshots, ..*self }
+    }
+
+    /// Takes over what a fork has become. A dictionary in a folder stays: forks of it were only queried.
+    pub fn adopt(&mut self, fork: Interpreter) {
+        self.snapshots = fork.snapshots;
+        if self.dictionary.path().is_none() {
+            self.dictionary = fork.dictionary;
         }
+    }
+
+    /// Returns whether a line changes a dictionary that lives in a folder.
+    pub fn changes_folder(&self, line: &str) -> bool {
+        let command = line.split_whitespace().next().unwrap_or_default();
+        let changes = UPDATES.contains(&command) || FOLDER_COMMANDS.contains(&command);
+        changes && self.dictionary.path().is_some()
+    }
+
+    /// Closes the folder that the dictionary lives in, if it does.
+    pub fn close(self) -> Result<(), gpulsm::Error> {
+        self.dictionary.close()
+    }
+
+    fn types(&self) -> Types {
+        self.settings.types
+    }
+
+    /// Returns what queries go to: the snapshot that is in use, or the dictionary.
+    fn queried(&self) -> &dyn AnyDictionary {
+        self.snapshots.in_use().unwrap_or(&*self.dictionary)
     }
 
     pub fn snapshots(&self) -> &Snapshots {
@@ -90,6 +115,8 @@ impl Interpreter {
             "rank" => self.rank(command, args),
             "import" => self.import(command, args, line),
             "export" => self.export(command, args, line),
+            "save" => self.save(command, args, line),
+            "load" => self.load(command, args, line),
             "snapshot" => self.snapshot(command, args),
             "help" | "?" => help(args),
             _ => self.execute_without_args(command, args),
@@ -98,19 +125,21 @@ impl Interpreter {
 
     fn execute_without_args(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let unexpected = expect_no_args(args);
-        let dictionary = &mut self.dictionary;
+        let queried = self.queried();
         match command.text {
-            "first" => unexpected.and_then(|()| Ok(self.pair(self.dictionary.first()?))),
-            "last" => unexpected.and_then(|()| Ok(self.pair(self.dictionary.last()?))),
-            "len" => unexpected.and_then(|()| Ok(Answer::Len(dictionary.len()? as u64))),
-            "levels" => unexpected.and_then(|()| Ok(Answer::Levels(dictionary.stats()?))),
+            "first" => unexpected.and_then(|()| Ok(self.pair(queried.first()?))),
+            "last" => unexpected.and_then(|()| Ok(self.pair(queried.last()?))),
+            "len" => unexpected.and_then(|()| Ok(Answer::Len(queried.len()? as u64))),
+            "levels" => unexpected.and_then(|()| Ok(Answer::Levels(queried.stats()?))),
             "stats" => unexpected.and_then(|()| {
-                let (key, value) = (self.types.key, self.types.value.into());
-                let combine = dictionary.combine();
-                Ok(Answer::Stats { stats: dictionary.stats()?, key, value, combine })
+                let (key, value) = (self.types().key, self.types().value.into());
+                let combine = queried.combine();
+                let path = self.dictionary.path().map(Into::into);
+                Ok(Answer::Stats { stats: queried.stats()?, key, value, combine, path })
             }),
-            "cleanup" => unexpected.and_then(|()| done(dictionary.cleanup())),
-            "clear" => unexpected.and_then(|()| done(dictionary.clear())),
+            "cleanup" => unexpected.and_then(|()| done(self.dictionary.cleanup())),
+            "clear" => unexpected.and_then(|()| done(self.dictionary.clear())),
+            "checkpoint" | "sync" => unexpected.and_then(|()| self.store(command)),
             "quit" | "exit" => unexpected.map(|()| Answer::Quit),
             _ => Err(unknown_command(command)),
         }
@@ -118,19 +147,19 @@ impl Interpreter {
 
     fn insert(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let (keys, values) = self.pairs(command, args)?;
-        done(self.dictionary.update((&keys, &values), &self.types.key.column()))
+        done(self.dictionary.update((&keys, &values), &self.types().key.column()))
     }
 
     fn set(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let (keys, values) = self.pairs(command, args)?;
-        done(self.dictionary.set(&keys, &values))
+        done(self.dictionary.set((&keys, &values), &self.types().key.column()))
     }
 
     /// Parses pairs, at least one; in a set, keys.
     fn pairs(&self, command: Word<'_>, args: &[Word<'_>]) -> Result<(Column, Column), Failure> {
         expect_args(command, args)?;
-        let (mut keys, mut values) = (self.types.key.column(), self.types.value.column());
-        if self.types.value == ValueType::None {
+        let (mut keys, mut values) = (self.types().key.column(), self.types().value.column());
+        if self.types().value == ValueType::None {
             for &word in args {
                 keys.push(self.key(word)?.ordered());
                 values.push(0);
@@ -148,13 +177,13 @@ impl Interpreter {
 
     fn delete(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let keys = self.column(&self.keys(command, args)?);
-        let (no_keys, no_values) = (self.types.key.column(), self.types.value.column());
+        let (no_keys, no_values) = (self.types().key.column(), self.types().value.column());
         done(self.dictionary.update((&no_keys, &no_values), &keys))
     }
 
     fn update(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         expect_args(command, args)?;
-        let Types { key, value } = self.types;
+        let Types { key, value } = self.types();
         let (mut keys, mut values, mut deletes) = (key.column(), value.column(), key.column());
         for &word in args {
             if let Some(text) = word.text.strip_prefix('-') {
@@ -172,15 +201,15 @@ impl Interpreter {
 
     /// Parses what follows the plus of an insertion: `K=V`, or in a set `K`.
     fn insertion(&self, word: Word<'_>, pair: &str) -> Result<Pair, Failure> {
-        let is_set = self.types.value == ValueType::None;
+        let is_set = self.types().value == ValueType::None;
         match pair.split_once('=') {
             Some(_) if is_set => Err(word.wrong("a set has no values: an insert is +K")),
             Some((key, value)) => {
                 let key = self.key_of(word, key)?;
-                let of = Type::from(self.types.value);
+                let of = Type::from(self.types().value);
                 let value = of.parse(value);
                 let value = value.map_err(|error| word.wrong(format!("the value is {error}")))?;
-                Ok((key, self.types.value.encode(value)))
+                Ok((key, self.types().value.encode(value)))
             }
             None if is_set => Ok((self.key_of(word, pair)?, 0)),
             None => Err(word.wrong("an insert is +K=V")),
@@ -195,27 +224,27 @@ impl Interpreter {
 
     fn lookup(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let keys = self.keys(command, args)?;
-        let values = self.dictionary.lookup(&self.column(&keys))?.into_iter();
-        let values = values.map(|value| value.map(|bits| self.types.value.decode(bits)));
+        let values = self.queried().lookup(&self.column(&keys))?.into_iter();
+        let values = values.map(|value| value.map(|bits| self.types().value.decode(bits)));
         Ok(Answer::Values(keys.into_iter().zip(values).collect()))
     }
 
     fn contains(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let keys = self.keys(command, args)?;
-        let found = self.dictionary.contains(&self.column(&keys))?;
+        let found = self.queried().contains(&self.column(&keys))?;
         Ok(Answer::Contained(keys.into_iter().zip(found).collect()))
     }
 
     fn count(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let (lo, hi) = self.ranges(command, args)?;
-        let counts = self.dictionary.count(&self.column(&lo), &self.column(&hi))?;
+        let counts = self.queried().count(&self.column(&lo), &self.column(&hi))?;
         let ranges = lo.into_iter().zip(hi).zip(counts);
         Ok(Answer::Counts(ranges.map(|((lo, hi), count)| (lo, hi, count)).collect()))
     }
 
     fn aggregate(&self, command: Word<'_>, args: &[Word<'_>], operation: Operation) -> Outcome {
-        if !self.types.value.is_number() {
-            let what = match self.types.value {
+        if !self.types().value.is_number() {
+            let what = match self.types().value {
                 ValueType::None => "a set has no values".into(),
                 value => format!("there is no {} of {}", command.text, Type::from(value).name()),
             };
@@ -223,11 +252,11 @@ impl Interpreter {
             return Err(command.wrong(format!("{what}; {allowed}")));
         }
         let (lo, hi) = self.ranges(command, args)?;
-        let fold = Fold { operation, element: self.types.value.element() };
-        let bits = self.dictionary.aggregate(&self.column(&lo), &self.column(&hi), fold)?;
+        let fold = Fold { operation, element: self.types().value.element() };
+        let bits = self.queried().aggregate(&self.column(&lo), &self.column(&hi), fold)?;
         let (of, empty) = match operation {
-            Operation::Sum => (self.types.value.sum(), Some(0)),
-            Operation::Min | Operation::Max => (self.types.value, None),
+            Operation::Sum => (self.types().value.sum(), Some(0)),
+            Operation::Min | Operation::Max => (self.types().value, None),
         };
         let numbers =
             bits.into_iter().map(|bits| bits.or(empty).map(|bits| of.decode(bits.into())));
@@ -245,33 +274,33 @@ impl Interpreter {
             Some(limit) => self.cut(lo, &mut hi, limit)?,
             None => 0,
         };
-        let (keys, values) = self.dictionary.range(lo.ordered(), hi)?;
+        let (keys, values) = self.queried().range(lo.ordered(), hi)?;
         let pairs = keys.iter().zip(values.iter()).map(|pair| self.decode(pair));
         Ok(Answer::Pairs { pairs: pairs.collect(), more })
     }
 
     /// Moves the end of a range so that it has `limit` pairs at most. Returns how many are left out.
     fn cut(&self, lo: Key, hi: &mut u128, limit: u64) -> Result<u64, Failure> {
-        let (first, mut last) = (self.column(&[lo]), self.types.key.column());
+        let (first, mut last) = (self.column(&[lo]), self.types().key.column());
         last.push(*hi);
-        let more = self.dictionary.count(&first, &last)?[0].saturating_sub(limit);
+        let more = self.queried().count(&first, &last)?[0].saturating_sub(limit);
         if more > 0 {
-            let end = self.dictionary.rank(&first)?[0] + limit - 1;
-            *hi = self.dictionary.select(&[end])?[0].map_or(*hi, |(key, _)| key);
+            let end = self.queried().rank(&first)?[0] + limit - 1;
+            *hi = self.queried().select(&[end])?[0].map_or(*hi, |(key, _)| key);
         }
         Ok(more)
     }
 
     fn nearest(&self, command: Word<'_>, args: &[Word<'_>], find: Find) -> Outcome {
         let keys = self.keys(command, args)?;
-        let pairs = find(&*self.dictionary, &self.column(&keys))?;
+        let pairs = find(self.queried(), &self.column(&keys))?;
         Ok(self.found(&keys, pairs))
     }
 
     fn asof(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
-        let (args, query) = take_asof(command, args, self.types.key)?;
+        let (args, query) = take_asof(command, args, self.types().key)?;
         let questions = self.keys(command, &args)?;
-        let pairs = asof(&*self.dictionary, self.types.key, &questions, query)?;
+        let pairs = asof(self.queried(), self.types().key, &questions, query)?;
         Ok(self.found(&questions, pairs))
     }
 
@@ -281,30 +310,71 @@ impl Interpreter {
         let queried = args.iter().map(index).collect::<Result<Vec<Scalar>, _>>()?;
         let indices: Vec<u64> =
             queried.iter().map(|&index| ValueType::U64.encode(index) as u64).collect();
-        Ok(self.found(&indices, self.dictionary.select(&indices)?))
+        Ok(self.found(&indices, self.queried().select(&indices)?))
     }
 
     fn rank(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let keys = self.keys(command, args)?;
-        let ranks = self.dictionary.rank(&self.column(&keys))?;
+        let ranks = self.queried().rank(&self.column(&keys))?;
         Ok(Answer::Ranks(keys.into_iter().zip(ranks).collect()))
     }
 
     fn import(&mut self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
         expect_args(command, args)?;
-        let imported = files::import(&mut *self.dictionary, self.types, line);
+        let rows = files::read(self.types(), line).map_err(Failure::file)?;
+        self.insert_rows(rows)
+    }
+
+    /// Returns what reads the file of an import, if the line is one that can be executed.
+    pub fn reader(
+        &self,
+        line: &str,
+    ) -> Option<impl FnOnce() -> Result<Rows, Failure> + Send + 'static> {
+        let (types, line) = (self.types(), line.to_string());
+        let is_import = matches!(&words(&line)[..], [command, _, ..] if command.text == "import");
+        (is_import && self.snapshots.used().is_none())
+            .then(|| move || files::read(types, &line).map_err(Failure::file))
+    }
+
+    /// Inserts what was read.
+    pub fn insert_rows(&mut self, rows: Rows) -> Outcome {
+        let imported = files::insert(&mut *self.dictionary, rows);
         imported.map(Answer::Imported).map_err(Failure::file)
     }
 
     /// Imports a file with the default options.
     pub fn import_file(&mut self, path: &Path) -> Result<Imported, Failure> {
-        let imported = files::import_file(&mut *self.dictionary, self.types, path);
-        imported.map_err(Failure::file)
+        let rows = files::read_file(self.types(), path).map_err(Failure::file)?;
+        files::insert(&mut *self.dictionary, rows).map_err(Failure::file)
     }
 
     fn export(&self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
         expect_args(command, args)?;
-        files::export(&*self.dictionary, self.types, line).map(Answer::Rows).map_err(Failure::file)
+        files::export(self.queried(), self.types(), line).map(Answer::Rows).map_err(Failure::file)
+    }
+
+    fn save(&self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
+        expect_args(command, args)?;
+        files::save(self.queried(), line).map_err(Failure::file)
+    }
+
+    fn load(&mut self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
+        expect_args(command, args)?;
+        files::load(&mut self.dictionary, self.settings, line).map_err(Failure::file)
+    }
+
+    /// Makes what is there durable.
+    fn store(&mut self, command: Word<'_>) -> Outcome {
+        if self.dictionary.path().is_none() {
+            return Err(Failure::file(
+                "this dictionary is in memory: `save FILE` writes it to a file, and `gpulsm shell --open DIR` \
+                 keeps one in a folder",
+            ));
+        }
+        done(match command.text {
+            "sync" => self.dictionary.sync(),
+            _ => self.dictionary.checkpoint(),
+        })
     }
 
     /// Parses keys, at least one.
@@ -322,24 +392,24 @@ impl Interpreter {
     }
 
     fn column(&self, keys: &[Key]) -> Column {
-        let mut column = self.types.key.column();
+        let mut column = self.types().key.column();
         keys.iter().for_each(|key| column.push(key.ordered()));
         column
     }
 
     fn key(&self, word: Word<'_>) -> Result<Key, Failure> {
-        self.types.key.parse(word.text).map_err(|error| word.wrong(error))
+        self.types().key.parse(word.text).map_err(|error| word.wrong(error))
     }
 
     /// Parses an end of a range.
     fn end(&self, word: Word<'_>, end: End) -> Result<Key, Failure> {
-        self.types.key.parse_end(word.text, end).map_err(|error| word.wrong(error))
+        self.types().key.parse_end(word.text, end).map_err(|error| word.wrong(error))
     }
 
     /// Parses a key that is a part of a word.
     fn key_of(&self, word: Word<'_>, text: &str) -> Result<u128, Failure> {
-        let key = self.types.key.parse(text);
-        let key = key.map_err(|error| match self.types.key.parts() {
+        let key = self.types().key.parse(text);
+        let key = key.map_err(|error| match self.types().key.parts() {
             [_] => word.wrong(format!("the key is {error}")),
             _ => word.wrong(format!("in the key, {error}")),
         })?;
@@ -347,13 +417,13 @@ impl Interpreter {
     }
 
     fn value(&self, word: Word<'_>) -> Result<u128, Failure> {
-        let of = Type::from(self.types.value);
+        let of = Type::from(self.types().value);
         let value = of.parse(word.text).map_err(|error| word.wrong(error))?;
-        Ok(self.types.value.encode(value))
+        Ok(self.types().value.encode(value))
     }
 
     fn decode(&self, (key, value): Pair) -> (Key, Scalar) {
-        (self.types.key.key(key), self.types.value.decode(value))
+        (self.types().key.key(key), self.types().value.decode(value))
     }
 
     fn pair(&self, pair: Option<Pair>) -> Answer {

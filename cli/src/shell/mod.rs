@@ -2,11 +2,13 @@
 
 mod answer;
 mod arguments;
+mod beginning;
 mod command;
 mod editor;
 mod failure;
 mod files;
 mod interpreter;
+mod interrupt;
 mod people;
 mod script;
 mod snapshots;
@@ -18,13 +20,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use gpulsm::Device;
-use gpulsm_backends::dictionary::{self, Settings};
-use gpulsm_backends::types::{KeyType, Rule, Types, ValueType};
 
-use crate::batch_size;
-use crate::key_type::KeyTypeParser;
 use answer::{Form, Source};
+use beginning::{Beginning, Opened};
 use interpreter::Interpreter;
 use script::Script;
 
@@ -38,6 +36,8 @@ Examples:
   gpulsm shell --key u32,i64 --value f64     keys of two parts, written 7:100
   gpulsm shell --value none                  a set
   gpulsm shell --combine add                 counters: an insert adds to what the key has
+  gpulsm shell --open prices                 keep it in the folder `prices`: it is there the next time
+  gpulsm shell --load prices.gpulsm          begin with what the command `save` wrote
   gpulsm shell --import prices.csv           begin with the pairs of a file
   gpulsm shell --import prices.csv -c len -c 'range 0 99'
                                              execute these commands, and end
@@ -57,12 +57,19 @@ given with -c all are executed, and the status is 1 if one of them failed.
 
 In JSON an error is {\"error\": MESSAGE, \"code\": CODE, \"line\": NUMBER}. The codes are
 unknown_command, wrong_argument, file, snapshot (no such name, or taken), read_only (an update while a
-snapshot is in use), dictionary (too little memory, a device that failed), unreadable_line and stopped.
+snapshot is in use), dictionary (too little memory, a device that failed, a log that can't be written),
+unreadable_line and stopped.
 
 At the prompt Ctrl-C clears the line and Ctrl-D ends the shell. While a command runs or prints, Ctrl-C
-ends that command alone: the dictionary is as it was before it. (An export may still finish its file.)
+ends that command alone: the dictionary is as it was before it. (An export or a save may still finish its
+file. A change of a dictionary in a folder is finished, unless it is an import that still reads.)
 
-Files (import, export): .csv, .tsv, .tab (with .gz: compressed), .parquet. Columns named key and value
+With --open every change is logged in the folder before it is answered: what was answered is there the next time,
+whatever happens to the program (`--durability os`) and to the machine (`--durability batch`, the default). The
+folder remembers the types. One program has it open at a time. Snapshots are in memory. `gpulsm info` and
+`gpulsm check` look at folders and saved files.
+
+Tables (import, export): .csv, .tsv, .tab (with .gz: compressed), .parquet. Columns named key and value
 (of keys of several parts: key1, key2 and so on) are found among others; else there must be just these (a
 set has keys alone), or choose:
   import orders.csv --key-column order_id --value-column 3    by name or number, counted from 1
@@ -93,26 +100,8 @@ pub struct Shell {
     #[arg(long)]
     strict: bool,
 
-    /// The type of keys: u32, u64, u128, i32, i64, i128, f32, f64, bytes1 to bytes16, or two to four of these
-    /// with commas between them, of at most 16 bytes in all
-    #[arg(long, value_name = "TYPE[,TYPE…]", value_parser = KeyTypeParser, default_value = "u32", hide_possible_values = true)]
-    key: KeyType,
-
-    /// The type of values; none for a set
-    #[arg(long, value_enum, default_value_t = ValueType::U32)]
-    value: ValueType,
-
-    /// What an insert does to a key that is already there
-    #[arg(long, value_enum, value_name = "RULE", default_value_t = Rule::Replace)]
-    combine: Rule,
-
-    /// The batch size b of the dictionary
-    #[arg(long, value_name = "B", value_parser = batch_size(), default_value_t = 1 << 16)]
-    batch_size: u64,
-
-    /// Where the dictionary lives: best, cpu, cuda or cuda:N
-    #[arg(long, default_value = "best")]
-    device: Device,
+    #[command(flatten)]
+    beginning: Beginning,
 }
 
 impl Shell {
@@ -126,7 +115,12 @@ impl Shell {
             }
         };
         let typed = self.commands.is_empty() && to_terminal && io::stdin().is_terminal();
-        let mut interpreter = self.interpreter(to_terminal.then_some(MOST_ON_TERMINAL))?;
+        let Opened { dictionary, settings, summary } = self.beginning.open()?;
+        if let (Some(summary), true) = (summary, typed && !self.json) {
+            println!("{summary}");
+        }
+        let limit = to_terminal.then_some(MOST_ON_TERMINAL);
+        let mut interpreter = Interpreter::new(dictionary, settings, limit);
         for file in &self.import {
             match interpreter.import_file(file) {
                 Ok(imported) if typed && !self.json => println!("{}: {imported}", file.display()),
@@ -142,33 +136,23 @@ impl Shell {
             }
         }
         let succeeded = if typed {
-            talk::talk(interpreter, form, self.strict)?
+            talk::talk(&mut interpreter, form, self.strict)?
         } else if self.commands.is_empty() {
-            let succeeded = self.script(interpreter, form).listen(&mut io::stdin().lock())?;
+            let succeeded = self.script(&mut interpreter, form).listen(&mut io::stdin().lock())?;
             // A program reads of errors in the answers.
             succeeded || !self.strict
         } else {
-            self.script(interpreter, form).execute(&self.commands)?
+            self.script(&mut interpreter, form).execute(&self.commands)?
         };
+        interpreter.close()?;
         Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn interpreter(&self, limit: Option<u64>) -> Result<Interpreter, gpulsm::Error> {
-        let types = Types { key: self.key, value: self.value };
-        let dictionary = dictionary::open(Settings {
-            types,
-            combine: self.combine.into(),
-            device: self.device,
-            batch_size: self.batch_size as usize,
-        })?;
-        Ok(Interpreter::new(dictionary, types, limit))
-    }
-
-    fn script(
+    fn script<'a>(
         &self,
-        interpreter: Interpreter,
+        interpreter: &'a mut Interpreter,
         form: Form,
-    ) -> Script<BufWriter<io::StdoutLock<'_>>> {
+    ) -> Script<'a, BufWriter<io::StdoutLock<'static>>> {
         let out = BufWriter::new(io::stdout().lock());
         Script { interpreter, form, out, strict: self.strict }
     }

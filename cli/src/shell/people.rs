@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use gpulsm::{Combine, Stats};
@@ -64,10 +65,16 @@ impl<W: Write> People<'_, W> {
             Answer::Len(len) => self.line(&counted(*len as usize, "key")),
             Answer::Rows(rows) => self.line(&format!("ok, {}", counted(*rows as usize, "row"))),
             Answer::Imported(imported) => self.line(&format!("ok, {imported}")),
+            Answer::FileSaved { pairs, bytes } => {
+                self.line(&format!("ok, {}, {bytes} bytes", counted(*pairs as usize, "pair")))
+            }
+            Answer::FileLoaded(pairs) => {
+                self.line(&format!("ok, {}", counted(*pairs as usize, "pair")))
+            }
             Answer::Levels(stats) => self.line(&stats.to_string()),
             Answer::Snapshots(all) => self.snapshots(all),
-            Answer::Stats { stats, key, value, combine } => {
-                self.stats(stats, *key, *value, *combine)
+            Answer::Stats { stats, key, value, combine, path } => {
+                self.stats(stats, *key, *value, *combine, path.as_deref())
             }
             Answer::Help(commands) => self.listing(commands, |command: &&Usage| {
                 let usage = format!("{} {}", command.name, command.words);
@@ -112,9 +119,10 @@ impl<W: Write> People<'_, W> {
         key: KeyType,
         value: Type,
         combine: Combine,
+        folder: Option<&Path>,
     ) -> io::Result<()> {
         let bytes = &stats.bytes;
-        let rows = [
+        let mut rows = vec![
             ("device", stats.device.to_string()),
             ("key", key.to_string()),
             ("value", value.name().into()),
@@ -136,6 +144,7 @@ impl<W: Write> People<'_, W> {
                 ),
             ),
         ];
+        rows.extend(folder.map(|folder| ("folder", folder.display().to_string())));
         self.table(&rows, |(name, value)| (name.to_string(), value.clone()))
     }
 

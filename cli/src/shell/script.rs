@@ -13,15 +13,15 @@ const LONGEST_LINE: usize = 1 << 28;
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Executes command after command, and writes the answers.
-pub struct Script<W> {
-    pub interpreter: Interpreter,
+pub struct Script<'a, W> {
+    pub interpreter: &'a mut Interpreter,
     pub form: Form,
     pub out: W,
     /// Whether the first error ends it.
     pub strict: bool,
 }
 
-impl<W: Write> Script<W> {
+impl<W: Write> Script<'_, W> {
     /// Executes every line of the input. Returns whether all commands succeeded.
     pub fn listen(&mut self, input: &mut impl BufRead) -> io::Result<bool> {
         let (mut line, mut succeeded) = (Vec::new(), true);

@@ -25,6 +25,11 @@ impl Snapshots {
         self.saved.keys()
     }
 
+    /// Returns the snapshot that is in use.
+    pub fn in_use(&self) -> Option<&dyn AnyDictionary> {
+        self.saved.get(self.used()?).map(|snapshot| &**snapshot)
+    }
+
     /// Returns the name of the snapshot that is in use.
     pub fn used(&self) -> Option<&str> {
         self.used.as_deref()
@@ -95,23 +100,18 @@ impl Interpreter {
         Ok(Answer::Done)
     }
 
-    /// Lets queries go to a snapshot, which takes the dictionary's place until `leave`.
+    /// Lets queries go to a snapshot until `leave`.
     fn use_snapshot(&mut self, name: Word<'_>) -> Outcome {
-        let snapshot = self.snapshots.find(name)?.fork();
-        let before = std::mem::replace(&mut self.dictionary, snapshot);
-        // From one snapshot to another the dictionary stays set aside.
-        self.set_aside.get_or_insert(before);
+        self.snapshots.find(name)?;
         self.snapshots.used = Some(name.text.into());
         Ok(Answer::Done)
     }
 
     fn leave_snapshot(&mut self, action: Word<'_>) -> Outcome {
-        let Some(dictionary) = self.set_aside.take() else {
+        if self.snapshots.used.take().is_none() {
             let wrong = action.wrong("no snapshot is in use; `snapshot use NAME` uses one");
             return Err(Failure { code: Code::Snapshot, ..wrong });
-        };
-        self.dictionary = dictionary;
-        self.snapshots.used = None;
+        }
         Ok(Answer::Done)
     }
 

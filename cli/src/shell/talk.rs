@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -11,20 +10,18 @@ use super::answer::{Answer, Form, Source};
 use super::editor::Prompt;
 use super::failure::{Code, Failure};
 use super::interpreter::Interpreter;
+use super::interrupt;
 
 /// How often a running command looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Set by Ctrl-C.
-static PRESSED: AtomicBool = AtomicBool::new(false);
-
 /// Executes what a person types. Returns whether all commands succeeded, as far as that matters.
 pub fn talk(
-    mut interpreter: Interpreter,
+    interpreter: &mut Interpreter,
     form: Form,
     strict: bool,
 ) -> Result<bool, Box<dyn Error>> {
-    ctrlc::set_handler(|| PRESSED.store(true, Ordering::Relaxed))?;
+    interrupt::listen()?;
     let mut prompt = Prompt::new()?;
     if form != Form::Json {
         println!(
@@ -33,9 +30,9 @@ pub fn talk(
     }
     loop {
         // At the prompt Ctrl-C is a key: what is pressed from here on is meant for the next command.
-        PRESSED.store(false, Ordering::Relaxed);
+        interrupt::forget();
         let Some(line) = prompt.line(interpreter.snapshots())? else { break };
-        match execute(&mut interpreter, line) {
+        match execute(interpreter, line) {
             Ok(None) => {}
             Ok(Some(answer)) => {
                 write(form, &answer)?;
@@ -54,27 +51,44 @@ pub fn talk(
     Ok(true)
 }
 
-/// Executes a line on a copy of the dictionaries, in a thread of its own. The copy takes their place,
-/// or is abandoned at Ctrl-C: a call of the library cannot be ended halfway.
+/// Executes a line, up to Ctrl-C. But what changes a dictionary in a folder is executed to its end, because it is
+/// logged; of an import, that is all but the reading.
 fn execute(interpreter: &mut Interpreter, line: String) -> Result<Option<Answer>, Failure> {
-    let mut copy = interpreter.fork();
+    if !interpreter.changes_folder(&line) {
+        let mut copy = interpreter.fork();
+        let (copy, outcome) = abandonable(move || {
+            let outcome = copy.run(&line);
+            (copy, outcome)
+        })?;
+        interpreter.adopt(copy);
+        return outcome;
+    }
+    let outcome = match interpreter.reader(&line) {
+        Some(read) => abandonable(read)?.and_then(|rows| interpreter.insert_rows(rows)).map(Some),
+        None => interpreter.run(&line),
+    };
+    if interrupt::forget() {
+        println!(); // The terminal shows ^C in the line.
+    }
+    outcome
+}
+
+/// Does something in a thread of its own, which is abandoned at Ctrl-C: a call of the library cannot be ended
+/// halfway.
+fn abandonable<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
     let (sender, receiver) = mpsc::channel();
     let worker = thread::spawn(move || {
-        let outcome = copy.run(&line);
-        sender.send((copy, outcome)).ok(); // Nobody waits for it after Ctrl-C.
+        sender.send(work()).ok(); // Nobody waits for it after Ctrl-C.
     });
     loop {
         let received = receiver.recv_timeout(LOOK);
-        if PRESSED.load(Ordering::Relaxed) {
+        if interrupt::is_pressed() {
             println!(); // The terminal shows ^C in the line.
             let message = "stopped by Ctrl-C: the dictionary is as it was before this command";
             return Err(Failure::new(Code::Stopped, message));
         }
         match received {
-            Ok((copy, outcome)) => {
-                *interpreter = copy;
-                return outcome;
-            }
+            Ok(done) => return Ok(done),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 let panic = worker.join().expect_err("it ended without an answer");
@@ -87,7 +101,7 @@ fn execute(interpreter: &mut Interpreter, line: String) -> Result<Option<Answer>
 /// Writes an answer, up to Ctrl-C.
 fn write(form: Form, answer: &Answer) -> io::Result<()> {
     match form.write(&mut Stoppable(io::stdout()), answer) {
-        Err(error) if PRESSED.load(Ordering::Relaxed) && error.kind() == STOPPED => {
+        Err(error) if interrupt::is_pressed() && error.kind() == STOPPED => {
             println!("\nstopped by Ctrl-C: the rest of the answer is not shown");
             Ok(())
         }
@@ -103,7 +117,7 @@ struct Stoppable<W>(W);
 
 impl<W: Write> Write for Stoppable<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if PRESSED.load(Ordering::Relaxed) {
+        if interrupt::is_pressed() {
             return Err(STOPPED.into());
         }
         self.0.write(bytes)

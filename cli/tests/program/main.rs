@@ -2,6 +2,7 @@
 
 mod bench;
 mod files;
+mod folders;
 mod hostile;
 mod keys;
 mod report;
@@ -158,6 +159,8 @@ fn help_has_examples() {
         &["verify", "--help"],
         &["bench", "--help"],
         &["report", "--help"],
+        &["info", "--help"],
+        &["check", "--help"],
     ] {
         assert!(printed(arguments, "").contains("Examples:"), "{arguments:?}");
     }

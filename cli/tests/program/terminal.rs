@@ -228,3 +228,54 @@ fn an_interrupt_ends_a_script_as_any_program() {
     // A shell makes status 130 of it.
     assert_eq!(child.wait().expect("it ends").signal(), Some(libc::SIGINT));
 }
+
+#[test]
+fn a_folder_is_introduced_changed_and_closed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("prices").display().to_string();
+    let mut terminal = Terminal::start(&["--open", &path, "--value", "f32"]);
+    terminal.wait_for("prices: a new dictionary, u32 keys, f32 values\r\n");
+    terminal.say("insert 1 0.5", "ok\r\n");
+    terminal.say("snapshot save one", "ok\r\n");
+    terminal.say("insert 2 1.5", "ok\r\n");
+    terminal.say("snapshot use one", "ok\r\n");
+    terminal.say("len", "1 key\r\n");
+    terminal.say("snapshot leave", "ok\r\n");
+    terminal.say("len", "2 keys\r\n");
+    terminal.say("checkpoint", "ok\r\n");
+    terminal.say("delete 1", "ok\r\n");
+    terminal.end();
+
+    let mut terminal = Terminal::start(&["--open", &path]);
+    terminal.wait_for("prices: 1 pair, u32 keys, f32 values; 1 update replayed from the log\r\n");
+    let saved = folder.path().join("saved").display().to_string();
+    terminal.say(&format!("save {saved}"), "ok, 1 pair, ");
+    terminal.end();
+
+    let mut terminal = Terminal::start(&["--load", &saved]);
+    terminal.wait_for("saved: 1 pair, u32 keys, f32 values\r\n");
+    terminal.end();
+}
+
+#[test]
+fn ctrl_c_ends_queries_of_a_folder_and_imports_that_still_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("prices").display().to_string();
+    let mut terminal = Terminal::start(&["--open", &path]);
+    terminal.write("pairs.csv", &pairs(200_000));
+    make_pipe(&terminal.state.path().join("endless.csv"));
+    terminal.say("insert 1 10", "ok\r\n");
+    terminal.say("import endless.csv", LINE_READ);
+    terminal.press(CTRL_C);
+    terminal.wait_for("stopped by Ctrl-C: the dictionary is as it was before this command\r\n");
+    terminal.say("len", "1 key\r\n");
+    terminal.say("import pairs.csv", "ok, 200000 rows read");
+    terminal.say("range 0 999999 --limit all", "50  50\r\n");
+    terminal.press(CTRL_C);
+    terminal.wait_for("stopped by Ctrl-C: the rest of the answer is not shown");
+    terminal.say("insert 1000000 1", "ok\r\n");
+    terminal.end();
+    let mut terminal = Terminal::start(&["--open", &path]);
+    terminal.wait_for("prices: 200001 pairs, ");
+    terminal.end();
+}

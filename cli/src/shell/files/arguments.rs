@@ -1,4 +1,4 @@
-//! The arguments of `import` and `export`: the name of a file, and options before or after it.
+//! The arguments of `import`, `export`, `save` and `load`: the name of a file, and options before or after it.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -52,6 +52,12 @@ pub fn export(line: &str) -> Result<(PathBuf, WriteOptions), String> {
         }
     }
     Ok((path, write))
+}
+
+/// Parses the line of a `save` or a `load`: the file, and whether what is there may be replaced.
+pub fn saved(line: &str) -> Result<(PathBuf, bool), String> {
+    let (path, options) = parse(line, &[FORCE])?;
+    Ok((path, !options.is_empty()))
 }
 
 /// The only option that no value follows.

@@ -1,33 +1,35 @@
-//! `import` and `export`.
+//! `import` and `export` of tables, `save` and `load` of dictionaries.
 
 mod arguments;
 mod report;
+mod saved;
 
 use std::path::Path;
 
-use gpulsm_tables::{Error, Field, RowOptions, WriteColumn};
-
 use gpulsm_backends::dictionary::AnyDictionary;
-use gpulsm_backends::types::{Types, ValueType};
-pub use report::Imported;
+use gpulsm_backends::types::{Column, Types, ValueType};
+use gpulsm_tables::{Error, Field, RowNotes, RowOptions, WriteColumn};
 
-/// Inserts the rows of a file as one batch.
-pub fn import(
-    dictionary: &mut dyn AnyDictionary,
+pub use report::Imported;
+pub use saved::{load, save};
+
+/// The rows of a table.
+pub struct Rows {
     types: Types,
-    line: &str,
-) -> Result<Imported, String> {
-    let (path, options) = arguments::import(line, types)?;
-    insert(dictionary, types, &path, &options)
+    keys: Column,
+    values: Column,
+    notes: RowNotes,
 }
 
-/// Inserts the rows of a file as one batch, with the default options.
-pub fn import_file(
-    dictionary: &mut dyn AnyDictionary,
-    types: Types,
-    path: &Path,
-) -> Result<Imported, String> {
-    insert(dictionary, types, path, &arguments::defaults(types)).map_err(|error| {
+/// Reads the file that the line of an import names.
+pub fn read(types: Types, line: &str) -> Result<Rows, String> {
+    let (path, options) = arguments::import(line, types)?;
+    read_table(types, &path, &options)
+}
+
+/// Reads a file with the default options.
+pub fn read_file(types: Types, path: &Path) -> Result<Rows, String> {
+    read_table(types, path, &arguments::defaults(types)).map_err(|error| {
         // `--import` itself takes no options.
         match IMPORT_HINTS.iter().any(|(_, flag)| error.contains(flag)) {
             true => format!("{error}: the command `import FILE [OPTION …]` takes it"),
@@ -56,18 +58,20 @@ fn explain(error: &Error) -> String {
     hints.fold(error.to_string(), |text, (hint, option)| text.replace(hint, option))
 }
 
-fn insert(
-    dictionary: &mut dyn AnyDictionary,
-    types: Types,
-    path: &Path,
-    options: &RowOptions,
-) -> Result<Imported, String> {
+fn read_table(types: Types, path: &Path, options: &RowOptions) -> Result<Rows, String> {
+    saved::expect_table(path)?;
     let (mut keys, mut values) = (types.key.column(), types.value.column());
     let notes = gpulsm_tables::read_rows(path, options, &mut |key, value| {
         keys.push(types.key.encode(key.iter().copied()));
         values.push(types.value.encode(value));
     });
     let notes = notes.map_err(|error| explain(&error))?;
+    Ok(Rows { types, keys, values, notes })
+}
+
+/// Inserts rows as one batch.
+pub fn insert(dictionary: &mut dyn AnyDictionary, rows: Rows) -> Result<Imported, String> {
+    let Rows { types, keys, values, notes } = rows;
     let mut imported = Imported::new(notes, types, dictionary.combine());
     let before = dictionary.len().map_err(|error| error.to_string())?;
     let inserts = (&keys, &values);

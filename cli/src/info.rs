@@ -1,0 +1,140 @@
+//! `gpulsm info`: what the files of a dictionary contain.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use gpulsm::files::{self, RunFile};
+use indicatif::{HumanBytes, HumanCount};
+use serde_json::{Map, Value, json};
+
+use crate::stored::{counted, names, rule_of, size, what_else};
+
+const NOTES: &str = "\
+Examples:
+  gpulsm info prices                  the folder of `gpulsm shell --open prices`
+  gpulsm info prices.gpulsm           a file that `save` wrote
+  gpulsm info prices --json           for programs
+
+Of the pairs nothing is read: `gpulsm check` does that. The watermark is the last update that is known to be on
+stable storage; updates are numbered from 1 on. The generation counts how often the folder was opened, closed or
+checkpointed.";
+
+/// Says what the files of a dictionary contain: types, pairs, runs and log.
+#[derive(Args)]
+#[command(after_help = NOTES)]
+pub struct Info {
+    /// The folder that a dictionary lives in, or a saved file
+    path: PathBuf,
+
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Info {
+    pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
+        if let Some(other) = what_else(&self.path) {
+            return Err(other.into());
+        }
+        let info = files::info(&self.path)?;
+        let mut out = io::stdout();
+        if self.json {
+            writeln!(out, "{}", self.object(&info))?;
+        } else {
+            for (name, text) in self.rows(&info) {
+                writeln!(out, "{name:>10}  {text}")?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn rows(&self, info: &files::Info) -> Vec<(String, String)> {
+        let ((key, value), size) = (names(info), size(&self.path, info));
+        let kind = if info.is_folder { "a folder" } else { "a saved file" };
+        let mut rows = vec![
+            (
+                "path".into(),
+                format!("{}, {kind}, format version {}", self.path.display(), info.version),
+            ),
+            ("key".into(), key),
+            ("value".into(), value),
+            ("combine".into(), rule_of(info).into()),
+        ];
+        rows.extend(
+            info.settings.iter().map(|(name, number)| (name.replace('_', " "), number.to_string())),
+        );
+        let pairs = HumanCount(info.entries());
+        rows.push((
+            "pairs".into(),
+            match info.updates {
+                0 => pairs.to_string(),
+                updates => format!("{pairs} before {} in the log", counted(updates, "update")),
+            },
+        ));
+        rows.extend(info.runs.iter().map(|run| ("run".into(), describe(run, info.is_folder))));
+        if info.is_folder {
+            rows.push(("log".into(), log(info)));
+            rows.push(("watermark".into(), watermark(info)));
+            rows.push(("generation".into(), info.generation.to_string()));
+        }
+        rows.push(("bytes".into(), format!("{size} ({})", HumanBytes(size))));
+        rows
+    }
+
+    fn object(&self, info: &files::Info) -> Value {
+        let (key, value) = names(info);
+        let run = |run: &RunFile| json!({ "file": run.file, "level": run.level, "entries": run.entries, "bytes": run.bytes });
+        let settings = info.settings.iter().map(|(name, number)| (name.clone(), json!(number)));
+        json!({
+            "path": self.path.display().to_string(),
+            "kind": if info.is_folder { "folder" } else { "file" },
+            "version": info.version,
+            "key": key,
+            "value": value,
+            "value_bytes": info.value_bytes,
+            "combine": rule_of(info),
+            "settings": settings.collect::<Map<_, _>>(),
+            "entries": info.entries(),
+            "runs": info.runs.iter().map(run).collect::<Vec<_>>(),
+            "log": {
+                "files": info.logs,
+                "updates": info.updates,
+                "bytes": info.log_bytes,
+                "torn_bytes": info.torn_bytes,
+            },
+            "sequence": info.sequence,
+            "watermark": info.synced,
+            "generation": info.generation,
+            "bytes": size(&self.path, info),
+        })
+    }
+}
+
+fn describe(run: &RunFile, is_folder: bool) -> String {
+    let (entries, bytes) = (HumanCount(run.entries), HumanBytes(run.bytes));
+    let file = if is_folder { format!(" in runs/{:06}.run", run.file) } else { String::new() };
+    format!("level {}: {entries} entries, {bytes}{file}", run.level)
+}
+
+fn log(info: &files::Info) -> String {
+    let (updates, bytes) = (counted(info.updates, "update"), HumanBytes(info.log_bytes));
+    let logs = counted(info.logs as u64, "file");
+    match info.torn_bytes {
+        0 => format!("{updates}, {bytes} in {logs}"),
+        torn => format!(
+            "{updates}, {bytes} in {logs}; a crash left the last {}, of updates that were never acknowledged",
+            HumanBytes(torn)
+        ),
+    }
+}
+
+fn watermark(info: &files::Info) -> String {
+    let last = info.sequence + info.updates;
+    match info.synced {
+        0 if last == 0 => "no updates yet".into(),
+        synced => format!("update {synced} of {last} is known to be on stable storage"),
+    }
+}

@@ -1,0 +1,130 @@
+//! What is said of dictionaries in files, in the words of this program.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use gpulsm::Error;
+use gpulsm::files::{Info, info};
+use gpulsm_backends::stored::{key_named, value_named};
+use gpulsm_backends::types::{KeyType, Type, ValueType};
+use indicatif::HumanCount;
+
+/// How saved files begin, and the runs and logs of a folder.
+const SAVED: &[u8; 8] = b"GPLSMDIC";
+const PARTS: [&[u8; 8]; 2] = [b"GPLSMRUN", b"GPLSMLOG"];
+
+/// The name of a file in a folder that begins as a saved one does.
+const MANIFEST: &str = "MANIFEST";
+
+/// Returns whether a file begins as saved dictionaries do. What cannot be read does not.
+pub fn is_saved(path: &Path) -> bool {
+    first_bytes(path).is_ok_and(|first| &first == SAVED)
+}
+
+/// Reads the beginning of a file; of a pipe, nothing, because it could not be read again.
+fn first_bytes(path: &Path) -> io::Result<[u8; 8]> {
+    let mut first = [0; 8];
+    if !path.metadata()?.is_file() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    File::open(path)?.read_exact(&mut first)?;
+    Ok(first)
+}
+
+/// Returns how many bytes a saved file has, or the runs and logs of a folder.
+pub fn size(path: &Path, info: &Info) -> u64 {
+    let file = path.metadata().ok().filter(|file| file.is_file());
+    file.map_or_else(|| info.bytes(), |file| file.len())
+}
+
+/// Formats a number of things, with a plural where needed.
+pub fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", HumanCount(number), if number == 1 { "" } else { "s" })
+}
+
+/// Returns what a path that may be anything is instead of a dictionary, if it is a file and none.
+pub fn what_else(path: &Path) -> Option<String> {
+    let shown = path.display();
+    match first_bytes(path) {
+        Ok(first) if PARTS.contains(&&first) || path.ends_with(MANIFEST) => {
+            Some(format!("`{shown}` is a part of a dictionary: name the folder that it lives in"))
+        }
+        Ok(first) if &first == SAVED => None,
+        Ok(_) => Some(format!(
+            "`{shown}` is no saved dictionary: it begins with other bytes, because it is another kind of file or \
+             because it is damaged"
+        )),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Some(format!(
+            "`{shown}` is no saved dictionary: it is too short, because it is another kind of file or because it \
+             is damaged"
+        )),
+        // A folder, or something that cannot be read: the library says so.
+        Err(_) => None,
+    }
+}
+
+/// Returns the type of keys of files.
+pub fn key_of(info: &Info, path: &Path) -> Result<KeyType, String> {
+    key_named(&info.key).map_err(|error| {
+        format!(
+            "`{}` has keys of type {}, which this program lacks: {error}; use it from Rust or Python",
+            path.display(),
+            info.key
+        )
+    })
+}
+
+/// Returns the type of values of files.
+pub fn value_of(info: &Info, path: &Path) -> Result<ValueType, String> {
+    value_named(&info.value).ok_or_else(|| {
+        let (path, bytes) = (path.display(), info.value_bytes);
+        match &*info.value {
+            "" => format!(
+                "`{path}` doesn't say what its values are: give --value, a type of {bytes} bytes"
+            ),
+            name => format!(
+                "`{path}` has values of type {name}, which this program lacks: use it from Rust or Python"
+            ),
+        }
+    })
+}
+
+/// Returns the name of the rule by which values combine.
+pub fn rule_of(info: &Info) -> &str {
+    info.combine.split(' ').next().unwrap_or_default()
+}
+
+/// Returns the types of files as this program names them, or as Rust does if it lacks them.
+pub fn names(info: &Info) -> (String, String) {
+    let key = key_named(&info.key).map_or_else(|_| info.key.clone(), |key| key.to_string());
+    let value = match (value_named(&info.value), &*info.value) {
+        (Some(value), _) => Type::from(value).name().into(),
+        (None, "") => format!("{} bytes", info.value_bytes),
+        (None, name) => name.into(),
+    };
+    (key, value)
+}
+
+/// Returns the options of `gpulsm shell` that a dictionary with the types of files is made with.
+pub fn options(info: &Info) -> String {
+    let (key, value) = names(info);
+    match rule_of(info) {
+        "replace" => format!("--key {key} --value {value}"),
+        rule => format!("--key {key} --value {value} --combine {rule}"),
+    }
+}
+
+/// Writes an error in the words of this program.
+pub fn explain(error: Error) -> String {
+    let Error::WrongType { path, .. } = &error else { return error.to_string() };
+    match info(path) {
+        Ok(info) => format!(
+            "`{path}` holds a dictionary of {}, and this one has other types; `gpulsm shell --load {path}` takes them \
+             from the file",
+            options(&info),
+            path = path.display()
+        ),
+        Err(_) => error.to_string(),
+    }
+}
