@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, thread};
 
 use gpulsm::files::simulated::{Fault, Random, Simulated, Survivors};
-use gpulsm::{Batch, Builder, Dictionary, Durability, Error};
+use gpulsm::{Batch, Builder, Device, Dictionary, Error};
 
+use crate::each_device;
 use crate::files::Scratch;
 
 type Disk = Dictionary<u64, u64>;
@@ -61,7 +63,7 @@ impl Change {
 }
 
 fn builder(log_limit: u64) -> Builder<u64, u64> {
-    Disk::builder().device(gpulsm::Device::cpu()).threads(1).batch_size(8).log_limit(log_limit)
+    Disk::builder().device(Device::cpu()).threads(1).batch_size(8).log_limit(log_limit)
 }
 
 fn pairs(d: &Disk) -> Pairs {
@@ -200,57 +202,81 @@ fn an_update_without_memory_is_not_in_the_log() {
     assert!(failures > 0, "no allocation failed");
 }
 
-/// Tells the process that a test starts which folder to update.
+/// Tells the process that a test starts which folder to update…
 const FOLDER: &str = "GPULSM_KILLED_FOLDER";
+
+/// …and on which device.
+const DEVICE: &str = "GPULSM_KILLED_DEVICE";
 
 /// What the process that is killed does: batches of 100 keys that have the batch's number, each of which it tells
 /// once it is acknowledged. Does nothing unless the test below starts it.
 #[test]
 fn process_that_is_killed() {
     let Ok(folder) = env::var(FOLDER) else { return };
-    let mut d = builder(20_000).open(folder).unwrap();
+    let device: Device = env::var(DEVICE).unwrap().parse().unwrap();
+    let mut d = builder(20_000).device(device).open(folder).unwrap();
     let first = d.len().unwrap() / 100;
     for batch in first.. {
         let keys: Vec<u64> = (0..100).map(|i| batch * 100 + i).collect();
-        d.insert(&keys, &[batch; 100]).unwrap();
+        insert(&mut d, &keys, &[batch; 100]);
         println!("\nacknowledged {batch}");
     }
 }
 
-#[test]
-fn acknowledged_updates_survive_kills() {
-    let scratch = Scratch::new("killed");
-    let folder = scratch.path("d");
-    let kills = env::var("GPULSM_KILLS").map_or(20, |kills| kills.parse().unwrap());
-    let mut random = Random(7);
-    let mut acknowledged = 0;
-    for _ in 0..kills {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "files_crashes::process_that_is_killed", "--nocapture"])
-            .env(FOLDER, &folder)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (tell, told) = mpsc::channel::<u64>();
-        let reader = thread::spawn(move || {
-            let lines = output.lines().map_while(Result::ok);
-            let batches = lines.filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
-            batches.for_each(|batch| tell.send(batch).unwrap());
-        });
-        if acknowledged == 0 {
-            // However slow the machine is, something is there to be lost.
-            acknowledged = told.recv_timeout(Duration::from_secs(60)).unwrap() + 1;
-        }
-        thread::sleep(Duration::from_millis(random.below(230) as u64));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        reader.join().unwrap();
-        acknowledged = told.iter().last().map_or(acknowledged, |batch| batch + 1);
-        let d = builder(20_000).durability(Durability::Batch).open(&folder).unwrap();
-        let found = pairs(&d);
-        assert!(found.len() as u64 >= acknowledged * 100, "an acknowledged batch is missing");
-        assert_eq!(found.len() % 100, 0, "a batch is there in part");
-        assert!(found.iter().all(|(key, batch)| key / 100 == *batch));
+/// Inserts a batch; on a GPU, every second one from its memory.
+fn insert(d: &mut Dictionary<u64, u64>, keys: &[u64], values: &[u64]) {
+    #[cfg(feature = "cuda")]
+    if d.device().is_cuda() && values[0] % 2 == 1 {
+        let stream = gpulsm::cuda::Stream::new(d.device()).unwrap();
+        let [keys, values] =
+            [keys, values].map(|data| gpulsm::cuda::DeviceVec::from_slice(&stream, data).unwrap());
+        return d.resident_mut().unwrap().insert(&keys, &values).unwrap();
     }
+    d.insert(keys, values).unwrap();
+}
+
+each_device! {
+    fn acknowledged_updates_survive_kills(device) {
+        let scratch = Scratch::new("killed");
+        let folder = scratch.path("d");
+        let kills = env::var("GPULSM_KILLS").map_or(20, |kills| kills.parse().unwrap());
+        let mut random = Random(7);
+        let mut acknowledged = 0;
+        for _ in 0..kills {
+            kill_one(device, &folder, &mut acknowledged, &mut random);
+            let d = builder(20_000).device(device).open(&folder).unwrap();
+            let found = pairs(&d);
+            assert!(found.len() as u64 >= acknowledged * 100, "an acknowledged batch is missing");
+            assert_eq!(found.len() % 100, 0, "a batch is there in part");
+            assert!(found.iter().all(|(key, batch)| key / 100 == *batch));
+        }
+    }
+}
+
+/// Starts a process that updates the folder, kills it at a random moment, and counts the batches that it told were
+/// acknowledged.
+fn kill_one(device: Device, folder: &Path, acknowledged: &mut u64, random: &mut Random) {
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "files_crashes::process_that_is_killed", "--nocapture"])
+        .env(FOLDER, folder)
+        .env(DEVICE, device.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let (tell, told) = mpsc::channel::<u64>();
+    let reader = thread::spawn(move || {
+        let lines = output.lines().map_while(Result::ok);
+        let batches = lines.filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
+        batches.for_each(|batch| tell.send(batch).unwrap());
+    });
+    // However slow the machine is, something is there to be lost. (A GPU takes a second to start.)
+    if *acknowledged == 0 || device.is_cuda() {
+        *acknowledged = told.recv_timeout(Duration::from_secs(60)).unwrap() + 1;
+    }
+    thread::sleep(Duration::from_millis(random.below(230) as u64));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    reader.join().unwrap();
+    *acknowledged = told.iter().last().map_or(*acknowledged, |batch| batch + 1);
 }
