@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// What takes less time has no bar.
 const SHORT: Duration = Duration::from_millis(300);
 
-const STYLE: &str = "{msg} {bar:40} {bytes} of {total_bytes}, {eta} to go";
+const STYLE: &str = "{msg} {bar:30} {bytes} of {total_bytes}, {eta} to go";
 
 /// A bar on standard error, if that is a terminal. It appears when the work takes long, and vanishes at its end.
 pub struct Bar {

@@ -332,8 +332,8 @@ impl Interpreter {
     ) -> Option<impl FnOnce() -> Result<Rows, Failure> + Send + 'static> {
         let (types, line) = (self.types(), line.to_string());
         let is_import = matches!(&words(&line)[..], [command, _, ..] if command.text == "import");
-        (is_import && self.snapshots.used().is_none())
-            .then(|| move || files::read(types, &line).map_err(Failure::file))
+        let read = move || files::read(types, &line).map_err(Failure::file);
+        (is_import && self.snapshots.used().is_none()).then_some(read)
     }
 
     /// Inserts what was read.
