@@ -11,6 +11,7 @@ use crate::budget::{Account, Budget};
 use crate::combine::Combiner;
 use crate::cuda::driver::gpu::{Entered, Gpu};
 use crate::cuda::driver::memory::{self, Buffer};
+use crate::cuda::driver::staging::Staging;
 use crate::cuda::driver::stream::Stream;
 use crate::cuda::ffi::{self, Address};
 use crate::error::Error;
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub sort_temp_bytes: Mutex<Option<((i32, u64), usize)>>,
     /// Whether a query needed marks since the last batch.
     pub wants_marks: AtomicBool,
+    /// Memory that batches go through on their way from the GPU to a log.
+    pub staging: Mutex<Option<Staging>>,
     stream: Stream,
 }
 
@@ -54,6 +57,7 @@ impl Cuda {
         let shared = Arc::new(Shared {
             sort_temp_bytes: Mutex::default(),
             wants_marks: AtomicBool::new(false),
+            staging: Mutex::default(),
             stream: stream.clone(),
         });
         let account = Account::new(limit);
@@ -119,6 +123,11 @@ impl<'a> EnteredCuda<'a> {
     /// Returns the stream, for as long as the `Cuda` lives.
     pub fn stream(&self) -> &'a Stream {
         &self.cuda.stream
+    }
+
+    /// Returns what the dictionary, its clones and its snapshots have in common, for as long as the `Cuda` lives.
+    pub(super) fn shared(&self) -> &'a Shared {
+        &self.cuda.shared
     }
 
     /// Returns the stream as kernels take it.

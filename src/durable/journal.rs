@@ -18,11 +18,16 @@ const SMALL: u64 = 1 << 16;
 /// Applies an update to a store, as a whole or not at all.
 type ApplyTo<'a, B> = dyn Fn(&mut dyn AnyStore<B>) -> Result<(), Error> + 'a;
 
+/// Before a checkpoint, a log with more unsynced bytes is synced in the background: updates wait for what is left.
+const MAX_UNSYNCED: u64 = 1 << 20;
+
 /// The files that a dictionary lives in.
 pub(crate) struct Journal {
     folder: Arc<Folder>,
-    /// The thread that writes a checkpoint.
+    /// The thread that writes a checkpoint, or syncs the log before one.
     background: Option<JoinHandle<()>>,
+    /// Whether the log was synced in the background since the last checkpoint.
+    is_synced_before: bool,
     /// After a checkpoint that failed: how long the log is when the next one is tried.
     retry_at: u64,
     /// Whether updates return before they are durable; somebody waits for them later.
@@ -31,7 +36,13 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub fn new(folder: Arc<Folder>) -> Self {
-        Journal { folder, background: None, retry_at: 0, defers_commits: false }
+        Journal {
+            folder,
+            background: None,
+            is_synced_before: false,
+            retry_at: 0,
+            defers_commits: false,
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -115,6 +126,7 @@ impl Journal {
         self.wait();
         self.folder.begin_checkpoint()?.map_or(Ok(()), |checkpoint| write(checkpoint, store))?;
         self.retry_at = 0;
+        self.is_synced_before = false;
         Ok(())
     }
 
@@ -126,12 +138,30 @@ impl Journal {
             && self.folder.wants_checkpoint(live_bytes(store))
             && self.folder.log_bytes() >= self.retry_at
         {
-            self.start_checkpoint(store);
+            if !self.is_synced_before && self.folder.unsynced_bytes() > MAX_UNSYNCED {
+                self.start_sync();
+            } else {
+                self.start_checkpoint(store);
+            }
         }
+    }
+
+    /// Starts to sync the log in the background. If that fails, the log refuses everything else.
+    fn start_sync(&mut self) {
+        self.is_synced_before = true;
+        let folder = self.folder.clone();
+        self.spawn("gpulsm-sync", move || {
+            folder.sync().ok();
+        });
+    }
+
+    fn spawn(&mut self, name: &str, job: impl FnOnce() + Send + 'static) {
+        self.background = thread::Builder::new().name(name.into()).spawn(job).ok();
     }
 
     /// Starts to write a checkpoint in the background. The folder keeps the error if it fails.
     fn start_checkpoint<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) {
+        self.is_synced_before = false;
         let Ok(Some(checkpoint)) = self.folder.begin_checkpoint() else { return };
         let snapshot = match share_apart(store) {
             Ok(snapshot) => snapshot,
@@ -140,14 +170,12 @@ impl Journal {
                 return;
             }
         };
-        let thread = thread::Builder::new().name("gpulsm-checkpoint".into());
-        let job = move || {
+        self.spawn("gpulsm-checkpoint", move || {
             write(checkpoint, &*snapshot).ok();
-        };
-        self.background = thread.spawn(job).ok();
+        });
     }
 
-    /// Waits for the checkpoint in the background.
+    /// Waits for what is done in the background.
     fn wait(&mut self) {
         let Some(thread) = self.background.take() else { return };
         // A forked child has no such thread.

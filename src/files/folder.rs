@@ -215,6 +215,11 @@ impl Folder {
         self.state().log_bytes()
     }
 
+    /// Returns how many bytes of the log are not synced yet.
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.state().log.as_ref().map_or(0, |log| log.unsynced_bytes())
+    }
+
     /// Returns whether it is time for a checkpoint: the log has reached half its limit, or the files of runs are
     /// large compared with the runs that the dictionary has now (`live_bytes`).
     pub fn wants_checkpoint(&self, live_bytes: u64) -> bool {

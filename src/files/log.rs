@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use crate::error::Error;
 use crate::files::bytes::{Decoder, Encoder, checksum, seeded_checksum};
 use crate::files::names;
-use crate::files::record::{RecordHeader, RecordKind};
+use crate::files::record::{self, RecordHeader, RecordKind};
 use crate::files::storage::{File, Storage};
 
 pub(super) const MAGIC: [u8; 8] = *b"GPLSMLOG";
@@ -14,6 +15,10 @@ pub(super) const VERSION: u32 = 1;
 
 /// The length of a log's header.
 pub(crate) const LOG_HEADER: usize = 64;
+
+/// Payloads of at least this many bytes are summed up by one thread and written by another. (In tests also shorter
+/// ones, so that crashes in between are tried.)
+const MIN_SHARED_BYTES: u64 = if cfg!(test) { 200 } else { 1 << 18 };
 
 /// What a log says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +73,10 @@ struct State {
     last: u64,
     /// Where its record begins.
     last_start: u64,
-    /// The last one that is durable.
+    /// The last one that is durable…
     synced: u64,
+    /// …and where its record ends.
+    synced_end: u64,
     is_syncing: bool,
     /// Why nothing more can be written.
     failure: Option<Error>,
@@ -114,8 +121,15 @@ impl LogWriter {
     fn new(file: File, header: LogHeader) -> Self {
         let last = header.first - 1;
         let end = LOG_HEADER as u64;
-        let state =
-            State { end, last, last_start: end, synced: last, is_syncing: false, failure: None };
+        let state = State {
+            end,
+            last,
+            last_start: end,
+            synced: last,
+            synced_end: end,
+            is_syncing: false,
+            failure: None,
+        };
         LogWriter { file, seed: header.seed(), state: state.into(), sync_ended: Condvar::new() }
     }
 
@@ -131,11 +145,9 @@ impl LogWriter {
             len,
             sequence,
             watermark: state.synced,
-            payload_checksum: seeded_checksum(self.seed, payload),
+            payload_checksum: 0,
         };
-        let header = header.encode(self.seed);
-        let parts: Vec<_> = [&header[..]].into_iter().chain(payload.iter().copied()).collect();
-        if let Err(error) = self.file.write_at(state.end, &parts) {
+        if let Err(error) = self.write_record(state.end, header, payload) {
             match self.file.truncate(state.end).and_then(|()| self.file.sync()) {
                 Ok(()) => state.all_is_synced(),
                 Err(second) => state.failure = Some(second),
@@ -143,9 +155,36 @@ impl LogWriter {
             return Err(error);
         }
         state.last_start = state.end;
-        state.end += header.len() as u64 + len;
+        state.end += record::HEADER as u64 + len;
         state.last = sequence;
         Ok(())
+    }
+
+    /// Writes a record, whose header lacks the checksum of the payload. A long payload is summed up by another thread
+    /// while this one writes it; its header comes last then.
+    fn write_record(
+        &self,
+        offset: u64,
+        mut header: RecordHeader,
+        payload: &[&[u8]],
+    ) -> Result<(), Error> {
+        if header.len < MIN_SHARED_BYTES {
+            header.payload_checksum = seeded_checksum(self.seed, payload);
+            let header = header.encode(self.seed);
+            let parts: Vec<_> = [&header[..]].into_iter().chain(payload.iter().copied()).collect();
+            return self.file.write_at(offset, &parts);
+        }
+        let sum_up = || seeded_checksum(self.seed, payload);
+        let write = || self.file.write_at(offset + record::HEADER as u64, payload);
+        let (sum, written) = thread::scope(|scope| {
+            let helper = thread::Builder::new().spawn_scoped(scope, sum_up);
+            let written = write();
+            let sum = helper.map_or_else(|_| sum_up(), |helper| helper.join().expect("a sum"));
+            (sum, written)
+        });
+        written?;
+        header.payload_checksum = sum;
+        self.file.write_at(offset, &[&header.encode(self.seed)])
     }
 
     /// Takes back the record that was appended last. When this returns, it is gone for good; after an error
@@ -188,13 +227,16 @@ impl LogWriter {
             state = self.sync_ended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.is_syncing = true;
-        let last = state.last;
+        let (last, end) = (state.last, state.end);
         drop(state);
         let result = self.file.sync();
         let mut state = self.state();
         state.is_syncing = false;
         match &result {
-            Ok(()) => state.synced = state.synced.max(last),
+            Ok(()) => {
+                state.synced = state.synced.max(last);
+                state.synced_end = state.synced_end.max(end);
+            }
             Err(error) => state.failure = Some(error.clone()),
         }
         self.sync_ended.notify_all();
@@ -226,6 +268,12 @@ impl LogWriter {
         self.state().end
     }
 
+    /// Returns how many bytes are not durable yet.
+    pub fn unsynced_bytes(&self) -> u64 {
+        let state = self.state();
+        state.end - state.synced_end
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,6 +282,7 @@ impl LogWriter {
 impl State {
     fn all_is_synced(&mut self) {
         self.synced = self.last;
+        self.synced_end = self.end;
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -7,4 +7,5 @@ pub(crate) mod error;
 pub(crate) mod gpu;
 pub(crate) mod memory;
 pub(crate) mod pinned;
+pub(crate) mod staging;
 pub(crate) mod stream;

@@ -1,9 +1,11 @@
 //! Updates from data that is on the GPU already.
 
 use std::marker::PhantomData;
+use std::sync::{MutexGuard, PoisonError};
 
 use crate::batch::Order;
 use crate::cuda::context::EnteredCuda;
+use crate::cuda::driver::staging::Staging;
 use crate::cuda::resident::lend::Lent;
 use crate::cuda::resident::slice::DeviceSlice;
 use crate::cuda::resident::store::{on_cuda, on_cuda_mut};
@@ -11,9 +13,9 @@ use crate::cuda::update::batch::Batch;
 use crate::durable::journal::Journal;
 use crate::error::{Error, check_lengths, try_zeroed};
 use crate::files::Update;
-use crate::key::{OrderedKey, ScalarKey};
+use crate::key::ScalarKey;
 use crate::store::AnyStore;
-use crate::value::{Value, ValueBuffer};
+use crate::value::Value;
 
 /// Updates from data in the GPU's memory, made by
 /// [`Dictionary::resident_mut`](crate::Dictionary::resident_mut).
@@ -110,7 +112,7 @@ impl<'a, K: ScalarKey, V: Value> ResidentMut<'a, K, V> {
         };
         match &mut self.journal {
             Some(journal) if inserts + delete_count > 0 => {
-                let logged = Logged::<K::Ordered>::new(lent.cuda(), &batch, journal.has_log())?;
+                let logged = Logged::new(lent.cuda(), &batch, journal.has_log())?;
                 let apply = |store: &mut dyn AnyStore<_>| on_cuda_mut(store)?.apply_staged(&batch);
                 journal.log(self.store, &logged.record(&batch), &apply)?;
             }
@@ -120,42 +122,82 @@ impl<'a, K: ScalarKey, V: Value> ResidentMut<'a, K, V> {
     }
 }
 
+/// Batches of at most this many bytes go to a log through pinned memory, which is kept for the next one.
+const MAX_STAGED_BYTES: usize = 64 << 20;
+
 /// What a log keeps of a batch that is on the GPU: a copy in the host's memory.
-struct Logged<B> {
-    keys: Vec<B>,
-    values: ValueBuffer,
-    deletes: Vec<B>,
+struct Logged<'a> {
+    /// Keys, values and deletes, one behind the other.
+    bytes: HostBytes<'a>,
+    key_bytes: usize,
+    value_bytes: usize,
+    delete_bytes: usize,
 }
 
-impl<B: OrderedKey> Logged<B> {
+/// Bytes in the host's memory.
+enum HostBytes<'a> {
+    Staged(MutexGuard<'a, Option<Staging>>),
+    Own(Vec<u8>),
+}
+
+impl HostBytes<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            HostBytes::Staged(staging) => staging.as_ref().map_or(&[], Staging::bytes),
+            HostBytes::Own(bytes) => bytes,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            HostBytes::Staged(staging) => staging.as_mut().map_or(&mut [], Staging::bytes_mut),
+            HostBytes::Own(bytes) => bytes,
+        }
+    }
+}
+
+impl<'a> Logged<'a> {
     /// Copies a batch to the host; nothing of it if there is no log.
-    fn new(cuda: &EnteredCuda<'_>, batch: &Batch, has_log: bool) -> Result<Self, Error> {
+    fn new(cuda: &EnteredCuda<'a>, batch: &Batch, has_log: bool) -> Result<Self, Error> {
         cuda.refuse_capture()?;
         let [inserts, deletes] =
             [batch.inserts, batch.deletes].map(|len| if has_log { len as usize } else { 0 });
-        let mut copy = Logged {
-            keys: try_zeroed(inserts)?,
-            values: ValueBuffer::new(inserts, cuda.value_width as usize)?,
-            deletes: try_zeroed(deletes)?,
-        };
-        // SAFETY: the batch has as many keys, values and deletes, which are there for work on this stream; it is
-        // synchronized before the copies are read or, after an error, freed.
+        let key_width = cuda.key_width as usize;
+        let (key_bytes, value_bytes) = (inserts * key_width, cuda.value_bytes(inserts) as usize);
+        let delete_bytes = deletes * key_width;
+        let bytes = host_bytes(cuda, key_bytes + value_bytes + delete_bytes)?;
+        let mut logged = Logged { bytes, key_bytes, value_bytes, delete_bytes };
+        let (keys, rest) = logged.bytes.bytes_mut().split_at_mut(key_bytes);
+        let (values, rest) = rest.split_at_mut(value_bytes);
+        // SAFETY: the batch has as many bytes of keys, values and deletes, which are there for work on this stream;
+        // it is synchronized before the copies are read or, after an error, freed.
         let copied = unsafe {
-            cuda.download(batch.keys, &mut copy.keys)
-                .and_then(|()| cuda.download(batch.values, copy.values.bytes_mut()))
-                .and_then(|()| cuda.download(batch.delete_keys, &mut copy.deletes))
+            cuda.download(batch.keys, keys)
+                .and_then(|()| cuda.download(batch.values, values))
+                .and_then(|()| cuda.download(batch.delete_keys, &mut rest[..delete_bytes]))
         };
         cuda.stream.synchronize().and(copied)?;
-        Ok(copy)
+        Ok(logged)
     }
 
     /// Returns the batch as a log records it.
     fn record(&self, batch: &Batch) -> Update<'_> {
-        Update::Batch {
-            keys: bytemuck::cast_slice(&self.keys),
-            values: self.values.bytes(),
-            assigned: batch.assigned,
-            deletes: bytemuck::cast_slice(&self.deletes),
-        }
+        let (keys, rest) = self.bytes.bytes().split_at(self.key_bytes);
+        let (values, rest) = rest.split_at(self.value_bytes);
+        let deletes = &rest[..self.delete_bytes];
+        Update::Batch { keys, values, assigned: batch.assigned, deletes }
     }
+}
+
+/// Returns room for at least `len` bytes.
+fn host_bytes<'a>(cuda: &EnteredCuda<'a>, len: usize) -> Result<HostBytes<'a>, Error> {
+    if len > MAX_STAGED_BYTES {
+        return Ok(HostBytes::Own(try_zeroed(len)?));
+    }
+    let mut staging = cuda.shared().staging.lock().unwrap_or_else(PoisonError::into_inner);
+    if staging.as_ref().is_none_or(|staging| staging.bytes().len() < len) {
+        *staging = None; // Frees the old one first.
+        *staging = Some(Staging::zeroed(len.next_power_of_two(), cuda.gpu(), cuda.entered())?);
+    }
+    Ok(HostBytes::Staged(staging))
 }
