@@ -141,7 +141,7 @@ impl Store for RocksDb {
         }
         let mut synced = rocksdb::WriteOptions::default();
         synced.set_sync(true);
-        self.0.write_opt(&batch, &synced).unwrap();
+        self.0.write_opt(batch, &synced).unwrap();
     }
 
     fn lookup(&self, keys: &[u64]) -> Vec<Option<u64>> {
@@ -226,6 +226,7 @@ fn print(syncing: f64, all: &[(&str, Vec<Times>)]) {
 
 /// Measures one store, and checks every answer.
 fn measure<S: Store>(scratch: &Path, data: &Data) -> Times {
+    eprintln!("{}…", S::NAME);
     fs::create_dir_all(scratch).unwrap();
     let start = Instant::now();
     let mut store = S::open(scratch);
