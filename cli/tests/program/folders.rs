@@ -142,6 +142,23 @@ fn a_folder_in_use_is_refused() {
     check(&["--open", &path], &[("len", r#"{"len":1}"#)]);
 }
 
+#[cfg(unix)]
+#[test]
+fn an_error_of_closing_is_reported() {
+    let (_folder, path) = scratch("prices");
+    let mut child = start(&["shell", "--open", &path]);
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(b"insert 1 10\n").expect("it listens");
+    let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert_eq!(answers.next().expect("an answer").expect("UTF-8"), "ok");
+    fs::remove_dir_all(&path).expect("a folder of ours");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("gpulsm: cannot ") && said.contains(&path), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
 #[test]
 fn acknowledged_commands_survive_kills() {
     let (_folder, path) = scratch("counters");
