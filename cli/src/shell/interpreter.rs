@@ -1,7 +1,6 @@
 //! A dictionary and what each command does with it.
 
 use std::fmt::Display;
-use std::path::Path;
 
 use gpulsm::private::{Fold, Operation};
 use gpulsm_backends::asof::asof;
@@ -15,7 +14,6 @@ use super::arguments::{
 };
 use super::command::{Word, words};
 use super::failure::Failure;
-use super::files::{self, Imported, Rows};
 use super::snapshots::Snapshots;
 
 /// Commands that change the dictionary.
@@ -29,7 +27,7 @@ const FOLDER_COMMANDS: &[&str] = &["checkpoint", "sync"];
 pub struct Interpreter {
     pub(super) dictionary: Box<dyn AnyDictionary>,
     pub(super) snapshots: Snapshots,
-    settings: Settings,
+    pub(super) settings: Settings,
     /// At most this many pairs are listed, unless a command says otherwise.
     limit: Option<u64>,
 }
@@ -67,12 +65,12 @@ impl Interpreter {
         self.dictionary.close()
     }
 
-    fn types(&self) -> Types {
+    pub(super) fn types(&self) -> Types {
         self.settings.types
     }
 
     /// Returns what queries go to: the snapshot that is in use, or the dictionary.
-    fn queried(&self) -> &dyn AnyDictionary {
+    pub(super) fn queried(&self) -> &dyn AnyDictionary {
         self.snapshots.in_use().unwrap_or(&*self.dictionary)
     }
 
@@ -319,64 +317,6 @@ impl Interpreter {
         Ok(Answer::Ranks(keys.into_iter().zip(ranks).collect()))
     }
 
-    fn import(&mut self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
-        expect_args(command, args)?;
-        let rows = files::read(self.types(), line).map_err(Failure::file)?;
-        self.insert_rows(rows)
-    }
-
-    /// Returns what reads the file of an import, if the line is one that can be executed.
-    pub fn reader(
-        &self,
-        line: &str,
-    ) -> Option<impl FnOnce() -> Result<Rows, Failure> + Send + 'static> {
-        let (types, line) = (self.types(), line.to_string());
-        let is_import = matches!(&words(&line)[..], [command, _, ..] if command.text == "import");
-        let read = move || files::read(types, &line).map_err(Failure::file);
-        (is_import && self.snapshots.used().is_none()).then_some(read)
-    }
-
-    /// Inserts what was read.
-    pub fn insert_rows(&mut self, rows: Rows) -> Outcome {
-        let imported = files::insert(&mut *self.dictionary, rows);
-        imported.map(Answer::Imported).map_err(Failure::file)
-    }
-
-    /// Imports a file with the default options.
-    pub fn import_file(&mut self, path: &Path) -> Result<Imported, Failure> {
-        let rows = files::read_file(self.types(), path).map_err(Failure::file)?;
-        files::insert(&mut *self.dictionary, rows).map_err(Failure::file)
-    }
-
-    fn export(&self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
-        expect_args(command, args)?;
-        files::export(self.queried(), self.types(), line).map(Answer::Rows).map_err(Failure::file)
-    }
-
-    fn save(&self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
-        expect_args(command, args)?;
-        files::save(self.queried(), line).map_err(Failure::file)
-    }
-
-    fn load(&mut self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
-        expect_args(command, args)?;
-        files::load(&mut self.dictionary, self.settings, line).map_err(Failure::file)
-    }
-
-    /// Makes what is there durable.
-    fn store(&mut self, command: Word<'_>) -> Outcome {
-        if self.dictionary.path().is_none() {
-            return Err(Failure::file(
-                "this dictionary is in memory: `save FILE` writes it to a file, and `gpulsm shell --open DIR` \
-                 keeps one in a folder",
-            ));
-        }
-        done(match command.text {
-            "sync" => self.dictionary.sync(),
-            _ => self.dictionary.checkpoint(),
-        })
-    }
-
     /// Parses keys, at least one.
     fn keys(&self, command: Word<'_>, args: &[Word<'_>]) -> Result<Vec<Key>, Failure> {
         expect_args(command, args)?;
@@ -443,6 +383,6 @@ type Ends = (Vec<Key>, Vec<Key>);
 /// A query for the pair nearest to each key.
 type Find = fn(&dyn AnyDictionary, &Column) -> Result<Vec<Option<Pair>>, gpulsm::Error>;
 
-fn done(outcome: Result<(), gpulsm::Error>) -> Outcome {
+pub(super) fn done(outcome: Result<(), gpulsm::Error>) -> Outcome {
     Ok(outcome.map(|()| Answer::Done)?)
 }

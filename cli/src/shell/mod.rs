@@ -12,6 +12,7 @@ mod interrupt;
 mod people;
 mod script;
 mod snapshots;
+mod storing;
 mod talk;
 
 use std::error::Error;
