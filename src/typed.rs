@@ -21,6 +21,8 @@ pub struct StoredTypes {
     pub key: Vec<Part>,
     /// The name of the type of values, which is as wide as `V`.
     pub value: String,
+    /// What other languages call the types, by name.
+    pub notes: Vec<(String, String)>,
 }
 
 /// A store whose keys are mapped and whose values are handed over as bytes.

@@ -22,7 +22,7 @@ pub enum Origin {
 /// Returns the types as files name them.
 pub fn stored_types(types: Types) -> StoredTypes {
     let key = types.key.parts().iter().map(|&part| stored_part(part)).collect();
-    StoredTypes { key, value: stored_value(types.value).into() }
+    StoredTypes { key, value: stored_value(types.value).into(), notes: Vec::new() }
 }
 
 fn stored_part(part: Part) -> private::Part {

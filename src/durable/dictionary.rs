@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::contents;
 use super::journal::{Journal, Ticket};
-use super::schema::schema_of;
+use super::schema::{FileTypes, schema_of, stored_types};
 use crate::builder::Builder;
 use crate::dictionary::Dictionary;
 use crate::error::{Error, MAX_BATCH_SIZE};
 use crate::files::{
-    Disk, Durability, Opening, Options, SavedReader, SavedWriter, Schema, Section, Storage,
+    Disk, Durability, Manifest, Opening, Options, SavedReader, SavedWriter, Schema, Section,
+    Storage,
 };
 use crate::key::{Key, OrderedKey};
 use crate::snapshot::Snapshot;
@@ -260,7 +261,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         let settings = [(BATCH_SIZE.to_string(), builder.settings.batch_size as u64)];
         let opening = Opening::open(storage, path, Some((&schema, &settings)))?;
         opening.manifest().schema.check(path, &schema)?;
-        let mut store = builder.store_of_size(opening.manifest().setting(BATCH_SIZE))?;
+        let mut store = builder.store_for(opening.manifest())?;
         read_folder(&opening, store.any_mut(), progress)?;
         let folder = opening.finish(options)?;
         folder.set_setting(BATCH_SIZE, store.any().batch_size() as u64);
@@ -291,15 +292,20 @@ impl<K: Key, V: Value> Builder<K, V> {
     ) -> Result<Dictionary<K, V>, Error> {
         let (builder, path) = (self.validated()?, path.as_ref());
         let schema = schema_of::<K, V>(builder.settings.combiner, builder.stored_as.as_deref());
-        let saved = open_saved(&Storage::new(Disk), path, &schema)?;
-        let mut store = builder.store_of_size(saved.manifest().setting(BATCH_SIZE))?;
+        let saved = open_saved(&Storage::new(Disk), path)?;
+        saved.manifest().schema.check(path, &schema)?;
+        let mut store = builder.store_for(saved.manifest())?;
         read_saved(&saved, store.any_mut(), progress)?;
         Ok(Dictionary { store, journal: None })
     }
 
-    /// Creates an empty store. If no batch size is set, it has that of the files.
-    fn store_of_size(mut self, stored: Option<u64>) -> Result<TypedStore<K, V>, Error> {
-        let stored = stored.and_then(|size| usize::try_from(size).ok());
+    /// Creates an empty store. If no batch size is set, it has that of the files. What other languages call the
+    /// types is kept.
+    fn store_for(mut self, manifest: &Manifest) -> Result<TypedStore<K, V>, Error> {
+        if !manifest.schema.notes.is_empty() {
+            self.stored_as = Some(Arc::new(stored_types(&manifest.schema)));
+        }
+        let stored = manifest.setting(BATCH_SIZE).and_then(|size| usize::try_from(size).ok());
         let stored = stored.filter(|size| (1..=MAX_BATCH_SIZE).contains(size));
         if let (None, Some(batch_size)) = (self.batch_size, stored) {
             self.settings.batch_size = batch_size;
@@ -333,15 +339,36 @@ fn save<B: OrderedKey>(
     file.finish()
 }
 
-/// Opens a saved file of these types.
-fn open_saved(storage: &Storage, path: &Path, schema: &Schema) -> Result<SavedReader, Error> {
+/// Opens a saved file.
+fn open_saved(storage: &Storage, path: &Path) -> Result<SavedReader, Error> {
     if storage.list(path).is_ok() {
         let reason = "it is a folder, not a file: dictionaries in folders are opened, not loaded";
         return Err(Error::NotADictionary { path: path.into(), reason });
     }
-    let saved = SavedReader::open(storage, path)?;
-    saved.manifest().schema.check(path, schema)?;
-    Ok(saved)
+    SavedReader::open(storage, path)
+}
+
+/// Returns the types of the dictionary in a file.
+#[doc(hidden)]
+pub fn types_in_file(path: &Path) -> Result<FileTypes, Error> {
+    let saved = open_saved(&Storage::new(Disk), path)?;
+    known_types(path, &saved.manifest().schema)
+}
+
+/// Returns the types of the dictionary that lives in a folder, which may be open; `None` if there is none, and
+/// nothing else.
+#[doc(hidden)]
+pub fn types_in_folder(path: &Path) -> Result<Option<FileTypes>, Error> {
+    let manifest = Opening::read_manifest(&Storage::new(Disk), path)?;
+    manifest.map(|manifest| known_types(path, &manifest.schema)).transpose()
+}
+
+fn known_types(path: &Path, schema: &Schema) -> Result<FileTypes, Error> {
+    FileTypes::new(schema).ok_or_else(|| Error::UnsupportedVersion {
+        path: path.into(),
+        what: "the rule of combining",
+        found: schema.rule.into(),
+    })
 }
 
 /// Reads the runs of a saved file into an empty store.

@@ -30,6 +30,8 @@ pub struct Info {
     pub combine: String,
     /// Settings by name.
     pub settings: Vec<(String, u64)>,
+    /// What other languages call the types, by name.
+    pub notes: Vec<(String, String)>,
     /// The runs, the oldest first.
     pub runs: Vec<RunFile>,
     /// How many times the folder was opened, closed or checkpointed: each replaces its manifest.
@@ -79,6 +81,7 @@ impl Info {
             value_bytes: schema.widths.value,
             combine: schema.rule_text(),
             settings: manifest.settings.clone(),
+            notes: schema.notes.clone(),
             runs: manifest.runs.iter().map(run).collect(),
             generation: manifest.generation,
             sequence: manifest.sequence,
@@ -111,6 +114,9 @@ impl fmt::Display for Info {
         writeln!(f, "combine  {}", self.combine)?;
         for (name, value) in &self.settings {
             writeln!(f, "setting  {name} = {value}")?;
+        }
+        for (name, note) in &self.notes {
+            writeln!(f, "note     {name} = {note}")?;
         }
         for run in &self.runs {
             let RunFile { level, entries, bytes, .. } = run;

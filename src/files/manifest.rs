@@ -64,6 +64,7 @@ impl Manifest {
             body.u32(run.level);
             body.u64s(&[run.entries, run.bytes, run.checksum]);
         }
+        self.schema.encode_notes(&mut body);
         let mut file = Encoder(MAGIC.to_vec());
         file.u32(VERSION);
         file.u32(0);
@@ -109,7 +110,7 @@ impl Manifest {
     fn decode(body: &[u8]) -> Option<Self> {
         let mut fields = Decoder(body);
         let (identity, generation) = (fields.u64()?, fields.u64()?);
-        let schema = Schema::decode(&mut fields)?;
+        let mut schema = Schema::decode(&mut fields)?;
         let settings = fields.u32()?;
         let settings = (0..settings).map(|_| Some((fields.text()?, fields.u64()?)));
         let settings = settings.collect::<Option<Vec<_>>>()?;
@@ -121,12 +122,12 @@ impl Manifest {
             Some(RunInfo { file, level, entries, bytes: fields.u64()?, checksum: fields.u64()? })
         });
         let runs = runs.collect::<Option<Vec<_>>>()?;
+        schema.decode_notes(&mut fields)?;
         // Sums of counts and lengths must not overflow, nor numbers that are counted on from here.
         let is_small = |numbers: &mut dyn Iterator<Item = u64>| {
             numbers.map(u128::from).sum::<u128>() >> 62 == 0
         };
-        let is_possible = fields.0.is_empty()
-            && is_small(&mut runs.iter().map(|run| run.entries))
+        let is_possible = is_small(&mut runs.iter().map(|run| run.entries))
             && is_small(&mut runs.iter().map(|run| run.bytes))
             && sequence <= synced
             && is_small(&mut [synced, next_file, first_log, last_log].into_iter());

@@ -27,6 +27,7 @@ pub(crate) use checkpoint::Checkpoint;
 pub(crate) use disk::Disk;
 pub use folder::Durability;
 pub(crate) use folder::{Folder, Options};
+pub(crate) use manifest::Manifest;
 pub(crate) use opening::Opening;
 pub(crate) use record::Update;
 pub(crate) use run::{RunInfo, RunReader, RunShape, RunWriter, Section, Widths};

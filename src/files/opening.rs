@@ -50,6 +50,15 @@ impl Opening {
         Self::read(storage, path, lock)
     }
 
+    /// Reads the manifest of a folder, which may be open; `None` if the folder is missing or empty.
+    pub fn read_manifest(storage: &Storage, path: &Path) -> Result<Option<Manifest>, Error> {
+        if !holds_manifest(storage, path)? {
+            return Ok(None);
+        }
+        let (manifest, _) = Manifest::read(&storage.open(&path.join(names::MANIFEST))?)?;
+        Ok(Some(manifest))
+    }
+
     /// Opens a folder to look at it. It is locked if it can be written.
     pub fn inspect(storage: &Storage, path: &Path) -> Result<Self, Error> {
         use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};

@@ -67,6 +67,8 @@ pub(crate) struct Schema {
     pub rule: u8,
     /// The numbers that values are made of, if they combine.
     pub element: Option<Part>,
+    /// What other languages call the types, by name. They are not compared. The manifest has them at its end.
+    pub notes: Vec<(String, String)>,
 }
 
 impl Schema {
@@ -83,7 +85,7 @@ impl Schema {
         }
     }
 
-    /// Returns `None` unless the fields are possible ones.
+    /// Returns all but the notes, or `None` unless the fields are possible ones.
     pub fn decode(fields: &mut Decoder) -> Option<Self> {
         let parts = fields.u8()?;
         let key = (0..parts).map(|_| Part::decode(fields)).collect::<Option<Vec<_>>>()?;
@@ -96,7 +98,30 @@ impl Schema {
         };
         let key_bytes: usize = key.iter().map(|part| usize::from(part.width)).sum();
         let is_possible = widths.are_valid() && (1..=widths.key).contains(&key_bytes);
-        is_possible.then_some(Schema { key, widths, value_name, rule, element })
+        is_possible.then_some(Schema { key, widths, value_name, rule, element, notes: Vec::new() })
+    }
+
+    /// Adds the notes. Without any, nothing is added.
+    pub fn encode_notes(&self, out: &mut Encoder) {
+        if self.notes.is_empty() {
+            return;
+        }
+        out.u32(self.notes.len() as u32);
+        for (name, note) in &self.notes {
+            out.text(name);
+            out.text(note);
+        }
+    }
+
+    /// Reads the notes; `None` unless they are all that is left.
+    pub fn decode_notes(&mut self, fields: &mut Decoder) -> Option<()> {
+        if fields.0.is_empty() {
+            return Some(());
+        }
+        let notes = fields.u32()?;
+        let notes = (0..notes).map(|_| Some((fields.text()?, fields.text()?)));
+        self.notes = notes.collect::<Option<_>>()?;
+        (!self.notes.is_empty() && fields.0.is_empty()).then_some(())
     }
 
     /// Returns the type of keys as Rust writes it.

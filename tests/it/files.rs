@@ -419,7 +419,7 @@ fn integers_that_stand_for_other_types_are_stored_as_those() {
     d.close().unwrap();
     let key = (7u32, -1i64).to_ordered();
     let parts = vec![Part::Number(Encoding::Unsigned, 4), Part::Number(Encoding::Signed, 8)];
-    let types = StoredTypes { key: parts, value: "f64".into() };
+    let types = StoredTypes { key: parts, value: "f64".into(), notes: Vec::new() };
     let builder = || Dictionary::<u128, u64>::builder().stored_as(types.clone());
     let packed = builder().open(scratch.path("d")).unwrap();
     assert_eq!(packed.lookup_one(key), Ok(Some(0.5f64.to_bits())));

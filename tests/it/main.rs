@@ -20,6 +20,7 @@ mod edges;
 mod faults;
 mod files;
 mod files_crashes;
+mod files_types;
 mod filters;
 mod large;
 mod limits;

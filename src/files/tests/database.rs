@@ -101,7 +101,8 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
 
 pub fn schema() -> Schema {
     let key = vec![Part { kind: Kind::Unsigned, width: 8 }];
-    Schema { key, widths: WIDTHS, value_name: "u64".into(), rule: 0, element: None }
+    let (value_name, notes) = ("u64".into(), Vec::new());
+    Schema { key, widths: WIDTHS, value_name, rule: 0, element: None, notes }
 }
 
 /// A dictionary in a folder.

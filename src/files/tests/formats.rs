@@ -25,6 +25,7 @@ fn manifest() -> Manifest {
             value_name: "f64".into(),
             rule: 1,
             element: Some(Part { kind: Kind::Float, width: 8 }),
+            notes: Vec::new(),
         },
         settings: vec![("batch_size".into(), 65536)],
         sequence: 5,
@@ -100,12 +101,37 @@ fn change_bytes(bytes: &mut [u8], random: &mut Random) {
 }
 
 #[test]
+fn notes_follow_all_other_fields() {
+    let (storage, raw) = storage();
+    let path = Path::new(PATH).join("MANIFEST");
+    let read = |bytes: Vec<u8>| {
+        storage.replace(&path, Some(bytes));
+        Manifest::read(&raw.open(&path).unwrap())
+    };
+    let plain = manifest().encode();
+    let mut noted = manifest();
+    noted.schema.notes = vec![("numpy.value".into(), "'<M8[ns]'".into())];
+    let bytes = noted.encode();
+    assert_eq!(bytes[24..plain.len() - 8], plain[24..plain.len() - 8]);
+    assert_eq!(bytes.len() - plain.len(), 4 + 2 + 11 + 2 + 9);
+    assert_eq!(read(bytes).unwrap().0, noted);
+    // A list of notes is never empty.
+    let mut empty = plain[..plain.len() - 8].to_vec();
+    empty[16] += 4;
+    empty.extend([0; 4]);
+    empty.extend(checksum(&empty).to_le_bytes());
+    assert!(read(empty).is_err());
+}
+
+#[test]
 fn manifests_with_impossible_numbers_and_right_checksums_are_errors_or_work() {
     let (storage, raw) = storage();
     let path = Path::new(PATH).join("MANIFEST");
-    let valid = manifest().encode();
+    let mut noted = manifest();
+    noted.schema.notes = vec![("a".into(), "note".into()), ("another".into(), String::new())];
+    let valid = noted.encode();
     storage.replace(&path, Some(valid.clone()));
-    assert_eq!(Manifest::read(&raw.open(&path).unwrap()).unwrap().0, manifest());
+    assert_eq!(Manifest::read(&raw.open(&path).unwrap()).unwrap().0, noted);
     let mut random = Random(11);
     let mut errors = 0;
     for _ in 0..20_000 {
