@@ -21,41 +21,52 @@ import os as _os
 from gpulsm._devices import best_device, devices
 from gpulsm._dictionary import Dictionary
 from gpulsm._errors import (
+    CorruptFile,
     CudaError,
     DuplicateKeyError,
     Error,
     ForkError,
     InternalError,
+    Locked,
     OutOfMemoryError,
     OutOfRangeError,
     ThreadsError,
+    UpdatesRefused,
 )
 from gpulsm._imports import Imported
 from gpulsm._native import BUILT_WITH_CUDA
 from gpulsm._native import VERSION as __version__
 from gpulsm._native import after_fork as _after_fork
 from gpulsm._native import at_exit as _at_exit
+from gpulsm._opening import FileInfo, check, info, open
 from gpulsm._snapshot import Snapshot
 from gpulsm._stats import LevelStats, Stats
 
 __all__ = [
     "BUILT_WITH_CUDA",
+    "CorruptFile",
     "CudaError",
     "Dictionary",
     "DuplicateKeyError",
     "Error",
+    "FileInfo",
     "ForkError",
     "Imported",
     "InternalError",
     "LevelStats",
+    "Locked",
     "OutOfMemoryError",
     "OutOfRangeError",
     "Snapshot",
     "Stats",
     "ThreadsError",
+    "UpdatesRefused",
     "__version__",
     "best_device",
+    "check",
     "devices",
+    "info",
+    "open",
 ]
 
 _atexit.register(_at_exit)

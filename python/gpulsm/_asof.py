@@ -170,6 +170,7 @@ class AsOf(Base):
 
     def _asof_beyond(self, keys: Any, above: bool, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
         """The answer to one question with a part above, or below, all that its type can hold."""
+        self._check_open()
         tolerance, direction = asked["tolerance"], asked["direction"]
         near, far = ("backward", "forward") if above else ("forward", "backward")
         for side in (near, far) if direction == "nearest" else (direction,):

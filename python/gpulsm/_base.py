@@ -36,6 +36,11 @@ class Base:
         return self._store.device
 
     @property
+    def path(self) -> str | None:
+        """The folder that it lives in; None in memory."""
+        return None
+
+    @property
     def key_dtype(self) -> DType | tuple[DType, ...]:
         """The type of keys; of those of several parts, a tuple of types."""
         return spec_of(self._key)
@@ -114,11 +119,13 @@ class Base:
         return self._store.summary()[1]
 
     def __repr__(self) -> str:
-        name = type(self).__name__
+        name, path = type(self).__name__, self.path
         value = None if self._value is None else describe(self._value)
         length = self._store.summary()[0]
         what = "key" if self._value is None else "pair"
-        if self._store.is_from_before_fork:
+        if self._store.is_closed:
+            much = f"{what}s, closed"
+        elif self._store.is_from_before_fork:
             much = f"{what}s, made before this process was forked and of no use in it"
         elif length is None:
             much = f"{what}s that are not counted yet"
@@ -126,7 +133,8 @@ class Base:
             much = f"{length:,} {what}{'' if length == 1 else 's'}"
         rule = "" if self.combine == "replace" else f", combine={self.combine!r}"
         types = f"key={self._key_text()}, value={value!r}{rule}"
-        return f"<gpulsm.{name} of {much}, {types}, device={self.device!r}>"
+        where = f"device={self.device!r}" + ("" if path is None else f", path={path!r}")
+        return f"<gpulsm.{name} of {much}, {types}, {where}>"
 
     def _key_text(self) -> str:
         """The type of keys as `Dictionary` takes it."""
@@ -148,7 +156,12 @@ class Base:
         except OutOfRangeError as error:
             if error.above is None:
                 raise
+            self._check_open()
             return None
+
+    def _check_open(self) -> None:
+        if self._store.is_closed:
+            raise ValueError("this dictionary is closed")
 
     def _read_default(self, default: Any) -> Given:
         """The value of what is missing."""

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import DTypeLike
 
+from gpulsm._base import whole
+from gpulsm._durable import Durable
 from gpulsm._families import HOST, DType, is_of
-from gpulsm._imports import Imports
+from gpulsm._files import file_name
 from gpulsm._inference import dtype_of, place_of, type_of_keys
-from gpulsm._keys import spec_of, stored_name
+from gpulsm._keys import spec_of
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
-from gpulsm._settings import checked, checked_rule, value_dtype
+from gpulsm._native import stored_types as read_types
+from gpulsm._settings import checked, checked_progress, checked_rule, value_dtype
 from gpulsm._settings import key_type as named_key_type
 from gpulsm._snapshot import Snapshot, pickled
+from gpulsm._stored import Types, stored_types
 from gpulsm._types import (
     ArrayLike,
     Cleanup,
@@ -27,6 +31,7 @@ from gpulsm._types import (
     Header,
     KeyLike,
     Missing,
+    Progress,
     Value,
 )
 
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class Dictionary(Imports):
+class Dictionary(Durable):
     """A dynamic, ordered dictionary, updated and queried in batches: arrays in, arrays out.
 
     A call happens whole or not at all: after an exception the dictionary is as it was. (`KeyboardInterrupt`
@@ -123,11 +128,10 @@ class Dictionary(Imports):
     ) -> None:
         keys, values = named_key_type(key), value_dtype(value)
         rule = checked_rule(combine, values)
-        settings = checked(
-            device, batch_size, threads, memory_limit, max_merge_per_batch, cleanup, rule
-        )
-        width = 0 if values is None else values.itemsize
-        super().__init__(Store(stored_name(keys), width, settings), keys, values, settings)
+        size = whole("batch_size", batch_size, 1)
+        settings = checked(device, size, threads, memory_limit, max_merge_per_batch, cleanup, rule)
+        names = Types(keys, values, rule).names()
+        super().__init__(Store(names, settings), keys, values, settings)
 
     @classmethod
     def build(
@@ -389,6 +393,72 @@ class Dictionary(Imports):
         )
         return made
 
+    @classmethod
+    def load(
+        cls,
+        path: FilePath,
+        *,
+        key: KeyLike | None = None,
+        value: DTypeLike | None = None,
+        combine: Combine | None = None,
+        device: str = "best",
+        batch_size: int | None = None,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        max_merge_per_batch: int | None = None,
+        cleanup: Cleanup = "automatic",
+        progress: Progress | None = None,
+    ) -> Dictionary:
+        """Returns the dictionary that `save` wrote to a file, in memory: changes are not written to the file. (For
+        a dictionary whose changes last, see `gpulsm.open`.)
+
+        Parameters
+        ----------
+        path
+            The file.
+        key, value, combine
+            As of `Dictionary`. Default: those of the file; if given, they must be the same.
+        batch_size
+            As of `Dictionary`. Default: that of the dictionary that was saved.
+        device, threads, memory_limit, max_merge_per_batch, cleanup
+            As of `Dictionary`, whatever they were before.
+        progress
+            Is called now and then with how many bytes were read, of how many. An exception of its own is raised
+            at the end.
+
+        Raises
+        ------
+        OSError
+            If the file is missing or can't be read.
+        CorruptFile
+            If the file does not hold what was written to it.
+        TypeError, ValueError
+            If the file has other types or another rule of combining, if it is not such a file, or if an argument
+            can't be used.
+        OutOfMemoryError, CudaError
+            As for `Dictionary`.
+
+        Examples
+        --------
+        >>> import gpulsm, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "prices.gpulsm")
+        >>> gpulsm.Dictionary.build([1, 2], [0.5, 1.5], key="uint64").save(path)
+        >>> d = gpulsm.Dictionary.load(path, device="cpu")
+        >>> d.key_dtype, d[2]
+        (dtype('uint64'), 1.5)
+        >>> folder.cleanup()
+        """
+        path = file_name(path)
+        stored = read_types(path, False)
+        assert stored is not None, "a file has types"
+        types = stored_types(path, stored, key, value, combine)
+        settings = checked(
+            device, batch_size, threads, memory_limit, max_merge_per_batch, cleanup, types.rule
+        )
+        store = Store.load(path, types.names(), settings, checked_progress(progress))
+        return of_new_store(cls, store, types, settings)
+
     def snapshot(self) -> Snapshot:
         """Returns the dictionary as it is now, frozen: it answers the same queries whatever happens to the
         dictionary. It shares the memory, and costs next to nothing.
@@ -405,7 +475,7 @@ class Dictionary(Imports):
         return Snapshot(self._store.copy(), self._key, self._value, self._settings)
 
     def copy(self) -> Dictionary:
-        """Returns a dictionary of its own with the same pairs. Both share what they have in common."""
+        """Returns a dictionary of its own with the same pairs, in memory. Both share what they have in common."""
         return of_store(type(self), self)
 
     __copy__ = copy
@@ -420,7 +490,21 @@ class Dictionary(Imports):
 def of_store(cls: type[Dictionary], of: Queries) -> Dictionary:
     """A dictionary of the same pairs, which shares the memory."""
     made = cls.__new__(cls)
-    Imports.__init__(made, of._store.copy(), of._key, of._value, of._settings)
+    Durable.__init__(made, of._store.copy(), of._key, of._value, of._settings)
+    return made
+
+
+def of_new_store(
+    cls: type[Dictionary],
+    store: Store,
+    types: Types,
+    settings: dict[str, Any],
+    path: str | None = None,
+) -> Dictionary:
+    """A dictionary whose pairs come from files."""
+    made = cls.__new__(cls)
+    settings = {**settings, "batch_size": store.batch_size}
+    Durable.__init__(made, store, types.key, types.value, settings, path)
     return made
 
 

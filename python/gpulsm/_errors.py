@@ -2,7 +2,8 @@
 
 An argument that can't be used raises a `TypeError` or a `ValueError`, and a key that is not there a
 `KeyError`, as everywhere in Python. What is particular to gpulsm is below. After an exception of a call the
-dictionary is as it was before. `KeyboardInterrupt`, and what signal handlers raise, is raised when the call has
+dictionary is as it was before, unless an `OSError` says that an update could not be made durable: it is there
+until the program ends, and nobody knows whether it will be afterwards. `KeyboardInterrupt`, and what signal handlers raise, is raised when the call has
 ended: its batch is applied.
 """
 
@@ -25,6 +26,48 @@ class CudaError(Error, RuntimeError):
 
 class ThreadsError(Error, RuntimeError):
     """The worker threads of the CPU engine could not be started."""
+
+
+class CorruptFile(Error, ValueError):
+    """A file of a dictionary does not hold what was written to it.
+
+    Attributes
+    ----------
+    file
+        The file.
+    offset
+        Where in the file, in bytes.
+    """
+
+    def __init__(self, message: str, file: str = "", offset: int = 0) -> None:
+        super().__init__(message)
+        self.file = file
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.file, self.offset)
+
+
+class Locked(Error, RuntimeError):
+    """The folder of a dictionary is open elsewhere, in this process or in another one.
+
+    Attributes
+    ----------
+    path
+        The folder.
+    """
+
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.path)
+
+
+class UpdatesRefused(Error, RuntimeError):
+    """A dictionary in a folder can be queried, but not updated: a write failed before, and the message says what
+    to do."""
 
 
 class ForkError(Error, RuntimeError):

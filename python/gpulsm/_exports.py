@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from gpulsm._families import Family
 from gpulsm._families import like as family_like
-from gpulsm._files import write_columns
+from gpulsm._files import file_name, write_columns
 from gpulsm._given import Given
 from gpulsm._keys import outermost
 from gpulsm._range_queries import RangeQueries
-from gpulsm._types import FilePath, Like
+from gpulsm._settings import checked_progress
+from gpulsm._stored import check_storable
+from gpulsm._types import FilePath, Like, Progress
 
 if TYPE_CHECKING:
     import pandas
@@ -169,6 +171,37 @@ class Exports(RangeQueries):
         """
         keys, values = self.arrays()
         write_columns(path, keys, values, (self._key, self._value), separator, force)
+
+    def save(self, path: FilePath, progress: Progress | None = None) -> None:
+        """Writes all pairs into one file, in the package's own format, for `Dictionary.load`. It gets its name,
+        or replaces the file that has it, when it is complete and on stable storage. Other threads can go on
+        meanwhile; what they change is not in it.
+
+        Parameters
+        ----------
+        path
+            The file.
+        progress
+            Is called now and then with how many bytes were written, of how many. An exception of its own is raised
+            when the file is complete.
+
+        Raises
+        ------
+        OSError, OutOfMemoryError
+            If the file can't be written. An old one is as it was.
+
+        Examples
+        --------
+        >>> import gpulsm, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "prices.gpulsm")
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).save(path)
+        >>> gpulsm.Dictionary.load(path).first()
+        (10, 1)
+        >>> folder.cleanup()
+        """
+        check_storable(self._value)
+        self._store.save(file_name(path), checked_progress(progress))
 
 
 def _as_array(scalar: Given, family: Family) -> Given:

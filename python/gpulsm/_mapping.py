@@ -43,6 +43,7 @@ class Queries(Lookups, Aggregates, Exports, Neighbors, AsOf):
         try:
             return bool(self.contains(self._one("key", key)))
         except OutOfRangeError:
+            self._check_open()
             return False
 
     @overload
@@ -102,6 +103,7 @@ class Queries(Lookups, Aggregates, Exports, Neighbors, AsOf):
         try:
             value, found = self.lookup(self._one("key", key))
         except OutOfRangeError:
+            self._check_open()
             return default
         return value if found else default
 

@@ -250,6 +250,7 @@ class Neighbors(Base):
     ) -> tuple[Any, Any, Any]:
         """One pair for each question; none for a scalar beyond all keys."""
         if given is None:
+            self._check_open()
             return no_key(self._key), self._zero(self._value), False
         call = self._call(given)
         keys, values, found = call.rooms(out, self._key, self._value, BOOL)

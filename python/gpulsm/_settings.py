@@ -24,21 +24,21 @@ _MOST_PARTS, _MOST_BYTES = 4, 16
 
 def checked(
     device: str,
-    batch_size: int,
+    batch_size: int | None,
     threads: int | None,
     memory_limit: int | None,
     max_merge_per_batch: int | None,
     cleanup: str,
     combine: tuple[str, str],
 ) -> dict[str, Any]:
-    """The settings as the native half takes them."""
+    """The settings as the native half takes them. Without a batch size, it is that of the files."""
     if not isinstance(device, str):
         raise TypeError(f"device: expected a text such as 'cuda:0', got {type(device).__name__}")
     if cleanup not in ("automatic", "manual"):
         raise ValueError(f"cleanup: expected 'automatic' or 'manual', got {cleanup!r}")
     return {
         "device": device,
-        "batch_size": whole("batch_size", batch_size, 1),
+        "batch_size": None if batch_size is None else whole("batch_size", batch_size, 1),
         "threads": None if threads is None else whole("threads", threads, 1, 1024),
         "memory_limit": None if memory_limit is None else whole("memory_limit", memory_limit, 1),
         "max_merge_per_batch": None
@@ -47,6 +47,13 @@ def checked(
         "cleans_itself": cleanup == "automatic",
         "combine": combine,
     }
+
+
+def checked_progress(progress: Any) -> Any:
+    """A function that is told how much is done; None for none."""
+    if progress is None or callable(progress):
+        return progress
+    raise TypeError(f"progress: expected a function of two numbers, got {type(progress).__name__}")
 
 
 def checked_rule(combine: Combine, value: DType | None) -> tuple[str, str]:

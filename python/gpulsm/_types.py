@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -58,6 +58,10 @@ Header: TypeAlias = Literal["auto", "yes", "no"]
 Missing: TypeAlias = Literal["error", "skip"]
 #: What an insert does to a key that is already there.
 Combine: TypeAlias = Literal["replace", "add", "min", "max", "or", "and", "xor"]
+#: What is durable when an update of a dictionary in a folder returns.
+Durability: TypeAlias = Literal["batch", "os", "checkpoint"]
+#: Is told how many bytes are done, of how many.
+Progress: TypeAlias = Callable[[int, int], object]
 #: When stale entries are removed.
 Cleanup: TypeAlias = Literal["automatic", "manual"]
 #: The family that arrays come in, by its name or by an array of it.

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use gpulsm_tables::{
     Choice, Error, Notes, Numbers, ReadOptions, Separator, Step, Table, Type, Unit, WriteOptions,
 };
-use pyo3::exceptions::{PyFileExistsError, PyOSError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyFileExistsError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::error::os_error;
 use crate::guard::detached;
 use crate::span::Span;
 use crate::typed::Pairs;
@@ -212,11 +213,7 @@ fn separator(text: &str) -> PyResult<Separator> {
 fn raise(error: Error) -> PyErr {
     match error {
         Error::Io { path, source } => match source.raw_os_error() {
-            Some(code) => {
-                let text = source.to_string();
-                let text = text.split(" (os error").next().unwrap_or_default().to_owned();
-                PyOSError::new_err((code, text, path.into_os_string()))
-            }
+            Some(code) => os_error(code, &source.to_string(), path),
             None => source.into(),
         },
         Error::Exists { path } => {

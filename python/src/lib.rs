@@ -5,11 +5,13 @@
 //! `gpulsm/_dictionary.py`), the only one to call it.
 
 mod asof;
+mod durable;
 mod error;
 mod files;
 mod guard;
 mod packing;
 mod parallel;
+mod settings;
 mod span;
 mod store;
 mod typed;
@@ -17,6 +19,7 @@ mod typed;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// The native half of gpulsm; not for use by itself.
 #[pymodule]
@@ -80,5 +83,31 @@ mod _native {
         options: files::Writing,
     ) -> PyResult<()> {
         files::write(py, path, pairs, options)
+    }
+
+    /// The types of the dictionary in a file, or in a folder; None if the folder is missing or empty.
+    #[pyfunction]
+    fn stored_types(
+        py: Python<'_>,
+        path: PathBuf,
+        is_folder: bool,
+    ) -> PyResult<Option<Bound<'_, PyDict>>> {
+        durable::stored_types(py, path, is_folder)
+    }
+
+    /// What the files of a dictionary contain.
+    #[pyfunction]
+    fn files_info(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+        durable::info(py, path)
+    }
+
+    /// The same, once everything was read and verified.
+    #[pyfunction]
+    fn check_files(
+        py: Python<'_>,
+        path: PathBuf,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'_, PyDict>> {
+        durable::check(py, path, progress)
     }
 }

@@ -1,20 +1,24 @@
 //! The class that Python's half calls.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, TryLockError};
 use std::time::Instant;
 
-use gpulsm::private::{AsOf, Element, Encoding, Fold, Operation};
-use gpulsm::{CleanupPolicy, Combine, Device, Dictionary, Error, ScalarKey, Stats, Value};
-use pyo3::exceptions::{PyAssertionError, PyTypeError};
+use gpulsm::private::{AsOf, Fold, Operation};
+use gpulsm::{Device, Error, Stats};
+use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::asof::Asked;
+use crate::durable::{Progress, Types};
 use crate::error::{ForkError, raise};
 use crate::guard::detached;
 use crate::packing::PyLayout;
+use crate::settings::{Files, Settings, Source, element_of};
 use crate::span::{Place, Span};
-use crate::typed::{AnyDictionary, Pairs, Ranges, Typed, Which};
+use crate::typed::{AnyDictionary, Pairs, Ranges, Which};
 
 /// How often this process was forked from another since the module was loaded there. Threads do not
 /// survive that: what was made before must not be used after.
@@ -30,7 +34,8 @@ pub fn after_fork() {
 #[pyclass(frozen, module = "gpulsm._native")]
 pub struct Store {
     device: Device,
-    dictionary: Box<dyn AnyDictionary>,
+    /// None once it is closed. Calls share it, and closing waits for them.
+    dictionary: RwLock<Option<Box<dyn AnyDictionary>>>,
     forks: u32,
 }
 
@@ -38,11 +43,89 @@ pub struct Store {
 impl Store {
     /// An empty dictionary.
     #[new]
-    fn new(py: Python<'_>, key: &str, value_width: usize, settings: Settings) -> PyResult<Self> {
+    fn new(py: Python<'_>, types: Types, settings: Settings) -> PyResult<Self> {
+        detached(py, || Store::make(&settings, &types, Source::Nothing))?
+    }
+
+    /// The dictionary that lives in a folder, in which it is created if it is missing. `progress` is called with how
+    /// many bytes were read, of how many.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        types: Types,
+        settings: Settings,
+        files: Files,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let mut progress = Progress::new(progress);
+        let opened = detached(py, || {
+            let report = &mut |done, total| progress.report(done, total);
+            Store::make(&settings, &types, Source::Folder(&path, &files, report))
+        })?;
+        progress.finish(opened)
+    }
+
+    /// The dictionary that was saved to a file.
+    #[staticmethod]
+    fn load(
+        py: Python<'_>,
+        path: PathBuf,
+        types: Types,
+        settings: Settings,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let mut progress = Progress::new(progress);
+        let loaded = detached(py, || {
+            let report = &mut |done, total| progress.report(done, total);
+            Store::make(&settings, &types, Source::File(&path, report))
+        })?;
+        progress.finish(loaded)
+    }
+
+    /// Writes all pairs to a file. `progress` is called with how many bytes were written, of how many.
+    fn save(&self, py: Python<'_>, path: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<()> {
+        // What `progress` does must not have to wait for this call.
+        let copy = self.call(py, None, |dictionary, _| dictionary.copy())?;
+        let mut progress = Progress::new(progress);
+        let saved =
+            detached(py, || copy.save(&path, &mut |done, total| progress.report(done, total)))?;
+        progress.finish(saved.map_err(raise))
+    }
+
+    /// Writes everything to the folder that the dictionary lives in.
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, None, |dictionary, _| dictionary.checkpoint())
+    }
+
+    /// Returns once all updates are on stable storage.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, None, |dictionary, _| dictionary.sync())
+    }
+
+    /// Makes everything durable and releases the folder and the memory. The second time it does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_process()?;
         detached(py, || {
-            let device = settings.device.parse().map_err(raise)?;
-            Ok(Store::new_here(device, settings.open(key, value_width, device)?))
+            let dictionary = self.dictionary.write().unwrap_or_else(PoisonError::into_inner).take();
+            dictionary.map_or(Ok(()), |dictionary| dictionary.close())
         })?
+        .map_err(raise)
+    }
+
+    #[getter]
+    fn is_closed(&self) -> bool {
+        match self.dictionary.try_read() {
+            Ok(dictionary) => dictionary.is_none(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_none(),
+            Err(TryLockError::WouldBlock) => false, // It is being closed.
+        }
+    }
+
+    /// The batch size, which of a dictionary in files may be that of the files.
+    #[getter]
+    fn batch_size(&self, py: Python<'_>) -> PyResult<usize> {
+        self.call(py, None, |dictionary, _| Ok(dictionary.batch_size()))
     }
 
     /// Where the dictionary is.
@@ -71,9 +154,9 @@ impl Store {
     }
 
     fn merge_from(&self, py: Python<'_>, other: &Store) -> PyResult<()> {
-        self.check_process()?;
-        other.check_process()?;
-        detached(py, || self.dictionary.merge_from(&*other.dictionary))?
+        // Two that merge from each other must not wait for each other.
+        let other = other.call(py, None, |dictionary, _| dictionary.copy())?;
+        self.call(py, None, |dictionary, _| Ok(dictionary.merge_from(&*other)))?
             .ok_or_else(|| PyTypeError::new_err("the dictionaries are of different types"))?
             .map_err(raise)
     }
@@ -246,10 +329,18 @@ impl Store {
     /// exception, even in a process that was forked.
     fn summary(&self) -> (Option<usize>, String) {
         // What a GPU's driver has pinned may not be there in a forked process.
-        match self.check_process() {
-            Ok(()) => self.dictionary.summary(),
-            Err(_) => (None, "a dictionary from before the process was forked".into()),
+        if self.check_process().is_err() {
+            return (None, "a dictionary from before the process was forked".into());
         }
+        let dictionary = match self.dictionary.try_read() {
+            Ok(dictionary) => dictionary,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return (None, "a dictionary that another thread is closing".into());
+            }
+        };
+        let closed = || (None, "a dictionary that is closed".into());
+        dictionary.as_ref().map_or_else(closed, |dictionary| dictionary.summary())
     }
 
     /// Whether the dictionary was made before this process was forked, and can't be used in it.
@@ -268,8 +359,8 @@ impl Store {
 
     /// For tests: checks every rule that the structure keeps.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        self.check_process()?;
-        detached(py, || self.dictionary.validate())?.map_err(PyAssertionError::new_err)
+        self.call(py, None, |dictionary, _| Ok(dictionary.validate()))?
+            .map_err(PyAssertionError::new_err)
     }
 
     /// For tests: panics in the middle of an update.
@@ -286,7 +377,13 @@ impl Store {
 
 impl Store {
     fn new_here(device: Device, dictionary: Box<dyn AnyDictionary>) -> Self {
+        let dictionary = RwLock::new(Some(dictionary));
         Store { device, dictionary, forks: FORKS.load(Ordering::Relaxed) }
+    }
+
+    fn make(settings: &Settings, types: &Types, source: Source<'_>) -> PyResult<Self> {
+        let device = settings.device()?;
+        Ok(Store::new_here(device, settings.make(types, device, source)?))
     }
 
     fn check_process(&self) -> PyResult<()> {
@@ -307,7 +404,14 @@ impl Store {
         make: impl FnOnce(&dyn AnyDictionary, &Place) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         self.check_process()?;
-        detached(py, || make(&*self.dictionary, &Place::new(self.device, stream)?))?.map_err(raise)
+        detached(py, || {
+            let dictionary = self.dictionary.read().unwrap_or_else(PoisonError::into_inner);
+            let Some(dictionary) = &*dictionary else {
+                return Err(PyValueError::new_err("this dictionary is closed"));
+            };
+            let place = Place::new(self.device, stream).map_err(raise)?;
+            make(&**dictionary, &place).map_err(raise)
+        })?
     }
 }
 
@@ -320,109 +424,6 @@ fn fold_of(operation: &str, element: &str) -> PyResult<Fold> {
         _ => return Err(PyTypeError::new_err(format!("{operation} is no aggregate"))),
     };
     Ok(Fold { operation, element: element_of(element)? })
-}
-
-/// The type of number that values, named at run time, consist of.
-fn element_of(element: &str) -> PyResult<Element> {
-    Ok(match element {
-        "uint32" => Element { width: 4, encoding: Encoding::Unsigned },
-        "uint64" => Element { width: 8, encoding: Encoding::Unsigned },
-        "int32" => Element { width: 4, encoding: Encoding::Signed },
-        "int64" => Element { width: 8, encoding: Encoding::Signed },
-        "float32" => Element { width: 4, encoding: Encoding::Float },
-        "float64" => Element { width: 8, encoding: Encoding::Float },
-        _ => return Err(PyTypeError::new_err(format!("{element} is no number"))),
-    })
-}
-
-/// The rule of this name.
-fn rule_of(rule: &str) -> PyResult<Combine> {
-    Ok(match rule {
-        "replace" => Combine::Replace,
-        "add" => Combine::Add,
-        "min" => Combine::Min,
-        "max" => Combine::Max,
-        "or" => Combine::Or,
-        "and" => Combine::And,
-        "xor" => Combine::Xor,
-        _ => return Err(PyTypeError::new_err(format!("{rule} is no rule"))),
-    })
-}
-
-/// How a dictionary is to be, whatever its types.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct Settings {
-    device: String,
-    batch_size: usize,
-    threads: Option<usize>,
-    memory_limit: Option<u64>,
-    max_merge_per_batch: Option<usize>,
-    cleans_itself: bool,
-    /// What an insert does to a key that is already there, and the type of number that values consist of.
-    combine: (String, String),
-}
-
-impl Settings {
-    /// A dictionary whose types are named at run time. Of values only the width matters.
-    fn open(
-        &self,
-        key: &str,
-        value_width: usize,
-        device: Device,
-    ) -> PyResult<Box<dyn AnyDictionary>> {
-        match key {
-            "uint32" => self.with_key::<u32>(value_width, device),
-            "uint64" => self.with_key::<u64>(value_width, device),
-            "int32" => self.with_key::<i32>(value_width, device),
-            "int64" => self.with_key::<i64>(value_width, device),
-            "uint128" => self.with_key::<u128>(value_width, device),
-            "float32" => self.with_key::<f32>(value_width, device),
-            "float64" => self.with_key::<f64>(value_width, device),
-            _ => Err(PyTypeError::new_err(format!("no keys are of type {key}"))),
-        }
-    }
-
-    fn with_key<K: ScalarKey>(
-        &self,
-        value_width: usize,
-        device: Device,
-    ) -> PyResult<Box<dyn AnyDictionary>> {
-        match value_width {
-            0 => self.with_types::<K, ()>(device),
-            4 => self.with_types::<K, [u8; 4]>(device),
-            8 => self.with_types::<K, [u8; 8]>(device),
-            16 => self.with_types::<K, [u8; 16]>(device),
-            _ => Err(PyTypeError::new_err(format!("no values have {value_width} bytes"))),
-        }
-    }
-
-    fn with_types<K: ScalarKey, V: Value>(
-        &self,
-        device: Device,
-    ) -> PyResult<Box<dyn AnyDictionary>> {
-        let policy =
-            if self.cleans_itself { CleanupPolicy::Automatic } else { CleanupPolicy::Manual };
-        let mut builder = Dictionary::<K, V>::builder()
-            .device(device)
-            .batch_size(self.batch_size)
-            .cleanup_policy(policy);
-        if let Some(threads) = self.threads {
-            builder = builder.threads(threads);
-        }
-        if let Some(bytes) = self.memory_limit {
-            builder = builder.memory_limit(bytes);
-        }
-        if let Some(entries) = self.max_merge_per_batch {
-            builder = builder.max_merge_per_batch(entries);
-        }
-        let (rule, element) = &self.combine;
-        let rule = rule_of(rule)?;
-        if rule != Combine::Replace {
-            builder = builder.combine_as(rule, element_of(element)?);
-        }
-        Ok(Box::new(Typed::new(builder.build().map_err(raise)?)))
-    }
 }
 
 /// The figures as Python's `Stats` takes them.

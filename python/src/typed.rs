@@ -1,6 +1,7 @@
 //! Dictionaries of every type behind one trait: each call is the library's, on the caller's memory.
 
 use std::any::Any;
+use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use gpulsm::private::{AsOf, Fold};
@@ -87,6 +88,16 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn merge_from(&self, other: &dyn Any) -> Option<Result<(), Error>>;
     /// The same pairs in a dictionary of its own, which shares the memory.
     fn copy(&self) -> Result<Box<dyn AnyDictionary>, Error>;
+
+    fn batch_size(&self) -> usize;
+    /// Writes all pairs to a file.
+    fn save(&self, path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<(), Error>;
+    /// Writes everything to the folder that it lives in.
+    fn checkpoint(&self) -> Result<(), Error>;
+    /// Returns once all updates are on stable storage.
+    fn sync(&self) -> Result<(), Error>;
+    /// Makes everything durable and releases the folder.
+    fn close(self: Box<Self>) -> Result<(), Error>;
 }
 
 /// Which pair a query wants.
@@ -124,13 +135,22 @@ impl<K: ScalarKey, V: Value> Typed<K, V> {
     fn write(&self) -> RwLockWriteGuard<'_, Dictionary<K, V>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Makes a change, then waits until it is as durable as the dictionary's setting says. The lock is free by
+    /// then, so that threads share syncs.
+    fn change(
+        &self,
+        make: impl FnOnce(&mut Dictionary<K, V>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let ticket = self.write().commit_later(make)?;
+        ticket.wait()
+    }
 }
 
 impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error> {
         let Pairs(keys, values) = inserts;
-        let mut dictionary = self.write();
-        match at {
+        self.change(|dictionary| match at {
             Place::Host => {
                 let batch = Batch::new().insert(keys.host(), values.host());
                 dictionary.update(batch.delete(deletes.host()))
@@ -139,21 +159,19 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
             Place::Gpu(on) => {
                 dictionary.resident_mut()?.update(keys.gpu(on), values.gpu(on), deletes.gpu(on))
             }
-        }
+        })
     }
 
     fn set(&self, at: &Place, Pairs(keys, values): Pairs) -> Result<(), Error> {
-        let mut dictionary = self.write();
-        match at {
+        self.change(|dictionary| match at {
             Place::Host => dictionary.set(keys.host(), values.host()),
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => dictionary.resident_mut()?.set(keys.gpu(on), values.gpu(on)),
-        }
+        })
     }
 
     fn delete_range(&self, at: &Place, Ranges(lo, hi): Ranges) -> Result<(), Error> {
-        let mut dictionary = self.write();
-        match at {
+        self.change(|dictionary| match at {
             Place::Host => dictionary.delete_range((lo.host(), hi.host())),
             // The keys to delete are gathered on the host in any case.
             #[cfg(feature = "cuda")]
@@ -161,7 +179,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
                 let (lo, hi) = (lo.gpu(on).to_vec()?, hi.gpu(on).to_vec()?);
                 dictionary.delete_range((&lo, &hi))
             }
-        }
+        })
     }
 
     fn cleanup(&self) -> Result<(), Error> {
@@ -169,7 +187,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     }
 
     fn clear(&self) -> Result<(), Error> {
-        self.write().clear()
+        self.change(Dictionary::clear)
     }
 
     fn lookup(&self, at: &Place, keys: Span, values: Span, found: Span) -> Result<(), Error> {
@@ -395,12 +413,33 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     fn merge_from(&self, other: &dyn Any) -> Option<Result<(), Error>> {
         // Its lock is given back before ours is taken: two that merge from each other both get on.
         let other = other.downcast_ref::<Self>()?.read().snapshot();
-        Some(self.write().merge_from(&other))
+        Some(self.change(|dictionary| dictionary.merge_from(&other)))
     }
 
     fn copy(&self) -> Result<Box<dyn AnyDictionary>, Error> {
         let dictionary = self.read();
         dictionary.flush()?; // Once, not in each copy.
         Ok(Box::new(Self::new(dictionary.clone())))
+    }
+
+    fn batch_size(&self) -> usize {
+        self.read().batch_size()
+    }
+
+    fn save(&self, path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
+        let snapshot = self.read().snapshot();
+        snapshot.save_with(path, progress)
+    }
+
+    fn checkpoint(&self) -> Result<(), Error> {
+        self.write().checkpoint()
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.read().sync()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Error> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).close()
     }
 }

@@ -15,7 +15,13 @@ import pytest
 import gpulsm
 
 ROOT = Path(__file__).parent.parent
-READMES = [ROOT / "README.md", ROOT.parent / "README.md", ROOT.parent / "docs" / "multimaps.md"]
+DOCS = ROOT.parent / "docs"
+READMES = [
+    ROOT / "README.md",
+    ROOT.parent / "README.md",
+    DOCS / "multimaps.md",
+    DOCS / "persistence.md",
+]
 NOTEBOOK = ROOT / "notebooks" / "story.ipynb"
 MODULES = ["gpulsm", *(f"gpulsm.{module.name}" for module in pkgutil.iter_modules(gpulsm.__path__))]
 
@@ -66,6 +72,17 @@ def test_the_graph_example_runs(capsys: pytest.CaptureFixture[str], device: str)
     script["main"](["--vertices", "300", "--edges", "3000", "--batches", "3", "--device", device])
     printed = capsys.readouterr().out
     assert "batch 3: " in printed and "answers checked" in printed
+
+
+def test_the_example_of_counts_goes_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, device: str
+) -> None:
+    script = runpy.run_path(str(ROOT / "examples" / "counts.py"))
+    arguments = ["--folder", str(tmp_path / "counts"), "--words", "3000", "--device", device]
+    for batches, before in ((3, "0 words"), (5, "3,000 words")):
+        script["main"]([*arguments, "--batches", str(batches)])
+        printed = capsys.readouterr().out
+        assert printed.startswith(f"{before} were counted before") and "answers checked" in printed
 
 
 @pytest.mark.parametrize("readme", READMES, ids=str)

@@ -1,0 +1,252 @@
+"""Opening dictionaries in folders, and looking at the files of dictionaries."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from numpy.typing import DTypeLike
+
+from gpulsm import _native
+from gpulsm._base import whole
+from gpulsm._dictionary import Dictionary, of_new_store
+from gpulsm._families import DType
+from gpulsm._files import file_name
+from gpulsm._keys import spec_of
+from gpulsm._settings import checked, checked_progress
+from gpulsm._stored import new_types, stored_key, stored_types, stored_value
+from gpulsm._types import Cleanup, Combine, Durability, FilePath, KeyLike, Progress
+
+
+def open(
+    path: FilePath,
+    key: KeyLike | None = None,
+    value: DTypeLike | None = None,
+    *,
+    durability: Durability = "batch",
+    combine: Combine | None = None,
+    device: str = "best",
+    log_limit: int | None = None,
+    batch_size: int | None = None,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    max_merge_per_batch: int | None = None,
+    cleanup: Cleanup = "automatic",
+    progress: Progress | None = None,
+) -> Dictionary:
+    """Returns the dictionary that lives in a folder, also after a crash; creates it if there is none.
+
+    An update is written to a log before it returns. Several threads that make updates at the same time share the
+    writing to stable storage. Copies, snapshots and what pickling makes are in memory only. A process that was forked
+    can't use the dictionary of its parent. Close the dictionary, or use it in a `with` block, to release the folder.
+
+    Parameters
+    ----------
+    path
+        The folder. A new dictionary is created in one that is missing or empty.
+    key, value
+        The types, as of `Dictionary`. They may be left out if the dictionary exists; if given, they must be those
+        that it has. To create one, `key` is needed; without a `value` it is a set.
+    durability
+        What is durable when an update returns. 'batch': the update, whatever happens to the machine. 'os': it
+        survives the end of the process; a crash of the machine may lose the last updates, in order (`sync` waits
+        for all of them). 'checkpoint': nothing, until `checkpoint` or `close` has returned; there is no log.
+    combine
+        As of `Dictionary`. Default: that of the existing dictionary, or 'replace'.
+    device
+        As of `Dictionary`, whatever it was before.
+    log_limit
+        How many bytes the log may have. Default: as many as the pairs, but at least 64 MiB.
+    batch_size
+        As of `Dictionary`. Default: the one that it was created with.
+    threads, memory_limit, max_merge_per_batch, cleanup
+        As of `Dictionary`.
+    progress
+        Is called now and then with how many bytes were read, of how many. An exception of its own is raised at
+        the end.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no dictionary, and no `key` to create one with.
+    OSError
+        If the system refuses to read or write a file.
+    Locked
+        If it is open already, in this process or in another one.
+    CorruptFile
+        If a file does not hold what was written to it.
+    TypeError, ValueError
+        If the dictionary has other types or another rule of combining, if there is something else in the folder,
+        or if an argument can't be used.
+    OutOfMemoryError, CudaError
+        As for `Dictionary`. After any of these the files are as they were.
+
+    Examples
+    --------
+    >>> import gpulsm, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with gpulsm.open(folder.name, key="uint64", value="float32") as prices:
+    ...     prices.insert([1, 2], [0.5, 1.5])
+    >>> with gpulsm.open(folder.name) as prices:
+    ...     prices[2]
+    1.5
+    >>> folder.cleanup()
+    """
+    path = file_name(path)
+    if durability not in get_args(Durability):
+        known = ", ".join(map(repr, get_args(Durability)))
+        raise ValueError(f"durability: expected one of {known}, got {durability!r}")
+    limit = None if log_limit is None else whole("log_limit", log_limit, 1)
+    stored = _native.stored_types(path, True)
+    if stored is not None:
+        types = stored_types(path, stored, key, value, combine)
+    elif key is None:
+        need = "no dictionary is here; to create one, give its types: key=…, and value=… unless it is a set"
+        raise FileNotFoundError(errno.ENOENT, need, path)
+    else:
+        types = new_types(key, value, combine)
+    settings = checked(
+        device, batch_size, threads, memory_limit, max_merge_per_batch, cleanup, types.rule
+    )
+    files = {"durability": durability, "log_limit": limit}
+    told = checked_progress(progress)
+    store = _native.Store.open(path, types.names(), settings, files, told)
+    return of_new_store(Dictionary, store, types, settings, path)
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """What the files of a dictionary contain. As text (`print(gpulsm.info(path))`), with its runs and settings.
+
+    Attributes
+    ----------
+    path
+        The folder or the saved file.
+    key_dtype, value_dtype
+        The types, as of a `Dictionary`. No `value_dtype`: a set. No `key_dtype`: keys that Python has no type
+        for.
+    combine
+        What an insert does to a key that is already there.
+    batch_size
+        The batch size, if the files have it.
+    entries
+        Entries of the runs.
+    updates
+        How many updates there are in the log alone.
+    bytes
+        Bytes of runs and log.
+    log_bytes
+        Bytes of the log.
+    torn_bytes
+        Bytes of the log that a crash left of updates that never returned.
+    """
+
+    path: str
+    key_dtype: DType | tuple[DType, ...] | None
+    value_dtype: DType | None
+    combine: Combine
+    batch_size: int | None
+    entries: int
+    updates: int
+    bytes: int
+    log_bytes: int
+    torn_bytes: int
+
+    def __str__(self) -> str:
+        return self._text  # type: ignore[attr-defined, no-any-return]
+
+
+def info(path: FilePath) -> FileInfo:
+    """Returns what a folder or a saved file contains, by what it says about itself. The pairs are not read.
+
+    Raises
+    ------
+    Locked, CorruptFile, OSError, ValueError
+        As for `check`.
+
+    Examples
+    --------
+    >>> import gpulsm, pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "prices.gpulsm")
+    >>> gpulsm.Dictionary.build([1, 2], [0.5, 1.5], key="uint64").save(path)
+    >>> gpulsm.info(path).entries
+    2
+    >>> print(gpulsm.info(path))
+    keys     u64
+    values   f64 (8 bytes)
+    combine  replace
+    setting  batch_size = 65536
+    run      level 0: 2 entries, 12304 bytes
+    log      0 updates, 0 bytes
+    >>> folder.cleanup()
+    """
+    path = file_name(path)
+    return _described(path, _native.files_info(path))
+
+
+def check(path: FilePath, progress: Progress | None = None) -> FileInfo:
+    """Reads all files of a dictionary, a folder or a saved file, and verifies every checksum. Changes nothing.
+
+    Parameters
+    ----------
+    path
+        The folder, or the file.
+    progress
+        Is called now and then with how many bytes were read, of how many. An exception of its own is raised at
+        the end.
+
+    Returns
+    -------
+    FileInfo
+        What the files contain.
+
+    Raises
+    ------
+    CorruptFile
+        If a file does not hold what was written to it. It names the file and the place.
+    Locked
+        If the dictionary is open.
+    OSError
+        If the system refuses to read a file.
+    ValueError
+        If there is no dictionary.
+
+    Examples
+    --------
+    >>> import gpulsm, pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "prices.gpulsm")
+    >>> gpulsm.Dictionary.build([1, 2], [0.5, 1.5]).save(path)
+    >>> gpulsm.check(path).entries
+    2
+    >>> damaged = bytearray(path.read_bytes())
+    >>> damaged[8193] ^= 1
+    >>> _ = path.write_bytes(damaged)
+    >>> try:
+    ...     gpulsm.check(path)
+    ... except gpulsm.CorruptFile as error:
+    ...     error.offset
+    8192
+    >>> folder.cleanup()
+    """
+    path = file_name(path)
+    return _described(path, _native.check_files(path, checked_progress(progress)))
+
+
+def _described(path: str, figures: dict[str, Any]) -> FileInfo:
+    stored = _native.stored_types(path, os.path.isdir(path))
+    if stored is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    text, key = figures.pop("text"), stored_key(stored)
+    made = FileInfo(
+        path=path,
+        key_dtype=None if key is None else spec_of(key),
+        value_dtype=stored_value(stored),
+        combine=stored["combine"][0],
+        **figures,
+    )
+    object.__setattr__(made, "_text", text)  # Not one of its figures.
+    return made
