@@ -66,6 +66,7 @@ impl Info {
         rows.extend(
             info.settings.iter().map(|(name, number)| (name.replace('_', " "), number.to_string())),
         );
+        rows.extend(info.notes.iter().map(|(name, note)| (name.clone(), note.clone())));
         let pairs = HumanCount(info.entries());
         rows.push((
             "pairs".into(),
@@ -88,6 +89,7 @@ impl Info {
         let (key, value) = names(info);
         let run = |run: &RunFile| json!({ "file": run.file, "level": run.level, "entries": run.entries, "bytes": run.bytes });
         let settings = info.settings.iter().map(|(name, number)| (name.clone(), json!(number)));
+        let notes = info.notes.iter().map(|(name, note)| (name.clone(), json!(note)));
         json!({
             "path": self.path.display().to_string(),
             "kind": if info.is_folder { "folder" } else { "file" },
@@ -97,6 +99,7 @@ impl Info {
             "value_bytes": info.value_bytes,
             "combine": rule_of(info),
             "settings": settings.collect::<Map<_, _>>(),
+            "notes": notes.collect::<Map<_, _>>(),
             "entries": info.entries(),
             "runs": info.runs.iter().map(run).collect::<Vec<_>>(),
             "log": {

@@ -99,6 +99,11 @@ class Durable(Imports):
         """
         self._store.close()
 
+    def __del__(self) -> None:
+        # Here and not in the native half, which would keep all threads waiting.
+        if getattr(self, "_path", None) is not None and not self._store.is_from_before_fork:
+            self._store.close()
+
     def __enter__(self: D) -> D:
         self._check_open()
         return self

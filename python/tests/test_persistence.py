@@ -221,10 +221,10 @@ def test_folders_of_rust_are_opened_and_updated(tmp_path: Path, device: str) -> 
 
 def write_file_for_rust(path: Path) -> None:
     """Writes `tests/it/data/python.gpulsm`, which a test of the library reads."""
-    d = gpulsm.Dictionary(("S4", "datetime64[ns]"), "complex64", device="cpu", batch_size=16)
+    d = gpulsm.Dictionary(("S4", "datetime64[ns]"), "timedelta64[s]", device="cpu", batch_size=16)
     times = np.array([0, 1_700_000_000_000_000_000, -1], "M8[ns]")
     keys = np.array([b"XYZW", b"ABC", b"ABC"], "S4"), times
-    d.insert(keys, np.array([2j, 1, 0.5 - 0.5j], np.complex64))
+    d.insert(keys, np.array([2, 1, -5], "m8[s]"))
     d.save(path)
 
 
@@ -286,7 +286,11 @@ def test_copies_are_in_memory(path: str, device: str) -> None:
 
 def test_progress_is_told(path: str, tmp_path: Path, device: str) -> None:
     d = gpulsm.Dictionary.build(np.arange(3_000_000), np.arange(3_000_000), device=device)
+    with gpulsm.open(path + "2", "int64", "int64", device=device) as opened:
+        opened.insert(np.arange(3_000_000), np.arange(3_000_000))
+
     for run in (
+        lambda told: gpulsm.open(path + "2", device=device, progress=told).close(),
         lambda told: d.save(path, progress=told),
         lambda told: gpulsm.Dictionary.load(path, device=device, progress=told),
         lambda told: gpulsm.check(path, progress=told),

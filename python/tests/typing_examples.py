@@ -96,3 +96,15 @@ def files(d: gpulsm.Dictionary) -> None:
     d.insert_file("a.csv", missing="drop")  # type: ignore[arg-type]
     d.snapshot().to_file("a.parquet", force=True)
     d.snapshot().insert_file("a.csv")  # type: ignore[attr-defined]
+
+
+def dictionaries_in_files(d: gpulsm.Dictionary) -> None:
+    with gpulsm.open(Path("prices"), key=("uint32", "datetime64[ns]"), durability="os") as opened:
+        assert_type(opened, gpulsm.Dictionary)
+    gpulsm.open("prices", durability="always")  # type: ignore[arg-type]
+    assert_type(gpulsm.Dictionary.load("prices.gpulsm", device="cpu"), gpulsm.Dictionary)
+    d.snapshot().save("prices.gpulsm", progress=lambda done, total: print(done / total))
+    assert_type(d.path, str | None)
+    assert_type(gpulsm.check("prices"), gpulsm.FileInfo)
+    assert_type(gpulsm.info("prices").value_dtype, np.dtype[Any] | None)
+    d.snapshot().checkpoint()  # type: ignore[attr-defined]

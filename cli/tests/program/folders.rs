@@ -369,6 +369,31 @@ fn a_damaged_saved_file_is_not_loaded() {
     assert!(refused(&["check", &path], "").0.contains("it is too short"));
 }
 
+/// The path of a file that the Python package wrote: keys of bytes and times, values that are durations.
+const OF_PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/it/data/python.gpulsm");
+
+#[test]
+fn files_of_python_are_loaded_and_keep_its_types() {
+    let (_folder, path) = scratch("copy.gpulsm");
+    check(
+        &["--load", OF_PYTHON],
+        &[
+            ("len", r#"{"len":3}"#),
+            ("insert XYZW:7 70", OK),
+            (&format!("save {path}"), r#"{"ok":true,"pairs":4,"bytes":16400}"#),
+        ],
+    );
+    for (path, entries) in [(OF_PYTHON, 3), (&path, 4)] {
+        let said = info(path);
+        assert_eq!((&said["key"], &said["value"]), (&json!("bytes4,i64"), &json!("i64")));
+        assert_eq!(said["entries"], json!(entries));
+        let notes = json!({ "numpy.key": "['|S4', '<M8[ns]']", "numpy.value": "'<m8[s]'" });
+        assert_eq!(said["notes"], notes);
+        let table = printed(&["info", path], "");
+        assert!(table.contains(" numpy.key  ['|S4', '<M8[ns]']\n"), "{table}");
+    }
+}
+
 #[test]
 fn info_tells_what_files_contain() {
     let (_folder, path) = scratch("prices");
