@@ -36,11 +36,6 @@ class Base:
         return self._store.device
 
     @property
-    def path(self) -> str | None:
-        """The folder that it lives in; None in memory."""
-        return None
-
-    @property
     def key_dtype(self) -> DType | tuple[DType, ...]:
         """The type of keys; of those of several parts, a tuple of types."""
         return spec_of(self._key)
@@ -119,7 +114,7 @@ class Base:
         return self._store.summary()[1]
 
     def __repr__(self) -> str:
-        name, path = type(self).__name__, self.path
+        name = type(self).__name__
         value = None if self._value is None else describe(self._value)
         length = self._store.summary()[0]
         what = "key" if self._value is None else "pair"
@@ -133,8 +128,11 @@ class Base:
             much = f"{length:,} {what}{'' if length == 1 else 's'}"
         rule = "" if self.combine == "replace" else f", combine={self.combine!r}"
         types = f"key={self._key_text()}, value={value!r}{rule}"
-        where = f"device={self.device!r}" + ("" if path is None else f", path={path!r}")
-        return f"<gpulsm.{name} of {much}, {types}, {where}>"
+        return f"<gpulsm.{name} of {much}, {types}, {self._where()}>"
+
+    def _where(self) -> str:
+        """Where it is, as its representation says."""
+        return f"device={self.device!r}"
 
     def _key_text(self) -> str:
         """The type of keys as `Dictionary` takes it."""

@@ -99,6 +99,10 @@ class Durable(Imports):
         """
         self._store.close()
 
+    def _where(self) -> str:
+        where = super()._where()
+        return where if self._path is None else f"{where}, path={self._path!r}"
+
     def __del__(self) -> None:
         # Here and not in the native half, which would keep all threads waiting.
         if getattr(self, "_path", None) is not None and not self._store.is_from_before_fork:

@@ -84,7 +84,7 @@ def stored_key(stored: dict[str, Any]) -> KeyType | None:
 def stored_value(stored: dict[str, Any]) -> DType | None:
     """The type of values that files have; None for a set. Of an unknown one only the width counts."""
     noted = _noted_value(stored, dict(stored["notes"]).get(_VALUE_NOTE))
-    return noted or _value_of(stored["value"], stored["value_width"])
+    return _value_of(stored["value"], stored["value_width"]) if noted is None else noted
 
 
 def check_storable(value: DType | None) -> None:
@@ -101,8 +101,8 @@ def _stored_key(
     keys = _noted_key(parts, note)
     if given is not None:
         wanted = key_type(given)
-        is_same_number = note is None and [kind_of(part) for part in _parts(wanted)] == parts
-        if _are_same(wanted, keys) or is_same_number:
+        is_stored_alike = note is None and [kind_of(part) for part in _parts(wanted)] == parts
+        if _are_same(wanted, keys) or is_stored_alike:
             return wanted
     if keys is None:
         names = ", ".join(f"{kind} of {width} bytes" for kind, width in parts)
@@ -122,19 +122,19 @@ def _stored_value(
 ) -> DType | None:
     name, width = stored["value"], stored["value_width"]
     values = _noted_value(stored, note) if note is not None else _value_of(name, width)
-    if given is not None:
-        wanted = value_dtype(given)
-        is_same_number = note is None and wanted is not None and wanted.itemsize == width
-        if _are_same(wanted, values) or (is_same_number and _rust_name(wanted) in (name, "")):
+    wanted = value_dtype(given)
+    if wanted is not None:
+        is_stored_alike = note is None and wanted.itemsize == width
+        if _are_same(wanted, values) or (is_stored_alike and name in (_rust_name(wanted), "")):
             return wanted
     if note is not None and values is None:
         raise TypeError(
             f"the dictionary in {path!r} has values of type {note}, which this version can't read"
         )
-    if given is not None:
+    if wanted is not None:
         has = "none" if values is None else describe(values)
         raise TypeError(
-            f"value: expected {has}, as the dictionary in {path!r} has, got {describe(np.dtype(given))}"
+            f"value: expected {has}, as the dictionary in {path!r} has, got {describe(wanted)}"
         )
     return values
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import gpulsm
+from gpulsm._stored import stored_key, stored_types, stored_value
 
 DATA = Path(__file__).parent / "data"
 
@@ -219,6 +220,32 @@ def test_folders_of_rust_are_opened_and_updated(tmp_path: Path, device: str) -> 
         gpulsm.Dictionary.load(DATA / "quotes.gpulsm", value="datetime64[s]")
 
 
+def test_notes_that_cannot_be_read_are_errors() -> None:
+    stored = {
+        "parts": [("unsigned", 4), ("signed", 8)],
+        "value": "",
+        "value_width": 8,
+        "combine": ("replace", ""),
+    }
+    for note in ("[", "3", "['<u4']", "['<u4', '<M9[ns]']", "['<u4', 'O']", "__import__('os')"):
+        noted = {**stored, "notes": [("numpy.key", note)]}
+        assert stored_key(noted) is None
+        with pytest.raises(
+            TypeError, match="'a' has keys .unsigned of 4 bytes, signed of 8 bytes, "
+        ):
+            stored_types("a", noted, None, None, None)
+    for note in ("[", "3", "'<u4'", "'O'", "[('a', '<M9[ns]')]"):
+        noted = {**stored, "notes": [("numpy.value", note)]}
+        with pytest.raises(TypeError, match="'a' has values of type .* can't read"):
+            stored_types("a", noted, None, None, None)
+    wide = {**stored, "parts": [("unsigned", 16)], "notes": []}
+    with pytest.raises(TypeError, match="'a' has keys .unsigned of 16 bytes. that this version"):
+        stored_types("a", wide, None, None, None)
+    assert stored_value({**stored, "notes": []}) == np.dtype("V8")
+    given = [("price", "f4"), ("volume", "u4")]
+    assert stored_types("a", {**stored, "notes": []}, None, given, None).value == np.dtype(given)
+
+
 def write_file_for_rust(path: Path) -> None:
     """Writes `tests/it/data/python.gpulsm`, which a test of the library reads."""
     d = gpulsm.Dictionary(("S4", "datetime64[ns]"), "timedelta64[s]", device="cpu", batch_size=16)
@@ -349,7 +376,7 @@ def test_other_types_are_refused(path: str, tmp_path: Path) -> None:
         for key in ("uint32", ("uint32", "int64"), ("uint32", "datetime64[us]"), "S12"):
             with pytest.raises(TypeError, match=r"key: expected \(uint32, datetime64\[ns\]\), as "):
                 use(at, key=key)
-        for value in ("int64", "float64", "timedelta64[ns]", "uint32", ("int64", 1)):
+        for value in ("int64", "float64", "timedelta64[ns]", "uint32", ("int64", 1), "V8"):
             with pytest.raises(TypeError, match=r"value: expected timedelta64\[s\], as the dicti"):
                 use(at, value=value)
     with gpulsm.open(path + "2", "uint32"):
