@@ -58,7 +58,7 @@ def open(
     device
         As of `Dictionary`, whatever it was before.
     log_limit
-        How many bytes the log may have. Default: as many as the pairs, but at least 64 MiB.
+        How many bytes the log may have. Default: as many as the pairs, but at least 256 MiB.
     batch_size
         As of `Dictionary`. Default: the one that it was created with.
     threads, memory_limit, max_merge_per_batch, cleanup

@@ -177,7 +177,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     /// Sets how many bytes the log of a dictionary in files may have. Default: about as many as its pairs,
-    /// but at least 64 MiB.
+    /// but at least 256 MiB.
     ///
     /// When it has half as many, a checkpoint is written in the background. Updates wait for it if the log
     /// reaches the limit; a single update that is longer becomes part of a checkpoint at once.

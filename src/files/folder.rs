@@ -35,12 +35,12 @@ impl Durability {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub durability: Durability,
-    /// How many bytes of logs there may be. Default: as many as the runs have, but at least 64 MiB.
+    /// How many bytes of logs there may be. Default: as many as the runs have, but at least 256 MiB.
     pub log_limit: Option<u64>,
 }
 
 /// The bytes that the log may have, however small the dictionary is, unless another limit is set.
-const LEAST_LOG_LIMIT: u64 = 64 << 20;
+const LEAST_LOG_LIMIT: u64 = 256 << 20;
 
 /// A folder that is open for updates.
 pub(crate) struct Folder {

@@ -18,7 +18,7 @@ pub(crate) const LOG_HEADER: usize = 64;
 
 /// Payloads of at least this many bytes are summed up by one thread and written by another. (In tests also shorter
 /// ones, so that crashes in between are tried.)
-const MIN_SHARED_BYTES: u64 = if cfg!(test) { 200 } else { 1 << 18 };
+const MIN_SHARED_BYTES: u64 = if cfg!(test) { 200 } else { 4 << 20 };
 
 /// What a log says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -211,9 +211,9 @@ impl<K: BenchKey, V: BenchValue> Backend for Cpu<K, V> {
         size_of::<K>() + size_of::<V>()
     }
 
-    fn copy_to_host(&self, pairs: &Pairs, len: usize) -> Outcome<()> {
-        black_box(vec::<K>(&pairs.keys)[..len].to_vec());
-        black_box(vec::<V>(&pairs.values)[..len].to_vec());
+    fn copy_to_host(&self, pairs: &Pairs, part: Range<usize>) -> Outcome<()> {
+        black_box(vec::<K>(&pairs.keys)[part.clone()].to_vec());
+        black_box(vec::<V>(&pairs.values)[part].to_vec());
         Ok(())
     }
 

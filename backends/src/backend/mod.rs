@@ -235,8 +235,8 @@ pub trait Backend {
     fn open(&self, batch_size: usize, folder: InFolder<'_>) -> Outcome<Box<dyn AnyDictionary>>;
     /// Returns how many bytes a key and a value have.
     fn pair_bytes(&self) -> usize;
-    /// Copies the first `len` pairs to fresh memory of the host, as bytes.
-    fn copy_to_host(&self, pairs: &Pairs, len: usize) -> Outcome<()>;
+    /// Copies pairs to fresh memory of the host, as bytes.
+    fn copy_to_host(&self, pairs: &Pairs, part: Range<usize>) -> Outcome<()>;
 
     /// Returns whether there is what the dictionary is compared with, for keys of this type.
     fn has_baselines(&self) -> bool {

@@ -33,7 +33,7 @@ pub struct Beginning {
     durability: Durable,
 
     /// How many bytes of changes the folder's log may have before all pairs are written anew (a checkpoint is
-    /// begun at half of it). Default: about as many as the pairs have, and at least 64 MiB
+    /// begun at half of it). Default: about as many as the pairs have, and at least 256 MiB
     #[arg(long, value_name = "BYTES", requires = "open", value_parser = clap::value_parser!(u64).range(1..))]
     log_limit: Option<u64>,
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use gpulsm::Durability;
-use gpulsm_backends::backend::{InFolder, Outcome, Upkeep};
+use gpulsm_backends::backend::{InFolder, Outcome, Pairs, Upkeep};
 use gpulsm_backends::dictionary::AnyDictionary;
 
 use super::growth::batch;
@@ -19,6 +19,9 @@ use crate::results::{Point, Row};
 
 /// A batch of logged updates has 2^16 pairs, unless there are few in all.
 const BATCH: u32 = 16;
+
+/// What updates are measured of.
+const UPDATED: [&str; 4] = ["gpulsm", "plain", "copy", "memory"];
 
 pub fn cases(scale: &Scale) -> Vec<Case> {
     let (stored, logged) = (scale.stored, scale.logged);
@@ -44,12 +47,8 @@ pub fn cases(scale: &Scale) -> Vec<Case> {
         case(["gpulsm", "plain", "copy"].map(whole("save")).into(), stored, save),
         case(["gpulsm", "plain"].map(whole("load")).into(), stored, load),
         case(["gpulsm"].map(whole("open")).into(), stored, open),
-        case(["gpulsm", "plain", "memory"].map(logged_row("update-os")).into(), logged, update_os),
-        case(
-            ["gpulsm", "plain", "memory"].map(logged_row("update-batch")).into(),
-            logged,
-            update_batch,
-        ),
+        case(UPDATED.map(logged_row("update-os")).into(), logged, update_os),
+        case(UPDATED.map(logged_row("update-batch")).into(), logged, update_batch),
         case(["gpulsm"].map(logged_row("replay")).into(), logged, replay),
     ]
 }
@@ -100,7 +99,7 @@ fn save(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
         let times = [
             harness.time(|| harness.backend.save(&*dictionary, &saved))?,
             harness.time(|| Ok(disk::write(&plain, bytes(harness, len))?))?,
-            harness.time(|| harness.backend.copy_to_host(&pairs, len))?,
+            harness.time(|| harness.backend.copy_to_host(&pairs, 0..len))?,
         ];
         if round > 0 {
             samples.iter_mut().zip(times).for_each(|(samples, time)| samples.push(time));
@@ -194,8 +193,8 @@ fn update_batch(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
 /// into a dictionary in memory.
 fn update(harness: &Harness, updates: Updates, durability: Durability) -> Outcome<Vec<Vec<f64>>> {
     let len = updates.len();
-    harness.pairs(len)?;
-    let mut samples = vec![Vec::new(); 3];
+    let pairs = harness.pairs(len)?;
+    let mut samples = vec![Vec::new(); UPDATED.len()];
     for round in 0..=harness.scale.repeats {
         let scratch = Scratch::create(&harness.scratch)?;
         let (path, plain) = (scratch.path("folder"), scratch.path("plain"));
@@ -205,6 +204,7 @@ fn update(harness: &Harness, updates: Updates, durability: Durability) -> Outcom
         let times = [
             harness.time(|| updates.insert(harness, &mut *logged))?,
             harness.time(|| append(harness, updates, durability, &plain))?,
+            harness.time(|| copy(harness, updates, &pairs))?,
             harness.time(|| updates.insert(harness, &mut *memory))?,
         ];
         drop(logged);
@@ -216,6 +216,12 @@ fn update(harness: &Harness, updates: Updates, durability: Durability) -> Outcom
         }
     }
     Ok(samples)
+}
+
+/// Copies the pairs to the host, batch by batch.
+fn copy(harness: &Harness, updates: Updates, pairs: &Pairs) -> Outcome<()> {
+    let copy = |r| harness.backend.copy_to_host(pairs, batch(r, updates.batch_size()));
+    (1..=updates.len() / updates.batch_size()).try_for_each(copy)
 }
 
 /// Appends the bytes of all batches to a plain file, and syncs after each batch if it is to be durable.
