@@ -4,13 +4,16 @@
 
 use std::fmt;
 
+use crate::builder::Builder;
 use crate::combine::Combiner;
+use crate::device::Device;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::key::Key;
 use crate::store::CleanupPolicy;
 use crate::testing::aggregates::{aggregate, folds};
 use crate::testing::bits::{KeyBits, KeyType, Types, ValueBits};
+use crate::testing::home::Home;
 use crate::testing::model::Model;
 use crate::testing::rules::{combined, exact};
 use crate::testing::script::{Change, Operation};
@@ -47,13 +50,31 @@ pub fn check<K: Key, V: Value>(
     check_subject(Box::new(dictionary), operations)
 }
 
+/// Does the same with a dictionary that has these settings and lives in files: now and then it is checkpointed,
+/// closed or crashed, and opened again, on this device or the CPU and with other settings, as the seed chooses.
+/// Then it must be what it was.
+pub fn check_in_files<K: Key, V: Value>(
+    builder: Builder<K, V>,
+    device: Device,
+    operations: &[Operation],
+    seed: u64,
+) -> Result<(), Mismatch> {
+    let (home, dictionary) = Home::create(builder, device, seed).map_err(|error| Mismatch {
+        index: 0,
+        operation: "creating it".into(),
+        what: error.to_string(),
+    })?;
+    let validate = if seed.is_multiple_of(2) { Validate::AfterChanges } else { Validate::AtTheEnd };
+    check_once(dictionary, Some(home), operations, validate)
+}
+
 /// [`check`], compiled once for all types.
 pub(super) fn check_subject(
     dictionary: Box<dyn Subject>,
     operations: &[Operation],
 ) -> Result<(), Mismatch> {
-    check_once(dictionary.fork(), operations, Validate::AfterChanges)?;
-    check_once(dictionary, operations, Validate::AtTheEnd).map_err(|mismatch| Mismatch {
+    check_once(dictionary.fork(), None, operations, Validate::AfterChanges)?;
+    check_once(dictionary, None, operations, Validate::AtTheEnd).map_err(|mismatch| Mismatch {
         what: format!("with buffering: {}", mismatch.what),
         ..mismatch
     })
@@ -68,6 +89,7 @@ enum Validate {
 
 fn check_once(
     dictionary: Box<dyn Subject>,
+    home: Option<Home>,
     operations: &[Operation],
     validate: Validate,
 ) -> Result<(), Mismatch> {
@@ -75,7 +97,8 @@ fn check_once(
     let key = types.key;
     let combiner = dictionary.combiner();
     let operations = &exact(operations, combiner);
-    let mut checked = Checked { dictionary, meaning: Meaning::new(types, combiner), changes: 0 };
+    let meaning = Meaning::new(types, combiner);
+    let mut checked = Checked { dictionary, home, meaning, changes: 0 };
     let mut snapshots: Vec<(Box<dyn Queries>, Meaning)> = Vec::new();
     let mut clones: Vec<Checked> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
@@ -181,6 +204,8 @@ impl Meaning {
 /// A dictionary and what it means.
 struct Checked {
     dictionary: Box<dyn Subject>,
+    /// The files that it lives in, if any.
+    home: Option<Home>,
     meaning: Meaning,
     /// How many operations changed them.
     changes: usize,
@@ -189,7 +214,7 @@ struct Checked {
 impl Checked {
     fn fork(&self) -> Self {
         let (dictionary, meaning) = (self.dictionary.fork(), self.meaning.clone());
-        Checked { dictionary, meaning, changes: self.changes }
+        Checked { dictionary, home: None, meaning, changes: self.changes }
     }
 
     fn compare(&self) -> Result<(), String> {
@@ -201,6 +226,7 @@ impl Checked {
         if !self.change(operation).map_err(|error| error.to_string())? {
             return query(self.dictionary.now(), &self.meaning, operation);
         }
+        self.disturb()?;
         if validate == Validate::AtTheEnd {
             return Ok(());
         }
@@ -210,6 +236,16 @@ impl Checked {
         self.changes += 1;
         // Not every time: it finishes deferred merges.
         if self.changes.is_multiple_of(8) { self.check_size() } else { Ok(()) }
+    }
+
+    /// Lets something happen to the files, and compares everything if the dictionary was opened again.
+    fn disturb(&mut self) -> Result<(), String> {
+        let Some(home) = &mut self.home else { return Ok(()) };
+        let was_opened = home.disturb(&mut self.dictionary).map_err(|error| error.to_string())?;
+        if was_opened {
+            self.compare().map_err(|what| format!("opened again: {what}"))?;
+        }
+        Ok(())
     }
 
     /// Applies the operation if it is one that changes the dictionary; returns whether it is.

@@ -9,6 +9,7 @@ pub mod bits;
 pub mod check;
 mod elements;
 pub mod from_bytes;
+mod home;
 pub mod model;
 mod rules;
 pub mod script;

@@ -59,10 +59,14 @@ pub(super) trait Subject {
     fn delete_range(&mut self, lo: &[KeyBits], hi: &[KeyBits]) -> Answer<()>;
     fn merge_from(&mut self, pairs: &[Pair]) -> Answer<()>;
     /// Replaces the dictionary with one built from its sorted pairs, and merges in one built from them
-    /// shuffled: every value is combined with itself.
+    /// shuffled: every value is combined with itself. A dictionary in files stays there, and merges in its own
+    /// pairs.
     fn rebuild(&mut self) -> Answer<()>;
     fn cleanup(&mut self) -> Answer<()>;
     fn clear(&mut self) -> Answer<()>;
+    fn checkpoint(&mut self) -> Answer<()>;
+    fn sync(&self) -> Answer<()>;
+    fn close(self: Box<Self>) -> Answer<()>;
 }
 
 impl<K: Key, V: Value> Queries for Dictionary<K, V> {
@@ -235,6 +239,9 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
     }
 
     fn rebuild(&mut self) -> Answer<()> {
+        if self.path().is_some() {
+            return self.merge_from(&self.snapshot());
+        }
         let (keys, values) = self.to_vecs()?;
         let settings = || {
             let builder = Dictionary::builder()
@@ -263,6 +270,18 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
 
     fn clear(&mut self) -> Answer<()> {
         self.clear()
+    }
+
+    fn checkpoint(&mut self) -> Answer<()> {
+        self.checkpoint()
+    }
+
+    fn sync(&self) -> Answer<()> {
+        self.sync()
+    }
+
+    fn close(self: Box<Self>) -> Answer<()> {
+        (*self).close()
     }
 }
 

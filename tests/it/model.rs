@@ -1,7 +1,7 @@
 //! Random lists of operations against the model, for every key type and every width of value.
 
 use gpulsm::testing::bits::Types;
-use gpulsm::testing::check::check;
+use gpulsm::testing::check::{check, check_in_files};
 use gpulsm::testing::script::Draw;
 use gpulsm::{Device, Key, Value};
 use proptest::collection::vec;
@@ -17,13 +17,18 @@ fn check_lists<K: Key, V: Value>(device: Device) {
     let config = ProptestConfig { cases: LISTS, ..ProptestConfig::default() };
     // Each operation is drawn from bytes of its own, so that a failing list shrinks by losing operations.
     let lists = vec(vec(any::<u8>(), 0..150), 0..60);
-    proptest!(config, |(size in any::<u8>(), bytes in lists, threads in 1usize..3)| {
-        let settings = Draw::new([size]).settings::<K, V>();
-        let dictionary = settings.device(device).threads(threads).build().unwrap();
+    // Every fourth dictionary lives in files; the number chooses what happens to them.
+    let files = proptest::option::weighted(0.25, any::<u64>());
+    proptest!(config, |(size in any::<u8>(), bytes in lists, threads in 1usize..3, files in files)| {
+        let settings = Draw::new([size]).settings::<K, V>().device(device).threads(threads);
         let types = Types::of::<K, V>();
         let operations: Vec<_> =
             bytes.into_iter().map(|bytes| Draw::new(bytes).operation(&types)).collect();
-        if let Err(mismatch) = check(dictionary, &operations) {
+        let outcome = match files {
+            Some(seed) => check_in_files(settings, device, &operations, seed),
+            None => check(settings.build().unwrap(), &operations),
+        };
+        if let Err(mismatch) = outcome {
             return Err(TestCaseError::fail(mismatch.to_string()));
         }
     });
@@ -91,6 +96,17 @@ each_device! {
             let types = Types::of::<i32, u32>();
             let operations: Vec<_> = (0..600).map(|_| draw.operation(&types)).collect();
             check(dictionary, &operations).unwrap_or_else(|mismatch| panic!("seed {seed}: {mismatch}"));
+        }
+    }
+
+    fn long_lists_in_files(device) {
+        for seed in 0..40 {
+            let mut draw = Draw::random(seed);
+            let settings = draw.settings::<u64, u64>().threads(1);
+            let types = Types::of::<u64, u64>();
+            let operations: Vec<_> = (0..400).map(|_| draw.operation(&types)).collect();
+            check_in_files(settings, device, &operations, seed)
+                .unwrap_or_else(|mismatch| panic!("seed {seed}: {mismatch}"));
         }
     }
 }
