@@ -22,6 +22,7 @@ mod files;
 mod files_crashes;
 mod files_types;
 mod filters;
+mod golden;
 mod large;
 mod limits;
 mod model;
