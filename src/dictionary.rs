@@ -11,7 +11,7 @@ use crate::error::{Error, try_zeroed};
 use crate::iter::{Iter, TryIter};
 use crate::key::{self, AsOfKey, Key};
 use crate::queries::impl_queries;
-use crate::query::{AsOf, Direction, Query, Side};
+use crate::query::{AsOf, Direction, KeyColumns, Query, Side};
 use crate::ranges::{KeyRange, RangeBatch, RangeEnds, Ranges};
 use crate::snapshot::Snapshot;
 use crate::stats::Stats;

@@ -111,7 +111,7 @@ pub mod private {
     pub use crate::durable::{FileTypes, types_in_file, types_in_folder};
     pub use crate::key::private::Sealed;
     pub use crate::key::{Distance, Encoding, Layout, On, PackedKey, Part, lend};
-    pub use crate::query::AsOf;
+    pub use crate::query::{AsOf, KeyColumns};
     pub use crate::ranges::RangeEnds;
     pub use crate::typed::StoredTypes;
 }

@@ -1,5 +1,7 @@
 //! Queries as engines take them.
 
+use std::ops::Range;
+
 use crate::aggregate::Fold;
 use crate::key::{Distance, Encoding, On};
 
@@ -39,6 +41,25 @@ pub enum Query<'a, B> {
 
     /// The live pair that answers each question of an as-of query.
     AsOf { asof: AsOf, keys: &'a [B], pairs: PairsOut<'a, B> },
+
+    /// The same, of questions and with answers whose keys are in columns. There are as many as `found` is long.
+    AsOfColumns {
+        asof: AsOf,
+        columns: &'a dyn KeyColumns<B>,
+        values: &'a mut [u8],
+        found: &'a mut [bool],
+    },
+}
+
+/// Questions whose keys are in columns, one for each part, and columns for the keys of their answers. Engines read
+/// and write a few rows at a time, so that the integers of keys stay in the caches. Several threads do so, each
+/// with rows of its own.
+pub trait KeyColumns<B>: Sync {
+    /// Packs the questions of these rows into as many integers.
+    fn pack_questions(&self, rows: &Range<usize>, keys: &mut [B]);
+
+    /// Unpacks the keys that answer the questions of these rows; into zeros, where none was found.
+    fn unpack_answers(&self, rows: &Range<usize>, keys: &[B], found: &[bool]);
 }
 
 /// Which neighbour [`Query::Nearest`] looks for.

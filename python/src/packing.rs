@@ -4,7 +4,7 @@ use std::ops::Range;
 
 #[cfg(feature = "cuda")]
 use gpulsm::private::columns::{self, Column};
-use gpulsm::private::{Encoding, Layout, PackedKey, Part};
+use gpulsm::private::{Encoding, KeyColumns, Layout, PackedKey, Part};
 use gpulsm::{Device, Error};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -17,9 +17,6 @@ use crate::typed::Ranges;
 
 /// The GPU that memory is on, by its number, and the stream in whose order it is used; without these, the host's.
 type OnGpu = Option<(usize, usize)>;
-
-/// Keys of a block of [`PyLayout::answer_columns`]: few enough for the caches, many enough to be shared by threads.
-const BLOCK: usize = 1 << 20;
 
 /// The parts of a key, the most significant one first.
 #[pyclass(frozen, name = "Layout", module = "gpulsm._native")]
@@ -157,31 +154,6 @@ impl PyLayout {
         }
     }
 
-    /// Packs keys, has `answer` find other keys for them, and unpacks those that are `found`, block by block: the
-    /// integers of a block stay in the caches. `answer` is called with the places of a block, with its keys and
-    /// with where the others go.
-    pub fn answer_columns(
-        &self,
-        (questions, answers): (&[Span], &[Span]),
-        found: Span,
-        mut answer: impl FnMut(&Range<usize>, Span, Span) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let bytes = BLOCK.min(found.len()) * self.0.width();
-        let (mut keys, mut others) = (aligned_bytes(bytes)?, aligned_bytes(bytes)?);
-        for start in (0..found.len()).step_by(BLOCK) {
-            let range = start..found.len().min(start + BLOCK);
-            let of_block = |columns: &[Span]| -> Vec<Span> {
-                self.columns(columns).map(|(column, width)| column.part(&range, width)).collect()
-            };
-            let keys = Span::of_room(&mut keys, range.len());
-            let others = Span::of_room(&mut others, range.len());
-            self.pack_columns(&of_block(questions), keys);
-            answer(&range, keys, others)?;
-            self.unpack_columns(others, Some(found.part(&range, 1)), &of_block(answers));
-        }
-        Ok(())
-    }
-
     fn pack_as<P: PackedKey>(&self, columns: &[Span], packed: Span) {
         each_range(packed.len(), |range| {
             let columns: Vec<&[u8]> = self
@@ -224,11 +196,29 @@ impl PyLayout {
     }
 }
 
-/// Room for bytes that integers of any width can be put into, or an error if there is none.
-fn aligned_bytes(bytes: usize) -> Result<Vec<u128>, Error> {
-    let len = bytes.div_ceil(size_of::<u128>());
-    bytemuck::allocation::try_zeroed_vec(len)
-        .map_err(|()| Error::OutOfMemory { wanted: bytes as u64, free: None })
+/// Questions of a query whose keys have parts in columns, and the columns of the answers' keys.
+pub struct QuestionColumns<'a> {
+    pub layout: &'a PyLayout,
+    pub questions: &'a [Span],
+    pub answers: &'a [Span],
+}
+
+impl QuestionColumns<'_> {
+    /// Some rows of columns.
+    fn rows(&self, columns: &[Span], rows: &Range<usize>) -> Vec<Span> {
+        self.layout.columns(columns).map(|(column, width)| column.part(rows, width)).collect()
+    }
+}
+
+impl<B> KeyColumns<B> for QuestionColumns<'_> {
+    fn pack_questions(&self, rows: &Range<usize>, keys: &mut [B]) {
+        self.layout.pack_columns(&self.rows(self.questions, rows), Span::of_mut(keys));
+    }
+
+    fn unpack_answers(&self, rows: &Range<usize>, keys: &[B], found: &[bool]) {
+        let (keys, found) = (Span::of(keys), Span::of(found));
+        self.layout.unpack_columns(keys, Some(found), &self.rows(self.answers, rows));
+    }
 }
 
 /// The part of this kind and of this width, in bytes.

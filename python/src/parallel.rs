@@ -8,8 +8,10 @@ const MIN_PER_THREAD: usize = 1 << 16;
 
 /// Calls `work` for ranges that make up `0..len`, on as many threads as are worth it.
 pub fn each_range(len: usize, work: impl Fn(Range<usize>) + Sync) {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = (len / MIN_PER_THREAD).clamp(1, cores);
+    let threads = match len / MIN_PER_THREAD {
+        0 | 1 => return work(0..len),
+        most => thread::available_parallelism().map_or(1, usize::from).min(most),
+    };
     let share = len.div_ceil(threads);
     let range = |index: usize| (index * share).min(len)..((index + 1) * share).min(len);
     let (work, range) = (&work, &range);

@@ -37,9 +37,14 @@ impl Span {
         Span(self.0, self.1 * width)
     }
 
-    /// The first `len` elements, of at most 16 bytes each, of room that is exclusively the caller's.
-    pub fn of_room(room: &mut [u128], len: usize) -> Self {
-        Span(room.as_mut_ptr().expose_provenance(), len)
+    /// Elements that are borrowed for longer than the span is used, to be read.
+    pub fn of<T>(elements: &[T]) -> Self {
+        Span(elements.as_ptr().expose_provenance(), elements.len())
+    }
+
+    /// Elements that are borrowed for longer than the span is used, to be written.
+    pub fn of_mut<T>(elements: &mut [T]) -> Self {
+        Span(elements.as_mut_ptr().expose_provenance(), elements.len())
     }
 
     /// How many elements there are.

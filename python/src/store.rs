@@ -15,7 +15,7 @@ use crate::asof::Asked;
 use crate::durable::{Progress, Types};
 use crate::error::{ForkError, raise};
 use crate::guard::detached;
-use crate::packing::PyLayout;
+use crate::packing::{PyLayout, QuestionColumns};
 use crate::settings::{Files, Settings, Source, element_of};
 use crate::span::{Place, Span};
 use crate::typed::{AnyDictionary, Pairs, Ranges, Which};
@@ -304,10 +304,11 @@ impl Store {
         values: Span,
         found: Span,
     ) -> PyResult<()> {
-        let (query, layout) = (AsOf::try_from(query)?, layout.get());
-        let columns = (&*columns.0, &*columns.1);
+        let query = AsOf::try_from(query)?;
+        let (questions, answers) = (&*columns.0, &*columns.1);
+        let columns = QuestionColumns { layout: layout.get(), questions, answers };
         self.call(py, None, |dictionary, _| {
-            dictionary.asof_of_columns(&query, layout, columns, values, found)
+            dictionary.asof_of_columns(&query, &columns, values, found)
         })
     }
 

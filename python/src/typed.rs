@@ -8,7 +8,7 @@ use gpulsm::private::{AsOf, Fold};
 use gpulsm::{Batch, Dictionary, Error, ScalarKey, Stats, Value};
 use pyo3::FromPyObject;
 
-use crate::packing::PyLayout;
+use crate::packing::QuestionColumns;
 use crate::span::{Place, Span};
 
 /// A dictionary whose types only its maker knows. Several threads may query it at the same time; a change has it
@@ -67,8 +67,7 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn asof_of_columns(
         &self,
         query: &AsOf,
-        layout: &PyLayout,
-        columns: (&[Span], &[Span]),
+        columns: &QuestionColumns<'_>,
         values: Span,
         found: Span,
     ) -> Result<(), Error>;
@@ -361,17 +360,12 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     fn asof_of_columns(
         &self,
         query: &AsOf,
-        layout: &PyLayout,
-        columns: (&[Span], &[Span]),
+        columns: &QuestionColumns<'_>,
         values: Span,
         found: Span,
     ) -> Result<(), Error> {
-        let dictionary = self.read();
-        layout.answer_columns(columns, found, |range, questions, keys| {
-            let (values, found) = (values.part(range, size_of::<V>()), found.part(range, 1));
-            let (values, found) = (values.host_mut(), found.host_mut());
-            dictionary.asof_as_into(questions.host(), *query, keys.host_mut(), values, found)
-        })
+        let (values, found) = (values.host_mut(), found.host_mut());
+        self.read().asof_columns_into(columns, *query, values, found)
     }
 
     fn len(&self) -> Result<usize, Error> {

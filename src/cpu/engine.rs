@@ -193,6 +193,12 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
                     pairs::combine_values::<B, V>(cpu, runs, pairs)
                 })
             }
+            Query::AsOfColumns { asof, columns, values, found } => {
+                with_values!(self.value_width, V => {
+                    let values = of_bytes_mut::<V>(values, found.len());
+                    asof::asof_columns(cpu, runs, &asof, columns, values, found)
+                })
+            }
         }
     }
 

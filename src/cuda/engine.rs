@@ -135,6 +135,9 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
             Query::Select { indices, pairs } => select::answer(cuda, &view, indices, pairs),
             Query::Nearest { side, keys, pairs } => nearest::answer(cuda, &view, side, keys, pairs),
             Query::AsOf { asof, keys, pairs } => asof::answer(cuda, &view, &asof, keys, pairs),
+            Query::AsOfColumns { asof, columns, values, found } => {
+                asof::answer_columns(cuda, &view, &asof, columns, values, found)
+            }
         }?;
         reading.end()
     }

@@ -43,8 +43,8 @@ impl On {
     /// Returns whether two keys are equal in all other parts, and neither ends with NaN.
     #[inline]
     pub fn belong_together(self, key: u128, other: u128) -> bool {
-        let differing = (key ^ other).checked_shr(self.bits).unwrap_or(0);
-        differing == 0
+        let other_parts = u128::MAX.checked_shl(self.bits).unwrap_or(0);
+        (key ^ other) & other_parts == 0
             && (self.encoding != Encoding::Float || !self.is_nan(key) && !self.is_nan(other))
     }
 

@@ -109,6 +109,26 @@ macro_rules! impl_asof {
                 let query = PairQuery::AsOf(asof, &key::encode(questions)?);
                 self.store.pairs_into(&query, ("out_keys", out_keys), values, found)
             }
+
+            /// Writes for each question, as many as `found` is long, the pair that answers it, with keys in columns;
+            /// zeros where `found` is `false`.
+            ///
+            /// # Errors
+            ///
+            /// [`BufferTooSmall`](crate::Error::BufferTooSmall) if `values` is shorter than `found`; those of
+            /// [`len`](Self::len).
+            #[doc(hidden)]
+            pub fn asof_columns_into(
+                &self,
+                columns: &dyn KeyColumns<K::Ordered>,
+                asof: AsOf,
+                values: &mut [V],
+                found: &mut [bool],
+            ) -> Result<(), Error> {
+                let values = typed::first("values", values, found.len())?;
+                let values = bytemuck::cast_slice_mut(values);
+                self.store.any().answer(Query::AsOfColumns { asof, columns, values, found })
+            }
         }
     };
 }

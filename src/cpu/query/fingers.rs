@@ -18,13 +18,13 @@ const SLOT_BITS: u32 = 14;
 /// In shorter runs, all layers of fences are in the nearest cache.
 const MIN_RUN: usize = 1 << 12;
 
-/// Keys that are compared at once near a finger: two cache lines of `u128`.
+/// Keys near a finger among which a key is searched for, a power of two: two cache lines of `u128`.
 const NEAR: usize = 8;
 
 /// How many of them are before the finger, for questions that are a little late.
 const NEAR_BEFORE: usize = 2;
 
-/// How often the next keys are compared, if all were less.
+/// How often a key is searched for among the next keys, if all were less.
 const STEPS: usize = 2;
 
 /// The fingers of one thread, in every run.
@@ -129,10 +129,14 @@ fn lower_bound_near<B: OrderedKey>(sorted: &[B], finger: usize, key: B) -> Optio
     for step in 0..STEPS {
         let start = first + step * NEAR;
         let near: &[B; NEAR] = sorted[start..].first_chunk()?;
-        let less = near.iter().map(|&other| usize::from(other < key)).sum::<usize>();
-        if less < NEAR {
-            return (less > 0 || step > 0 || start == 0).then_some(start + less);
+        if near[NEAR - 1] < key {
+            continue;
         }
+        let mut less = 0;
+        for width in (0..NEAR.ilog2()).rev().map(|bit| 1 << bit) {
+            less += width * usize::from(near[less + width - 1] < key);
+        }
+        return (less > 0 || step > 0 || start == 0).then_some(start + less);
     }
     None
 }

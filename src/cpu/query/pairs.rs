@@ -16,11 +16,21 @@ pub(crate) fn combine_values<B: OrderedKey, V: Value>(
     runs: &[Run<B>],
     pairs: PairsOut<'_, B>,
 ) -> Result<(), Error> {
+    let PairsOut { keys, values, found } = pairs;
+    let values = of_bytes_mut::<V>(values, keys.len());
+    combine_answers(cpu, runs, Answers { keys, values, found })
+}
+
+/// Does the same to answers.
+pub(super) fn combine_answers<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    runs: &[Run<B>],
+    answers: Answers<'_, B, V>,
+) -> Result<(), Error> {
     if cpu.combiner().is_none() {
         return Ok(());
     }
-    let PairsOut { keys, values, found } = pairs;
-    let values: &mut [V] = of_bytes_mut(values, keys.len());
+    let Answers { keys, values, found } = answers;
     let mut is_live = try_zeroed(keys.len())?;
     lookup(cpu, runs, keys, &mut *values, &mut is_live)?;
     let absent = values.iter_mut().zip(found).filter(|(_, found)| !**found);
@@ -36,6 +46,11 @@ pub(crate) struct Answers<'a, B, V> {
 }
 
 impl<B: OrderedKey, V: Value> Answers<'_, B, V> {
+    /// Returns the same places, to be written first by somebody else.
+    pub fn reborrow(&mut self) -> Answers<'_, B, V> {
+        Answers { keys: self.keys, values: self.values, found: self.found }
+    }
+
     /// Writes the answer to the query of this index.
     #[inline]
     pub fn write(&mut self, index: usize, pair: Option<(B, V)>) {
@@ -67,13 +82,25 @@ pub(crate) fn answer_each<S: Default, Q: Send + Sync, B: OrderedKey, V: Value>(
     let outputs = out.keys.chunks_mut(chunk).zip(values.chunks_mut(chunk));
     let tasks = queries.chunks(chunk).zip(outputs).zip(out.found.chunks_mut(chunk));
     cpu.workers.each(tasks, |((queries, (keys, values)), found)| {
-        let outputs = keys.chunks_mut(GROUP).zip(values.chunks_mut(GROUP));
         let mut state = S::default();
-        for ((queries, (keys, values)), found) in
-            queries.chunks(GROUP).zip(outputs).zip(found.chunks_mut(GROUP))
-        {
-            answer_group(&mut state, queries, Answers { keys, values, found })?;
-        }
-        Ok(())
+        answer_groups(queries, Answers { keys, values, found }, |queries, answers| {
+            answer_group(&mut state, queries, answers)
+        })
     })
+}
+
+/// Calls `answer_group` with at most [`GROUP`] queries at a time, and with where all of their answers go.
+pub(super) fn answer_groups<Q, B: OrderedKey, V: Value>(
+    queries: &[Q],
+    answers: Answers<'_, B, V>,
+    mut answer_group: impl FnMut(&[Q], Answers<'_, B, V>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Answers { keys, values, found } = answers;
+    let outputs = keys.chunks_mut(GROUP).zip(values.chunks_mut(GROUP));
+    for ((queries, (keys, values)), found) in
+        queries.chunks(GROUP).zip(outputs).zip(found.chunks_mut(GROUP))
+    {
+        answer_group(queries, Answers { keys, values, found })?;
+    }
+    Ok(())
 }

@@ -4,9 +4,13 @@ use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{self, Address, AsOfQuery, PairsOutput, View, check};
 use crate::cuda::query::nearest::nearest;
 use crate::cuda::query::pairs::PairsBuffers;
-use crate::error::Error;
+use crate::error::{Error, try_zeroed};
 use crate::key::{Distance, OrderedKey};
-use crate::query::{AsOf, Direction, PairsOut, Side};
+use crate::query::{AsOf, Direction, KeyColumns, PairsOut, Side};
+
+/// Questions in columns that are packed and answered at a time: their integers stay in the host's caches, and they
+/// are enough for the GPU.
+const BLOCK: usize = 1 << 20;
 
 /// Keys that are asked about, as ordered integers.
 pub(crate) struct Questions {
@@ -47,6 +51,29 @@ pub(crate) fn answer<B: OrderedKey>(
     let questions = Questions { keys: uploaded.address(), len: keys.len() as u64 };
     asof(cuda, view, query, &questions, &pairs.addresses())?;
     pairs.download(cuda, out)
+}
+
+/// Finds the pair that answers each of the host's questions, whose keys are in columns.
+pub(crate) fn answer_columns<B: OrderedKey>(
+    cuda: &EnteredCuda<'_>,
+    view: &View,
+    query: &AsOf,
+    columns: &dyn KeyColumns<B>,
+    values: &mut [u8],
+    found: &mut [bool],
+) -> Result<(), Error> {
+    let block = BLOCK.min(found.len());
+    let (mut questions, mut keys) = (try_zeroed::<B>(block)?, try_zeroed::<B>(block)?);
+    for (index, found) in found.chunks_mut(BLOCK).enumerate() {
+        let rows = index * BLOCK..index * BLOCK + found.len();
+        let (questions, keys) = (&mut questions[..rows.len()], &mut keys[..rows.len()]);
+        let width = cuda.value_width as usize;
+        let values = &mut values[rows.start * width..rows.end * width];
+        columns.pack_questions(&rows, questions);
+        answer(cuda, view, query, questions, PairsOut { keys, values, found })?;
+        columns.unpack_answers(&rows, keys, found);
+    }
+    Ok(())
 }
 
 /// Finds the nearest pair on one side of each question, whether it answers it or not.
