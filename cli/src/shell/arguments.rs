@@ -97,6 +97,11 @@ pub fn take_asof<'a>(
                     "no such option; there are --direction backward|forward|nearest and --tolerance T",
                 ));
             }
+            // No key is written like this.
+            text if direction(word).is_ok() => {
+                let cure = format!("a direction stands behind its option: --direction {text}");
+                return Err(word.wrong(cure));
+            }
             _ => others.push(word),
         }
     }

@@ -111,6 +111,11 @@ fn what_is_wrong_with_a_key_names_the_word_and_the_part() {
             "asof 7:1 --direction up",
             "word 4, `up`: expected backward, forward or nearest",
         ),
+        (
+            "u32,i64",
+            "asof 7:1 forward",
+            "word 3, `forward`: a direction stands behind its option: --direction forward",
+        ),
         ("u32,i64", "asof 7:1 --tolerance -1", "word 4, `-1`: out of range: u64 goes from 0"),
         ("u32,i64", "asof 7:1 --tolerance", "word 3, `--tolerance`: its value is missing"),
         ("u32,i64", "asof 7:1 --limit 3", "no such option; there are --direction"),
