@@ -141,7 +141,8 @@ pub mod private {
 /// # }
 /// ```
 ///
-/// Or makes a struct of two to four keys a key, which is compared from the first field on that the macro names:
+/// Or makes a struct of two to four keys a key, which is compared from the first field on that the macro names, and
+/// begins with its first fields as a tuple does with its first parts ([`Prefix`]):
 ///
 /// ```
 /// #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Zeroable)]
@@ -156,6 +157,7 @@ pub mod private {
 /// let mut graph = gpulsm::Dictionary::<Edge, ()>::new();
 /// graph.insert(&[Edge { from: 2, to: 1 }, Edge { from: 1, to: 9 }], &[(), ()])?;
 /// assert_eq!(graph.first()?.map(|(edge, ())| edge.to), Some(9));
+/// assert_eq!(graph.count(&[gpulsm::prefix(2), gpulsm::prefix(3)])?, [1, 0]);
 /// # Ok(())
 /// # }
 /// ```
@@ -229,6 +231,21 @@ macro_rules! key {
 
             fn add_parts(parts: &mut ::std::vec::Vec<$crate::private::Part>) {
                 <($($Part,)+) as $crate::Key>::add_parts(parts);
+            }
+        }
+
+        impl<Parts> $crate::Prefix<Parts> for $Struct
+        where
+            ($($Part,)+): $crate::Prefix<Parts>,
+        {
+            fn first_with(prefix: Parts) -> Self {
+                let ($($field,)+) = <($($Part,)+) as $crate::Prefix<Parts>>::first_with(prefix);
+                $Struct { $($field),+ }
+            }
+
+            fn last_with(prefix: Parts) -> Self {
+                let ($($field,)+) = <($($Part,)+) as $crate::Prefix<Parts>>::last_with(prefix);
+                $Struct { $($field),+ }
             }
         }
     };

@@ -84,7 +84,8 @@ tuple_key!(A a, B b, C c, D d => u128);
 
 /// A key that begins with one or more parts, `P`: all keys with the same first parts are a range.
 ///
-/// Implemented for tuples: `(A, B, C)` begins with `A` and with `(A, B)`.
+/// Implemented for tuples: `(A, B, C)` begins with `A` and with `(A, B)`. So does a struct of three keys by
+/// [`key!`](crate::key).
 pub trait Prefix<P>: Key {
     /// Returns the first key in order that begins with these parts.
     fn first_with(prefix: P) -> Self;
@@ -160,5 +161,20 @@ mod tests {
         assert!(a == 7 && b.is_nan());
         let last: (u32, u32, i32) = Prefix::last_with((1, 2));
         assert_eq!(last, (1, 2, i32::MAX));
+    }
+
+    #[test]
+    fn a_struct_has_the_prefixes_of_the_tuple_of_its_fields() {
+        #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Zeroable)]
+        struct Reading {
+            at: i64,
+            station: u32,
+            sensor: [u8; 2],
+        }
+        crate::key!(Reading { station: u32, sensor: [u8; 2], at: i64 });
+        let first: Reading = Prefix::first_with(7);
+        assert_eq!(first, Reading { station: 7, sensor: [0; 2], at: i64::MIN });
+        let last: Reading = Prefix::last_with((7, *b"ab"));
+        assert_eq!(last, Reading { station: 7, sensor: *b"ab", at: i64::MAX });
     }
 }
