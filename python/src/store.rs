@@ -290,8 +290,8 @@ impl Store {
         found: Span,
         stream: Option<usize>,
     ) -> PyResult<()> {
-        let query = AsOf::try_from(query)?;
-        self.call(py, stream, |dictionary, at| dictionary.asof(at, &query, questions, to, found))
+        let which = Which::AsOf(query.try_into()?);
+        self.call(py, stream, |dictionary, at| dictionary.pairs(at, which, questions, to, found))
     }
 
     /// The same, of keys whose parts are in columns, and with columns for the parts of answers.

@@ -54,16 +54,8 @@ pub trait AnyDictionary: Any + Send + Sync {
         found: Span,
     ) -> Result<(), Error>;
 
-    /// For each key at most one pair, as an as-of query finds it, and whether there is one.
-    fn asof(
-        &self,
-        at: &Place,
-        query: &AsOf,
-        questions: Span,
-        to: Pairs,
-        found: Span,
-    ) -> Result<(), Error>;
-    /// The same on the host, of keys whose parts are in columns, and with columns for the parts of answers.
+    /// The pairs that an as-of query finds for keys on the host whose parts are in columns, with columns for the
+    /// parts of answers.
     fn asof_of_columns(
         &self,
         query: &AsOf,
@@ -108,6 +100,8 @@ pub enum Which {
     Predecessor,
     /// The one at a place in the order of keys.
     Select,
+    /// The one that answers a question of an as-of query.
+    AsOf(AsOf),
 }
 
 /// Keys, and as many values.
@@ -319,6 +313,9 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
                         dictionary.predecessor_into(queries.host(), to, values, found)
                     }
                     Which::Select => dictionary.select_into(queries.host(), to, values, found),
+                    Which::AsOf(query) => {
+                        dictionary.asof_as_into(queries.host(), query, to, values, found)
+                    }
                 }
             }
             #[cfg(feature = "cuda")]
@@ -329,30 +326,8 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
                     Which::Successor => resident.successor(queries.gpu(on), to, values, found),
                     Which::Predecessor => resident.predecessor(queries.gpu(on), to, values, found),
                     Which::Select => resident.select(queries.gpu(on), to, values, found),
+                    Which::AsOf(query) => resident.asof(&query, queries.gpu(on), to, values, found),
                 }
-            }
-        }
-    }
-
-    fn asof(
-        &self,
-        at: &Place,
-        query: &AsOf,
-        questions: Span,
-        Pairs(keys, values): Pairs,
-        found: Span,
-    ) -> Result<(), Error> {
-        let dictionary = self.read();
-        match at {
-            Place::Host => {
-                let (keys, values, found) = (keys.host_mut(), values.host_mut(), found.host_mut());
-                dictionary.asof_as_into(questions.host(), *query, keys, values, found)
-            }
-            #[cfg(feature = "cuda")]
-            Place::Gpu(on) => {
-                let (keys, values, found) =
-                    (keys.gpu_mut(on), values.gpu_mut(on), found.gpu_mut(on));
-                dictionary.resident()?.asof(query, questions.gpu(on), keys, values, found)
             }
         }
     }

@@ -319,13 +319,8 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         values: DeviceSliceMut<'_, V>,
         found: DeviceSliceMut<'_, u8>,
     ) -> Result<(), Error> {
-        let lent = Lent::new(self.store.cuda())?;
-        let len = keys.len() as u64;
-        let keys = lent.keys(keys)?;
-        let pairs = lent.pairs(("out_keys", &out_keys), &values, &found, len)?;
-        self.answer(lent, Needs::Marks, |cuda, _, view| {
-            nearest::nearest(cuda, view, side, keys.address, len, &pairs)?;
-            decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
+        self.pairs(keys, out_keys, values, found, |cuda, view, Questions { keys, len }, pairs| {
+            nearest::nearest(cuda, view, side, *keys, *len, pairs)
         })
     }
 
@@ -344,13 +339,32 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         let out_keys: DeviceSliceMut<'_, K> = out_keys.into();
         let values: DeviceSliceMut<'_, V> = values.into();
         let found: DeviceSliceMut<'_, u8> = found.into();
+        self.pairs(keys, out_keys, values, found, |cuda, view, questions, pairs| {
+            asof::asof(cuda, view, query, questions, pairs)
+        })
+    }
+
+    /// Has at most one pair found for each key.
+    fn pairs(
+        &self,
+        keys: DeviceSlice<'_, K>,
+        out_keys: DeviceSliceMut<'_, K>,
+        values: DeviceSliceMut<'_, V>,
+        found: DeviceSliceMut<'_, u8>,
+        find: impl FnOnce(
+            &EnteredCuda<'_>,
+            &ffi::View,
+            &Questions,
+            &ffi::PairsOutput,
+        ) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let lent = Lent::new(self.store.cuda())?;
         let len = keys.len() as u64;
         let keys = lent.keys(keys)?;
         let pairs = lent.pairs(("out_keys", &out_keys), &values, &found, len)?;
         let questions = Questions { keys: keys.address, len };
         self.answer(lent, Needs::Marks, |cuda, _, view| {
-            asof::asof(cuda, view, query, &questions, &pairs)?;
+            find(cuda, view, &questions, &pairs)?;
             decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
         })
     }
