@@ -6,6 +6,7 @@
 //! range, dense keys and sorted input are no slower.
 
 use crate::cpu::context::Cpu;
+use crate::cpu::memory::Buffer;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
@@ -22,73 +23,88 @@ const RECORDS_PER_BUCKET: usize = 4;
 /// The base-2 logarithm of the most buckets in one scatter: with more, the writes miss the caches.
 const MAX_BUCKET_BITS: u32 = 11;
 
-/// The bytes that [`radix_sort`] allocates for one record: a place to move it to, and its part of a
-/// list of buckets.
+/// The most bytes that [`radix_sort`] allocates for one record: its own, a place to move it to, and its
+/// part of a list of buckets.
 pub(crate) const fn bytes_per_record<B, V>() -> usize {
-    size_of::<Record<B, V>>() + size_of::<[usize; 2]>() / INSERTION_MAX + 1
+    2 * size_of::<Record<B, V>>() + size_of::<[usize; 2]>() / INSERTION_MAX + 1
 }
 
 /// The bytes that [`radix_sort`] allocates besides.
 pub(crate) const FIXED_BYTES: usize = (2 * size_of::<usize>()) << MAX_BUCKET_BITS;
 
-/// Sorts records by key; records with equal keys keep their order.
+/// Returns pairs as records sorted by key; those with equal keys keep their order.
 pub(crate) fn radix_sort<B: OrderedKey, V: Value>(
     cpu: &Cpu,
-    records: &mut [Record<B, V>],
-) -> Result<(), Error> {
-    if records.is_sorted_by_key(|record| record.0) {
-        return Ok(());
-    }
-    let mut scratch = cpu.memory.zeroed::<Record<B, V>>(records.len())?;
-    if records.len() <= INSERTION_MAX {
-        scratch.copy_from_slice(records);
-        insertion_sort(&scratch, records);
-        return Ok(());
+    keys: &[B],
+    values: &[V],
+) -> Result<Buffer<Record<B, V>>, Error> {
+    let mut records = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
+    let pairs = keys.iter().copied().zip(values.iter().copied());
+    if keys.len() <= INSERTION_MAX || keys.is_sorted() {
+        records.iter_mut().zip(pairs).for_each(|(record, pair)| *record = pair);
+        insertion_sort(&mut records);
+        return Ok(records);
     }
     // A list of the buckets still to be sorted, instead of recursion: with adversarial keys, every
     // scatter splits off only a few records. Buckets in the list have more than `INSERTION_MAX`
     // records each, and do not overlap.
-    let mut unsorted = cpu.memory.zeroed::<[usize; 2]>(records.len() / INSERTION_MAX)?;
-    let mut ends = cpu.memory.zeroed::<usize>(max_buckets(records.len()))?;
-    unsorted[0] = [0, records.len()];
-    let mut left = 1;
+    let mut unsorted = cpu.memory.zeroed::<[usize; 2]>(keys.len() / INSERTION_MAX)?;
+    let mut ends = cpu.memory.zeroed::<usize>(max_buckets(keys.len()))?;
+    let ends_of = Buckets::of_all(keys.iter().copied()).scatter(pairs, &mut records, &mut ends);
+    let mut left = sort_small_buckets(&mut records, 0, ends_of, &mut unsorted);
+    // As long as the longest bucket that was sorted.
+    let mut scratch = cpu.memory.zeroed::<Record<B, V>>(0)?;
     while left > 0 {
         left -= 1;
         let [start, end] = unsorted[left];
-        let (bucket, scratch) = (&mut records[start..end], &mut scratch[start..end]);
+        let bucket = &mut records[start..end];
         if bucket.is_sorted_by_key(|record| record.0) {
             continue;
         }
-        let span = span_of(bucket.iter().map(|record| record.0)).expect("not empty");
-        let buckets = Buckets::new(span, bucket.len() / RECORDS_PER_BUCKET);
-        let ends = &mut ends[..buckets.count];
-        buckets.scatter(bucket, scratch, ends);
-        let mut from = 0;
-        for &mut to in ends {
-            if to - from <= INSERTION_MAX {
-                insertion_sort(&scratch[from..to], &mut bucket[from..to]);
-            } else {
-                bucket[from..to].copy_from_slice(&scratch[from..to]);
-                unsorted[left] = [start + from, start + to];
-                left += 1;
-            }
-            from = to;
+        if scratch.len() < bucket.len() {
+            scratch = cpu.memory.zeroed(bucket.len())?;
         }
+        let scratch = &mut scratch[..bucket.len()];
+        scratch.copy_from_slice(bucket);
+        let buckets = Buckets::of_all(scratch.iter().map(|record| record.0));
+        let ends_of = buckets.scatter(scratch.iter().copied(), bucket, &mut ends);
+        left += sort_small_buckets(bucket, start, ends_of, &mut unsorted[left..]);
     }
-    Ok(())
+    Ok(records)
 }
 
-/// Writes a few records in order, stably.
+/// Sorts the buckets that are small, of those that end at these places, and lists where the others begin and end,
+/// counted from `start` before the first record. Returns how many those are.
+fn sort_small_buckets<B: OrderedKey, V: Value>(
+    records: &mut [Record<B, V>],
+    start: usize,
+    ends: &[usize],
+    list: &mut [[usize; 2]],
+) -> usize {
+    let (mut from, mut listed) = (0, 0);
+    for &to in ends {
+        if to - from <= INSERTION_MAX {
+            insertion_sort(&mut records[from..to]);
+        } else {
+            list[listed] = [start + from, start + to];
+            listed += 1;
+        }
+        from = to;
+    }
+    listed
+}
+
+/// Sorts a few records, or records that are sorted, stably.
 #[inline]
-fn insertion_sort<B: OrderedKey, V: Value>(from: &[Record<B, V>], to: &mut [Record<B, V>]) {
-    let to = &mut to[..from.len()];
-    for (index, &record) in from.iter().enumerate() {
+fn insertion_sort<B: OrderedKey, V: Value>(records: &mut [Record<B, V>]) {
+    for index in 1..records.len() {
+        let record = records[index];
         let mut at = index;
-        while at > 0 && to[at - 1].0 > record.0 {
-            to[at] = to[at - 1];
+        while at > 0 && records[at - 1].0 > record.0 {
+            records[at] = records[at - 1];
             at -= 1;
         }
-        to[at] = record;
+        records[at] = record;
     }
 }
 
@@ -118,6 +134,12 @@ pub(crate) struct Buckets<B> {
 }
 
 impl<B: OrderedKey> Buckets<B> {
+    /// Divides the keys between the smallest and the largest of these, so that few are in each bucket.
+    fn of_all(keys: impl ExactSizeIterator<Item = B>) -> Self {
+        let wanted = keys.len() / RECORDS_PER_BUCKET;
+        Buckets::new(span_of(keys).expect("there are keys"), wanted)
+    }
+
     /// Divides the keys from `lo` to `hi` into about `wanted` buckets, at most
     /// 2^[`MAX_BUCKET_BITS`].
     pub fn new((lo, hi): (B, B), wanted: usize) -> Self {
@@ -139,24 +161,26 @@ impl<B: OrderedKey> Buckets<B> {
         }
     }
 
-    /// Writes the records bucket by bucket, keeping their order within each, and where each bucket
-    /// ends.
-    fn scatter<V: Value>(
+    /// Writes the records bucket by bucket, keeping their order within each, and returns where each bucket
+    /// ends, in memory that has room for all of them.
+    fn scatter<'a, V: Value>(
         &self,
-        records: &[Record<B, V>],
+        records: impl Iterator<Item = Record<B, V>> + Clone,
         out: &mut [Record<B, V>],
-        ends: &mut [usize],
-    ) {
+        ends: &'a mut [usize],
+    ) -> &'a [usize] {
+        let ends = &mut ends[..self.count];
         ends.fill(0);
-        self.count_keys(records.iter().map(|record| record.0), ends);
+        self.count_keys(records.clone().map(|record| record.0), ends);
         let mut start = 0;
         for next in &mut *ends {
             start += std::mem::replace(next, start);
         }
-        for &record in records {
+        for record in records {
             let next = &mut ends[self.of(record.0)];
             out[*next] = record;
             *next += 1; // After the last record of a bucket, this is its end.
         }
+        ends
     }
 }

@@ -17,9 +17,9 @@ use crate::value::Value;
 /// The mean number of records in a bucket that one thread sorts: few enough to fit into its cache.
 const RECORDS_PER_SHARED_BUCKET: usize = 1 << 13;
 
-/// The bytes that sorting one update takes: its record, and the output.
+/// The bytes that sorting one update takes: the records, and the output.
 pub(crate) const fn bytes_per_update<B, V>() -> usize {
-    size_of::<Record<B, V>>() + radix::bytes_per_record::<B, V>() + size_of::<B>() + size_of::<V>()
+    radix::bytes_per_record::<B, V>() + size_of::<B>() + size_of::<V>()
 }
 
 /// The bytes that sorting any batch takes besides.
@@ -87,25 +87,10 @@ pub(crate) fn sort<B: OrderedKey, V: Value>(
     if cpu.workers.parts(keys.len()) > 1 {
         return sort_shared(cpu, keys, values, combine);
     }
-    let mut records = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
-    zip(keys, values, &mut records);
-    let len = sort_records(cpu, &mut records, combine)?;
-    let mut batch = SortedBatch::zeroed(cpu, len)?;
-    unzip(&records[..len], &mut batch.keys, &mut batch.values);
+    let records = radix_sort(cpu, keys, values)?;
+    let mut batch = SortedBatch::zeroed(cpu, records.len())?;
+    batch.len = write_unique(&records, combine, &mut batch.keys, &mut batch.values);
     Ok(batch)
-}
-
-/// Sorts records, moves the one that remains of each key to the front, and returns how many there are.
-fn sort_records<B: OrderedKey, V: Value>(
-    cpu: &Cpu,
-    records: &mut [Record<B, V>],
-    combine: Option<CombineFn<V>>,
-) -> Result<usize, Error> {
-    radix_sort(cpu, records)?;
-    Ok(match combine {
-        Some(combine) => combine_equal(records, combine),
-        None => keep_last(records),
-    })
 }
 
 /// Sorts with all threads.
@@ -122,11 +107,8 @@ fn sort_shared<B: OrderedKey, V: Value>(
     let buckets = cut(&mut batch.keys, sizes.iter().copied());
     let buckets = buckets.into_iter().zip(cut(&mut batch.values, sizes.iter().copied()));
     let unique = cpu.workers.map(buckets, |(keys, values)| {
-        let mut records = cpu.memory.zeroed::<Record<B, V>>(keys.len())?;
-        zip(keys, values, &mut records);
-        let unique = sort_records(cpu, &mut records, combine)?;
-        unzip(&records[..unique], keys, values);
-        Ok(unique)
+        let records = radix_sort(cpu, keys, values)?;
+        Ok(write_unique(&records, combine, keys, values))
     })?;
     batch.close_gaps(&sizes, &unique);
     Ok(batch)
@@ -175,56 +157,42 @@ fn scatter<B: OrderedKey, V: Value>(
     Ok(sizes)
 }
 
-/// Makes records of keys and values.
-fn zip<B: OrderedKey, V: Value>(keys: &[B], values: &[V], records: &mut [Record<B, V>]) {
-    for (record, (&key, &value)) in records.iter_mut().zip(keys.iter().zip(values)) {
-        *record = (key, value);
-    }
-}
-
-/// Separates records into keys and values.
-fn unzip<B: OrderedKey, V: Value>(records: &[Record<B, V>], keys: &mut [B], values: &mut [V]) {
-    for (record, (key, value)) in records.iter().zip(keys.iter_mut().zip(values)) {
-        (*key, *value) = *record;
-    }
-}
-
-/// Moves the last record of every key to the front, in order, and returns how many there are.
-#[inline]
-fn keep_last<B: OrderedKey, V: Value>(records: &mut [Record<B, V>]) -> usize {
-    let mut kept = 0;
-    for index in 0..records.len() {
-        let is_last = records.get(index + 1).is_none_or(|next| next.0 != records[index].0);
-        records[kept] = records[index];
-        kept += usize::from(is_last);
-    }
-    kept
-}
-
-/// Moves one record of every key, with the values of all combined in their order, to the front, and returns
-/// how many there are.
-#[inline]
-fn combine_equal<B: OrderedKey, V: Value>(
-    records: &mut [Record<B, V>],
-    combine: CombineFn<V>,
+/// Writes one pair of every key of sorted records: the last one or, if there is a function for that, the key with
+/// the combined values of all. Returns how many there are.
+fn write_unique<B: OrderedKey, V: Value>(
+    records: &[Record<B, V>],
+    combine: Option<CombineFn<V>>,
+    keys: &mut [B],
+    values: &mut [V],
 ) -> usize {
-    let mut kept = 0;
-    for index in 0..records.len() {
-        let (key, value) = records[index];
-        match records[..kept].last_mut() {
-            Some(last) if last.0 == key => last.1 = combine(last.1, value),
-            _ => {
-                records[kept] = (key, value);
-                kept += 1;
+    let mut written = 0;
+    match combine {
+        None => {
+            for (index, &(key, value)) in records.iter().enumerate() {
+                (keys[written], values[written]) = (key, value);
+                let is_last = records.get(index + 1).is_none_or(|next| next.0 != key);
+                written += usize::from(is_last);
+            }
+        }
+        Some(combine) => {
+            for &(key, value) in records {
+                match written.checked_sub(1) {
+                    Some(last) if keys[last] == key => values[last] = combine(values[last], value),
+                    _ => {
+                        (keys[written], values[written]) = (key, value);
+                        written += 1;
+                    }
+                }
             }
         }
     }
-    kept
+    written
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::Key;
     use std::collections::BTreeMap;
 
     /// Returns pseudo-random numbers.
@@ -268,6 +236,35 @@ mod tests {
                 check(threads, &vec![7u32; len]);
                 let ends: Vec<u32> = random.iter().map(|key| (key & 1) as u32 * u32::MAX).collect();
                 check(threads, &ends);
+            }
+        }
+    }
+
+    #[test]
+    fn wide_keys_of_every_shape_are_sorted() {
+        for threads in [1, 3] {
+            for len in [0, 1, 2, 24, 25, 1000, 60_000] {
+                let random: Vec<u64> = numbers(2).take(len).collect();
+                let wide = |key: &u64| u128::from(*key) << 64 | u128::from(key.rotate_left(23));
+                check(threads, &random.iter().map(wide).collect::<Vec<_>>());
+                check(threads, &random.iter().map(|key| 1u128 << (key % 128)).collect::<Vec<_>>());
+                check(threads, &vec![u128::MAX; len]);
+                // Of each symbol, times that ascend, descend, repeat, or come in any order.
+                let of_symbols = |time: &dyn Fn(usize, u64) -> i64| -> Vec<u128> {
+                    let keys = random.iter().enumerate();
+                    keys.map(|(at, &key)| ((key % 50) as u32, time(at, key)).to_ordered()).collect()
+                };
+                check(threads, &of_symbols(&|at, _| at as i64 - 500));
+                check(threads, &of_symbols(&|at, _| 500 - at as i64));
+                check(threads, &of_symbols(&|at, _| at as i64 / 100));
+                check(threads, &of_symbols(&|_, key| key.cast_signed()));
+                check(
+                    threads,
+                    &of_symbols(&|at, key| match key % 50 {
+                        7 => key.cast_signed(),
+                        _ => at as i64,
+                    }),
+                );
             }
         }
     }
