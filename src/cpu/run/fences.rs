@@ -7,13 +7,17 @@
 
 use std::ops::Range;
 
-use crate::cpu::memory::{Buffer, Memory};
+use crate::cpu::context::Cpu;
+use crate::cpu::memory::Buffer;
 use crate::cpu::prefetch::{CACHE_LINE, prefetch};
 use crate::error::Error;
 use crate::key::OrderedKey;
 
 /// Keys in a node: one cache line of `u32`, two of `u64`.
 pub(crate) const NODE: usize = 16;
+
+/// Fences that take as long to copy as one query takes to answer.
+const FENCES_PER_WORK: usize = 8;
 
 /// Searches that descend together, so that their cache misses overlap.
 const GROUP: usize = 32;
@@ -34,14 +38,14 @@ pub(crate) struct Fences<B> {
 
 impl<B: OrderedKey> Fences<B> {
     /// Builds the fences of `keys`, which are sorted and padded to whole nodes.
-    pub fn build(memory: &Memory, keys: &[B]) -> Result<Self, Error> {
+    pub fn build(cpu: &Cpu, keys: &[B]) -> Result<Self, Error> {
         let layers = layout(keys.len());
-        let mut fences = memory.zeroed(layers.first().map_or(0, |top| top.end))?;
+        let mut fences = cpu.memory.zeroed(layers.first().map_or(0, |top| top.end))?;
         // Bottom up, as they are stored: each layer samples the one before it.
         for (index, layer) in layers.iter().enumerate().rev() {
             let (lower, rest) = fences.split_at_mut(layer.start);
             let below = layers.get(index + 1).map_or(keys, |below| &lower[below.clone()]);
-            sample(below, &mut rest[..layer.len()]);
+            sample(cpu, below, &mut rest[..layer.len()])?;
         }
         Ok(Fences { keys: fences, layers })
     }
@@ -160,12 +164,18 @@ fn layout(len: usize) -> Vec<Range<usize>> {
     layers
 }
 
-/// Copies the first key of every node of `below`, and pads with the largest key.
-fn sample<B: OrderedKey>(below: &[B], layer: &mut [B]) {
-    let firsts = below.iter().step_by(NODE).copied();
-    for (fence, first) in layer.iter_mut().zip(firsts.chain(std::iter::repeat(B::HIGHEST))) {
-        *fence = first;
-    }
+/// Copies the first key of every node of `below`, and pads with the largest key. All threads share the work if it
+/// is long: every fence is a cache miss.
+fn sample<B: OrderedKey>(cpu: &Cpu, below: &[B], layer: &mut [B]) -> Result<(), Error> {
+    let part = layer.len().div_ceil(cpu.workers.parts(layer.len() / FENCES_PER_WORK));
+    cpu.workers.each(layer.chunks_mut(part).enumerate(), |(index, fences)| {
+        let below = below.get(index * part * NODE..).unwrap_or_default();
+        let firsts = below.iter().step_by(NODE).copied();
+        for (fence, first) in fences.iter_mut().zip(firsts.chain(std::iter::repeat(B::HIGHEST))) {
+            *fence = first;
+        }
+        Ok(())
+    })
 }
 
 /// Returns the node of the layer below in which, or just after which, the first key ≥ `key` is.
@@ -222,12 +232,12 @@ mod tests {
 
     #[test]
     fn searches_agree_with_partition_point_at_every_length() {
-        let memory = Memory::new(None);
+        let cpu = Cpu::new(None, Some(3)).unwrap();
         for len in (0..70).chain([255, 256, 257, 272, 273, 4095, 4096, 4097, 5000]) {
             let mut keys: Vec<u32> = (0..len as u32).map(|i| 3 * i + 1).collect();
             let real = keys.clone();
             keys.resize(padded(len).max(NODE), u32::MAX);
-            let fences = Fences::build(&memory, &keys).unwrap();
+            let fences = Fences::build(&cpu, &keys).unwrap();
             fences.validate(&keys).unwrap();
             let queries: Vec<u32> =
                 (0..3 * len as u32 + 5).chain([u32::MAX - 1, u32::MAX]).collect();
@@ -250,13 +260,24 @@ mod tests {
 
     #[test]
     fn the_largest_key_is_found_and_told_from_padding() {
-        let memory = Memory::new(None);
+        let cpu = Cpu::new(None, Some(1)).unwrap();
         let mut keys: Vec<u64> = (0..20).collect();
         keys.push(u64::MAX);
         keys.resize(padded(21), u64::MAX);
-        let fences = Fences::build(&memory, &keys).unwrap();
+        let fences = Fences::build(&cpu, &keys).unwrap();
         let mut positions = [0; 2];
         fences.lower_bounds(&keys, &[u64::MAX, 20], &mut positions);
         assert_eq!(positions, [20, 20]);
+    }
+
+    #[test]
+    fn threads_share_the_fences_of_many_keys() {
+        let cpu = Cpu::new(None, Some(3)).unwrap();
+        let least = (NODE * FENCES_PER_WORK) << 12;
+        for len in [least - 1, least, least + 1, 2 * least + 5 * NODE + 1] {
+            let mut keys: Vec<u32> = (0..len as u32).map(|i| 3 * i).collect();
+            keys.resize(padded(len), u32::MAX);
+            Fences::build(&cpu, &keys).unwrap().validate(&keys).unwrap();
+        }
     }
 }

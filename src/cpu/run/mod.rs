@@ -70,7 +70,7 @@ impl<B: OrderedKey> Run<B> {
         keys.truncate(padded(len));
         keys[len..].fill(B::HIGHEST);
         values.truncate(len);
-        let fences = Fences::build(&cpu.memory, &keys)?;
+        let fences = Fences::build(cpu, &keys)?;
         let marks = match marks {
             Some(marks) => PackedMarks::pack(cpu, &marks[..len])?,
             None => None,
