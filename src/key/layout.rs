@@ -168,6 +168,7 @@ impl Layout {
         for (block, packed) in packed.chunks(BLOCK).enumerate() {
             let start = block * BLOCK;
             let found = found.map(|found| &found[start..start + packed.len()]);
+            let found = found.filter(|found| found.contains(&false));
             for (index, (part, below)) in self.places().enumerate() {
                 let width = part.width();
                 let column = &mut columns[index][start * width..(start + packed.len()) * width];

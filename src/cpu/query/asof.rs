@@ -185,7 +185,8 @@ fn answer_from_only_run<B: OrderedKey, V: Value>(
 }
 
 /// Returns the entry on one side of a key whose lower bound is given, if it answers the question for the key.
-#[inline]
+// Always, so that the side is a constant in the loops that call it.
+#[inline(always)]
 fn entry_beside<B: OrderedKey>(
     run: &Run<B>,
     asof: &AsOf,

@@ -134,7 +134,7 @@ fn lower_bound_near<B: OrderedKey>(sorted: &[B], finger: usize, key: B) -> Optio
         }
         let mut less = 0;
         for width in (0..NEAR.ilog2()).rev().map(|bit| 1 << bit) {
-            less += width * usize::from(near[less + width - 1] < key);
+            less += width * usize::from(near[(less + width - 1) % NEAR] < key);
         }
         return (less > 0 || step > 0 || start == 0).then_some(start + less);
     }
