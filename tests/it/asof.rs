@@ -1,10 +1,12 @@
 //! As-of queries and prefixes of composite keys, against plain searches.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
+use std::sync::Mutex;
 
+use gpulsm::private::{AsOf, KeyColumns};
 use gpulsm::testing::script::Random;
-use gpulsm::{AsOfKey, Device, Dictionary, Direction, Key, OrderedKey, Sum, prefix};
+use gpulsm::{AsOfKey, Combine, Device, Dictionary, Direction, Key, OrderedKey, Sum, prefix};
 
 use crate::each_device;
 
@@ -61,6 +63,56 @@ fn expected<K: AsOfKey>(
     }
 }
 
+/// Questions in a column, and the integers of the keys that answer them.
+struct Columns<'a, K: Key> {
+    questions: &'a [K],
+    answers: Mutex<Vec<K::Ordered>>,
+}
+
+impl<K: Key> KeyColumns<K::Ordered> for Columns<'_, K> {
+    fn pack_questions(&self, rows: &Range<usize>, keys: &mut [K::Ordered]) {
+        assert_eq!(rows.len(), keys.len());
+        for (to, question) in keys.iter_mut().zip(&self.questions[rows.clone()]) {
+            *to = question.to_ordered();
+        }
+    }
+
+    fn unpack_answers(&self, rows: &Range<usize>, keys: &[K::Ordered], found: &[bool]) {
+        assert_eq!((rows.len(), rows.len()), (keys.len(), found.len()));
+        self.answers.lock().unwrap()[rows.clone()].copy_from_slice(keys);
+    }
+}
+
+fn columns_of<K: Key>(questions: &[K]) -> Columns<'_, K> {
+    let answers = Mutex::new(vec![K::HIGHEST.to_ordered(); questions.len()]);
+    Columns { questions, answers }
+}
+
+/// Checks that questions in columns have the same answers.
+fn check_columns<K: AsOfKey>(
+    d: &Dictionary<K, u32>,
+    questions: &[K],
+    asked: Asked<K::Distance>,
+    answers: &[Option<(K, u32)>],
+) {
+    let Asked { direction, tolerance, is_strict } = asked;
+    let asof = AsOf { on: K::ON, direction, tolerance: tolerance.map(Into::into), is_strict };
+    let columns = columns_of(questions);
+    let (mut values, mut found) = (vec![7; questions.len()], vec![true; questions.len()]);
+    d.asof_columns_into(&columns, asof, &mut values, &mut found).unwrap();
+    let keys = columns.answers.into_inner().unwrap();
+    for (at, answer) in answers.iter().enumerate() {
+        let key = answer.map(|(key, _)| key.to_ordered());
+        let value = answer.map(|(_, value)| value).unwrap_or_default();
+        assert_eq!((found[at], values[at]), (answer.is_some(), value), "{asked:?}");
+        assert!(key.is_none_or(|key| keys[at] == key), "{asked:?}");
+    }
+    if !questions.is_empty() {
+        let too_few = &mut values[1..];
+        assert!(d.asof_columns_into(&columns_of(questions), asof, too_few, &mut found).is_err());
+    }
+}
+
 /// Checks the answers to one query.
 fn check_answers<K: AsOfKey>(
     d: &Dictionary<K, u32>,
@@ -74,6 +126,7 @@ fn check_answers<K: AsOfKey>(
         true => d.strict_asof(questions, direction, tolerance).unwrap(),
         false => d.asof(questions, direction, tolerance).unwrap(),
     };
+    check_columns(d, questions, asked, &answers);
     for (&question, answer) in questions.iter().zip(answers) {
         assert_eq!(
             answer.map(|(key, value)| (key.to_ordered(), value)),
@@ -297,4 +350,27 @@ fn structs_are_keys() {
     assert_eq!(pairs, [(trade(1, 7), 2.0), (trade(2, -6), 3.0), (trade(2, -5), 1.0)]);
     assert_eq!(d.lookup(&[trade(2, -6), trade(3, 0)]).unwrap(), [Some(3.0), None]);
     assert_eq!(trade(1, 0).to_ordered().widen(), 1 << 64 | 1 << 63);
+}
+
+each_device! {
+    fn values_that_combine_are_combined_in_answers_to_columns(device) {
+        let builder = Dictionary::<(u32, i64), u32>::builder().device(device).batch_size(64);
+        let mut d = builder.combine(Combine::Add).build().unwrap();
+        let keys: Vec<(u32, i64)> = (0..3000).map(|at| (at % 7, i64::from(at / 7) - 200)).collect();
+        for value in 1..4 {
+            d.insert(&keys, &vec![value; keys.len()]).unwrap();
+        }
+        let questions: Vec<(u32, i64)> =
+            (0..5000).map(|at| (at % 9, i64::from(at / 9) - 250)).collect();
+        for asked in Asked::all(&[3]) {
+            let Asked { direction, tolerance, is_strict } = asked;
+            let answers = match is_strict {
+                true => d.strict_asof(&questions, direction, tolerance).unwrap(),
+                false => d.asof(&questions, direction, tolerance).unwrap(),
+            };
+            assert!(answers.iter().flatten().all(|&(_, value)| value == 6));
+            assert!(answers.iter().any(Option::is_some) && answers.iter().any(Option::is_none));
+            check_columns(&d, &questions, asked, &answers);
+        }
+    }
 }
