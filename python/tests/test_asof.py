@@ -137,6 +137,29 @@ def test_columns_of_more_questions_than_are_packed_at_a_time(device: str) -> Non
     assert (values == np.where(found, last + symbols, 0)).all()
 
 
+def test_columns_have_the_answers_of_single_questions(device: str) -> None:
+    random, count = np.random.default_rng(2), 9_000
+    parts = np.array([-1.5, 0.0, 2.0, np.nan], np.float32)
+
+    def draw(seed: int) -> tuple[Any, Any]:
+        on = np.random.default_rng(seed).integers(-3_000, 3_000, count) / 2
+        on[random.integers(0, count, 50)] = np.nan
+        return random.choice(parts, count), on
+
+    quotes, questions = draw(1), draw(2)
+    for threads in (1, 3) if device == "cpu" else (None,):
+        d = gpulsm.Dictionary.build(quotes, np.arange(count), threads=threads, device=device)
+        for direction in DIRECTIONS:
+            answers = d.asof(questions, direction=direction, tolerance=0.5)
+            keys, values, found = answers
+            assert found.any() and not found.all()
+            for at in range(0, count, 61):
+                question = questions[0][at], questions[1][at]
+                key, value, there = d.asof(question, direction=direction, tolerance=0.5)
+                assert (values[at], found[at]) == (value, there)
+                assert np.array_equal(key, (keys[0][at], keys[1][at]), equal_nan=True)
+
+
 def test_a_tie_goes_backward_and_nan_has_no_match(device: str) -> None:
     d = gpulsm.Dictionary.build([10, 20], [1, 2], device=device)
     assert d.asof(15, direction="nearest") == (10, 1, True)
