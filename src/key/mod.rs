@@ -20,7 +20,6 @@ pub use self::layout::{Layout, PackedKey, Part};
 pub use self::on::AsOfKey;
 #[doc(hidden)]
 pub use self::on::{Distance, On};
-pub use self::parts::Prefix;
 
 /// A type of key.
 ///
@@ -115,6 +114,18 @@ pub trait OrderedKey: ScalarKey + Key<Ordered = Self> + Ord + Hash + Default {
     /// Returns 64 bits that depend on all bits of the key; different for different keys of at most 8 bytes.
     #[doc(hidden)]
     fn digest(self) -> u64;
+}
+
+/// A key that begins with one or more parts, `P`: all keys with the same first parts are a range.
+///
+/// Implemented for tuples: `(A, B, C)` begins with `A` and with `(A, B)`. So does a struct of three keys by
+/// [`key!`](crate::key).
+pub trait Prefix<P>: Key {
+    /// Returns the first key in order that begins with these parts.
+    fn first_with(prefix: P) -> Self;
+
+    /// Returns the last key in order that begins with these parts.
+    fn last_with(prefix: P) -> Self;
 }
 
 #[doc(hidden)]
@@ -527,5 +538,20 @@ mod tests {
         for nan in [f64::NAN, -f64::NAN, f64::from_bits(u64::MAX)] {
             assert_eq!(nan.to_ordered(), f64::NAN.to_ordered());
         }
+    }
+
+    #[test]
+    fn a_struct_has_the_prefixes_of_the_tuple_of_its_fields() {
+        #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Zeroable)]
+        struct Reading {
+            at: i64,
+            station: u32,
+            sensor: [u8; 2],
+        }
+        crate::key!(Reading { station: u32, sensor: [u8; 2], at: i64 });
+        let first: Reading = Prefix::first_with(7);
+        assert_eq!(first, Reading { station: 7, sensor: [0; 2], at: i64::MIN });
+        let last: Reading = Prefix::last_with((7, *b"ab"));
+        assert_eq!(last, Reading { station: 7, sensor: *b"ab", at: i64::MAX });
     }
 }

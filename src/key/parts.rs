@@ -3,7 +3,7 @@
 //! The integers of the parts are packed, the first part in the highest bits: `(u32, f32)` is a `u64` to an
 //! engine, `(u64, i64)` a `u128`.
 
-use super::{Key, OrderedKey, Part, private};
+use super::{Key, OrderedKey, Part, Prefix, private};
 
 /// The integers of two parts, and the narrowest one that both fit in.
 #[doc(hidden)]
@@ -82,18 +82,6 @@ tuple_key!(A a, B b => <(A::Ordered, B::Ordered) as Pack>::Packed, where (A::Ord
 tuple_key!(A a, B b, C c => u128);
 tuple_key!(A a, B b, C c, D d => u128);
 
-/// A key that begins with one or more parts, `P`: all keys with the same first parts are a range.
-///
-/// Implemented for tuples: `(A, B, C)` begins with `A` and with `(A, B)`. So does a struct of three keys by
-/// [`key!`](crate::key).
-pub trait Prefix<P>: Key {
-    /// Returns the first key in order that begins with these parts.
-    fn first_with(prefix: P) -> Self;
-
-    /// Returns the last key in order that begins with these parts.
-    fn last_with(prefix: P) -> Self;
-}
-
 macro_rules! prefix {
     ($(($($Given:ident $given:ident),+): $($Rest:ident),+ => $P:ty, $pattern:pat => )*) => {
         $(impl<$($Given: Key,)+ $($Rest: Key),+> Prefix<$P> for ($($Given,)+ $($Rest,)+)
@@ -161,20 +149,5 @@ mod tests {
         assert!(a == 7 && b.is_nan());
         let last: (u32, u32, i32) = Prefix::last_with((1, 2));
         assert_eq!(last, (1, 2, i32::MAX));
-    }
-
-    #[test]
-    fn a_struct_has_the_prefixes_of_the_tuple_of_its_fields() {
-        #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Zeroable)]
-        struct Reading {
-            at: i64,
-            station: u32,
-            sensor: [u8; 2],
-        }
-        crate::key!(Reading { station: u32, sensor: [u8; 2], at: i64 });
-        let first: Reading = Prefix::first_with(7);
-        assert_eq!(first, Reading { station: 7, sensor: [0; 2], at: i64::MIN });
-        let last: Reading = Prefix::last_with((7, *b"ab"));
-        assert_eq!(last, Reading { station: 7, sensor: *b"ab", at: i64::MAX });
     }
 }
