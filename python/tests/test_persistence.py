@@ -315,6 +315,7 @@ def test_progress_is_told(path: str, tmp_path: Path, device: str) -> None:
     d = gpulsm.Dictionary.build(np.arange(3_000_000), np.arange(3_000_000), device=device)
     with gpulsm.open(path + "2", "int64", "int64", device=device) as opened:
         opened.insert(np.arange(3_000_000), np.arange(3_000_000))
+        opened.checkpoint()
 
     for run in (
         lambda told: gpulsm.open(path + "2", device=device, progress=told).close(),
