@@ -283,8 +283,7 @@ impl Folder {
 
     /// Creates the log that follows everything so far, and makes it the current one.
     pub(super) fn switch_log(&self, state: &mut State, number: u64) -> Result<(), Error> {
-        let header =
-            LogHeader { number, identity: state.manifest.identity, first: state.sequence + 1 };
+        let header = LogHeader::new(number, state.manifest.identity, state.sequence + 1);
         let folder = self.path.join(names::LOGS);
         let log = LogWriter::create(&self.storage, &folder, header, |_| Ok(()));
         let log = log.map_err(|failed| {

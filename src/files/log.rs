@@ -1,5 +1,6 @@
 //! Writing a log, and syncing it once for several threads.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -29,14 +30,21 @@ pub(crate) struct LogHeader {
     /// The sequence number of its first record. Everything before is durable elsewhere; records of older logs
     /// from this number on no longer count.
     pub first: u64,
+    /// A random number. A crash may take a log away before its name is durable, and the next one has the same
+    /// number: what the disk kept of the first is not taken for records of the second.
+    pub salt: u64,
 }
 
 impl LogHeader {
+    pub fn new(number: u64, identity: u64, first: u64) -> Self {
+        LogHeader { number, identity, first, salt: RandomState::new().build_hasher().finish() }
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder(MAGIC.to_vec());
         out.u32(VERSION);
         out.u32(0);
-        out.u64s(&[self.number, self.identity, self.first]);
+        out.u64s(&[self.number, self.identity, self.first, self.salt]);
         out.0.resize(LOG_HEADER - 8, 0);
         let sum = checksum(&out.0);
         out.u64(sum);
@@ -46,15 +54,15 @@ impl LogHeader {
     /// Reads a header of this version whose checksum is right.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = Decoder(bytes.get(16..)?);
-        let header =
-            LogHeader { number: fields.u64()?, identity: fields.u64()?, first: fields.u64()? };
+        let (number, identity) = (fields.u64()?, fields.u64()?);
+        let header = LogHeader { number, identity, first: fields.u64()?, salt: fields.u64()? };
         let is_possible = header.first > 0 && header.first >> 62 == 0;
         (is_possible && header.encode() == bytes).then_some(header)
     }
 
     /// Returns the seed of the checksums of the log's records.
     pub fn seed(&self) -> u64 {
-        self.identity ^ self.number.rotate_left(32)
+        self.identity ^ self.number.rotate_left(32) ^ self.salt
     }
 }
 

@@ -177,7 +177,7 @@ impl Opening {
             return Ok(None);
         }
         let number = self.take_number();
-        let header = LogHeader { number, identity: self.manifest.identity, first: watermark + 1 };
+        let header = LogHeader::new(number, self.manifest.identity, watermark + 1);
         let folder = self.path.join(names::LOGS);
         let log = LogWriter::create(&self.storage, &folder, header, |log| {
             self.recovered.each_record(watermark + 1, &mut |old, header, payload| {

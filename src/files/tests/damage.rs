@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::files::check::check_in;
 use crate::files::folder::Durability;
+use crate::files::log::LogHeader;
 use crate::files::manifest::Manifest;
 use crate::files::opening::Opening;
 use crate::files::record::{RecordHeader, Update};
@@ -195,10 +196,7 @@ fn files_that_are_not_the_dictionarys_survive_the_removal_of_orphans() {
 fn records_of_newer_versions_are_refused() {
     let (storage, _) = folder(false);
     let (path, bytes) = contents(&storage).into_iter().rfind(|(path, _)| is_log(path)).unwrap();
-    let manifest = storage.contents(&Path::new(PATH).join("MANIFEST")).unwrap();
-    let identity = u64::from_le_bytes(manifest[24..32].try_into().unwrap());
-    let number = u64::from_le_bytes(bytes[16..24].try_into().unwrap());
-    let seed = identity ^ number.rotate_left(32);
+    let seed = LogHeader::decode(&bytes[..64]).unwrap().seed();
     for (kind, flags, what) in [(16, 0, "a record of kind"), (1, 2, "a record with flags")] {
         let mut changed = bytes.clone();
         let header = RecordHeader::decode(&bytes[64..104], seed).unwrap();
