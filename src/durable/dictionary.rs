@@ -129,6 +129,12 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         Ok(self.journal.as_ref().map_or_else(Ticket::of_nothing, Journal::ticket))
     }
 
+    /// Waits for the checkpoint that is being written in the background, if there is one.
+    #[cfg(feature = "testing")]
+    pub fn wait_for_checkpoint(&mut self) {
+        self.journal.iter_mut().for_each(Journal::wait);
+    }
+
     /// Makes everything durable and releases the folder. Dropping the dictionary does the same, but cannot
     /// report an error.
     ///
@@ -290,9 +296,28 @@ impl<K: Key, V: Value> Builder<K, V> {
         path: impl AsRef<Path>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Dictionary<K, V>, Error> {
-        let (builder, path) = (self.validated()?, path.as_ref());
+        self.load_in(&Storage::new(Disk), path.as_ref(), progress)
+    }
+
+    /// Loads a dictionary from a file of a simulated storage.
+    #[cfg(feature = "testing")]
+    pub fn load_simulated(
+        self,
+        storage: &crate::files::simulated::Simulated,
+        path: impl AsRef<Path>,
+    ) -> Result<Dictionary<K, V>, Error> {
+        self.load_in(&Storage::new(storage.clone()), path.as_ref(), &mut |_, _| ())
+    }
+
+    fn load_in(
+        self,
+        storage: &Storage,
+        path: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Dictionary<K, V>, Error> {
+        let builder = self.validated()?;
         let schema = schema_of::<K, V>(builder.settings.combiner, builder.stored_as.as_deref());
-        let saved = open_saved(&Storage::new(Disk), path)?;
+        let saved = open_saved(storage, path)?;
         saved.manifest().schema.check(path, &schema)?;
         let mut store = builder.store_for(saved.manifest())?;
         read_saved(&saved, store.any_mut(), progress)?;

@@ -176,7 +176,7 @@ impl Journal {
     }
 
     /// Waits for what is done in the background.
-    fn wait(&mut self) {
+    pub fn wait(&mut self) {
         let Some(thread) = self.background.take() else { return };
         // A forked child has no such thread.
         if self.folder.check_process().is_ok() {

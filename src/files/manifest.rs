@@ -13,6 +13,9 @@ pub(crate) const VERSION: u32 = 1;
 /// The bytes before the body: magic, version, zero, length of the body.
 const HEAD: usize = 24;
 
+/// Files, updates and manifests have numbers below this.
+pub(crate) const NUMBERS: u64 = 1 << 62;
+
 /// What a dictionary consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -107,7 +110,8 @@ impl Manifest {
         Ok((manifest, bytes.len() as u64))
     }
 
-    fn decode(body: &[u8]) -> Option<Self> {
+    /// Reads the body, if nothing in it is impossible.
+    pub fn decode(body: &[u8]) -> Option<Self> {
         let mut fields = Decoder(body);
         let (identity, generation) = (fields.u64()?, fields.u64()?);
         let mut schema = Schema::decode(&mut fields)?;
@@ -130,7 +134,8 @@ impl Manifest {
         let is_possible = is_small(&mut runs.iter().map(|run| run.entries))
             && is_small(&mut runs.iter().map(|run| run.bytes))
             && sequence <= synced
-            && is_small(&mut [synced, next_file, first_log, last_log].into_iter());
+            && first_log.max(last_log) <= next_file
+            && [generation, synced, next_file].iter().all(|&number| number < NUMBERS);
         is_possible.then_some(Manifest {
             identity,
             generation,

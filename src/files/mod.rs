@@ -22,6 +22,8 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "testing")]
+pub(crate) use check::check_in;
 pub use check::{Info, RunFile, check, check_with, info};
 pub(crate) use checkpoint::Checkpoint;
 pub(crate) use disk::Disk;

@@ -1,5 +1,7 @@
 //! The names of the files in a dictionary's folder.
 
+use crate::files::manifest::NUMBERS;
+
 pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const RUNS: &str = "runs";
@@ -41,7 +43,7 @@ impl Named {
         let (digits, ending) = complete.unwrap_or(name).split_once('.')?;
         let is_number = digits.len() >= 6 && digits.bytes().all(|digit| digit.is_ascii_digit());
         let number: u64 = digits.parse().ok().filter(|_| is_number)?;
-        if number >> 62 != 0 {
+        if number >= NUMBERS {
             return None;
         }
         match (ending, complete) {

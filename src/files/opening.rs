@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::files::folder::{Folder, Opened, Options};
 use crate::files::log::{LogHeader, LogWriter};
-use crate::files::manifest::Manifest;
+use crate::files::manifest::{Manifest, NUMBERS};
 use crate::files::names::{self, Named};
 use crate::files::publish::{publish, remove_orphans};
 use crate::files::record::Update;
@@ -16,6 +16,9 @@ use crate::files::recovery::Recovered;
 use crate::files::run::RunReader;
 use crate::files::schema::Schema;
 use crate::files::storage::{Storage, is_missing};
+
+/// How many numbers must be left for files and updates when a folder is opened. Only forged files have fewer.
+const SPARE_NUMBERS: u64 = 1 << 32;
 
 /// A folder that is locked and was read, but not changed. Dropped, it leaves everything as it was.
 pub(crate) struct Opening {
@@ -86,6 +89,11 @@ impl Opening {
         log_numbers.sort_unstable();
         let recovered = Recovered::scan(storage, &logs, &manifest, &log_numbers)?;
         let next_file = next_file.max(manifest.next_file);
+        if next_file.max(recovered.last).max(manifest.generation) >= NUMBERS - SPARE_NUMBERS {
+            let path = path.join(names::MANIFEST);
+            let reason = "there are no numbers left for later files and updates".into();
+            return Err(Error::CorruptFile { path, offset: 0, reason });
+        }
         Ok(Opening {
             storage: storage.clone(),
             path: path.into(),
@@ -120,7 +128,7 @@ impl Opening {
         if file.len()? > info.bytes {
             return Err(file.corrupt(info.bytes, "the file is longer than the run in it"));
         }
-        RunReader::open(file, 0, info)
+        RunReader::open(file, 0, info)?.with_widths(self.manifest.schema.widths)
     }
 
     /// Calls `apply` for every update that the runs lack, in order. Arrays are aligned to 16 bytes.

@@ -151,7 +151,9 @@ impl SavedReader {
 
     /// Opens the run at this index of the manifest's.
     pub fn run(&self, index: usize) -> Result<RunReader, Error> {
-        RunReader::open(self.file.clone(), self.starts[index], &self.manifest.runs[index])
+        let Manifest { schema, runs, .. } = &self.manifest;
+        let run = RunReader::open(self.file.clone(), self.starts[index], &runs[index])?;
+        run.with_widths(schema.widths)
     }
 }
 

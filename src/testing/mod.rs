@@ -11,6 +11,7 @@ mod elements;
 pub mod from_bytes;
 mod home;
 pub mod model;
+pub mod readers;
 mod rules;
 pub mod script;
 mod subject;

@@ -275,6 +275,8 @@ thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
     /// Whether the thread is in a call under test, rather than in the test's own code.
     static IN_CALL: Cell<bool> = const { Cell::new(false) };
+    /// The largest allocation of this thread since the number was set.
+    pub static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Smaller allocations are the bookkeeping that Rust programs do not survive the failure of.
@@ -282,6 +284,7 @@ const LARGE: usize = 2048;
 
 impl Failing {
     fn fails(size: usize) -> bool {
+        LARGEST.set(LARGEST.get().max(size));
         let left = LEFT.get();
         if size < LARGE || left == u64::MAX || !IN_CALL.get() {
             return false;
@@ -317,6 +320,7 @@ unsafe impl GlobalAlloc for Failing {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LARGEST.set(LARGEST.get().max(size));
         // SAFETY: as above.
         unsafe { System.realloc(pointer, layout, size) }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::layout::{BLOCK, Layout, MAGIC, RunInfo, RunShape, Section, VERSION};
+use super::layout::{BLOCK, Layout, MAGIC, RunInfo, RunShape, Section, VERSION, Widths};
 use crate::error::{Error, try_zeroed};
 use crate::files::bytes::{PAGE, checksum};
 use crate::files::storage::File;
@@ -64,6 +64,15 @@ impl RunReader {
         reader.read_table(table_checksum)?;
         Section::EACH.iter().try_for_each(|&section| reader.check_padding(section))?;
         Ok(reader)
+    }
+
+    /// Returns the run if its keys and values have as many bytes as those of the dictionary.
+    pub fn with_widths(self, widths: Widths) -> Result<Self, Error> {
+        if self.layout.shape.widths == widths {
+            return Ok(self);
+        }
+        let reason = "the run's keys or values have another width than the manifest says";
+        Err(self.file.corrupt(self.start, reason))
     }
 
     fn read_table(&mut self, expected: u64) -> Result<(), Error> {
@@ -186,7 +195,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::files::run::{RunWriter, Widths};
+    use crate::files::run::RunWriter;
     use crate::files::simulated::Simulated;
     use crate::files::storage::Storage;
 

@@ -30,6 +30,8 @@ pub(super) struct Inner {
     pub sync_time: Duration,
     mark: u64,
     recorded: Option<Vec<Moment>>,
+    /// The most bytes that all files had since this was asked for last.
+    peak: Option<u64>,
 }
 
 /// The state after a call, which a crash may hit.
@@ -115,6 +117,18 @@ impl Simulated {
         Moment { state: inner.state.clone(), mark: inner.mark }
     }
 
+    /// Returns how many bytes all files have.
+    pub fn bytes(&self) -> u64 {
+        self.inner().state.bytes()
+    }
+
+    /// Returns the most bytes that all files had after any call since this was asked for last.
+    pub fn take_peak(&self) -> u64 {
+        let mut inner = self.inner();
+        let bytes = inner.state.bytes();
+        inner.peak.replace(bytes).unwrap_or(bytes)
+    }
+
     /// Returns the paths of all files.
     pub fn paths(&self) -> Vec<PathBuf> {
         let inner = self.inner();
@@ -187,6 +201,9 @@ impl Fault {
 
 impl Inner {
     pub(super) fn record(&mut self) {
+        if let Some(peak) = self.peak {
+            self.peak = Some(peak.max(self.state.bytes()));
+        }
         if let Some(recorded) = &mut self.recorded {
             recorded.push(Moment { state: self.state.clone(), mark: self.mark });
         }

@@ -8,8 +8,10 @@
 mod calls;
 mod control;
 mod random;
+mod seal;
 mod state;
 
 pub use control::{Fault, Moment, Simulated};
 pub use random::Random;
+pub use seal::{seal_folder, seal_saved};
 pub use state::Survivors;

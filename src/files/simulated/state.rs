@@ -222,6 +222,12 @@ impl State {
         state
     }
 
+    /// Returns how many bytes the files have that have a name.
+    pub fn bytes(&self) -> u64 {
+        let named = self.folders.values().flat_map(|names| names.current.values());
+        named.map(|&file| self.files[file].current.len() as u64).sum()
+    }
+
     pub fn folder(&mut self, path: &Path) -> io::Result<&mut Names> {
         self.folders.get_mut(path).ok_or_else(|| io::ErrorKind::NotFound.into())
     }

@@ -12,7 +12,7 @@ use crate::files::opening::Opening;
 use crate::files::record::{RecordHeader, Update};
 use crate::files::run::{RunShape, Section, Widths};
 use crate::files::saved::{SavedReader, SavedWriter};
-use crate::files::schema::{Kind, Part};
+use crate::files::schema::{Kind, Part, Schema};
 use crate::files::simulated::{Random, Simulated, Survivors};
 use crate::files::storage::Storage;
 use crate::files::tests::database::{Change, Database, PATH, Pairs, schema};
@@ -226,12 +226,15 @@ fn other_types_are_refused() {
     assert!(texts[3].contains("the combining rule replace, but add of u64"), "{}", texts[3]);
 }
 
-/// Saves runs of these shapes, with bytes that count up.
+/// Saves runs of these shapes, with bytes that count up. The first has the dictionary's widths.
 fn save(storage: &Simulated, shapes: &[RunShape]) {
     let raw = Storage::new(storage.clone());
     let settings = vec![("batch_size".into(), 16)];
+    let widths = shapes[0].widths;
+    let key = vec![Part { kind: Kind::Unsigned, width: widths.key as u8 }];
+    let schema = Schema { key, widths, ..schema() };
     let mut saved =
-        SavedWriter::create(&raw, Path::new(SAVED), schema(), settings, shapes.len()).unwrap();
+        SavedWriter::create(&raw, Path::new(SAVED), schema, settings, shapes.len()).unwrap();
     for &shape in shapes {
         let mut run = saved.create_run(shape).unwrap();
         for section in Section::EACH {
@@ -296,6 +299,22 @@ fn damage_in_a_saved_file_is_found() {
         storage.replace(Path::new(SAVED), Some(bytes[..len].to_vec()));
         assert!(matches!(check(), Err(Error::CorruptFile { .. })), "{len} of {}", bytes.len());
     }
+}
+
+/// Blocks would be read that the table has no checksums of.
+#[test]
+fn a_run_of_other_widths_than_the_manifest_says_is_damage() {
+    let storage = Simulated::new();
+    storage.replace(Path::new("/other"), Some(Vec::new()));
+    let shape =
+        |key| RunShape { widths: Widths { key, value: 4 }, entries: 300_000, has_marks: false };
+    save(&storage, &[shape(8), shape(4)]);
+    let saved = SavedReader::open(&Storage::new(storage.clone()), Path::new(SAVED)).unwrap();
+    assert!(saved.run(0).is_ok());
+    let error = saved.run(1).err().unwrap();
+    assert!(error.to_string().contains("another width than the manifest says"), "{error}");
+    let checked = check_in(&Storage::new(storage), Path::new(SAVED), &mut |_, _| {});
+    assert_eq!(checked.err(), Some(error));
 }
 
 #[test]

@@ -150,6 +150,44 @@ fn manifests_with_impossible_numbers_and_right_checksums_are_errors_or_work() {
     assert!((1000..19_000).contains(&errors), "{errors}");
 }
 
+/// Found by changed files: the next generation would have no number.
+#[test]
+fn a_generation_that_nothing_can_follow_is_impossible() {
+    let body = |generation| Manifest { generation, ..manifest() }.encode();
+    let decode = |bytes: Vec<u8>| Manifest::decode(&bytes[24..bytes.len() - 8]);
+    assert!(decode(body((1 << 62) - 1)).is_some());
+    assert!(decode(body(1 << 62)).is_none() && decode(body(u64::MAX)).is_none());
+}
+
+/// Found by changed files: the next manifest would be impossible, and nothing could be opened again.
+#[test]
+fn numbers_that_leave_none_for_later_files_are_refused() {
+    let storage = Simulated::new();
+    let database = Database::open(&storage, Durability::Batch).unwrap();
+    let manifest = database.folder.manifest();
+    drop(database);
+    let path = Path::new(PATH).join("MANIFEST");
+    for next_file in [(1 << 62) - 1, (1 << 62) - (1 << 32)] {
+        storage.replace(&path, Some(Manifest { next_file, ..manifest.clone() }.encode()));
+        let error = Database::open(&storage.moment().end_process(), Durability::Batch).err();
+        assert!(error.unwrap().to_string().contains("no numbers left"));
+    }
+    let next_file = 1 << 61;
+    storage.replace(&path, Some(Manifest { next_file, ..manifest }.encode()));
+    let storage = storage.moment().end_process();
+    drop(Database::open(&storage, Durability::Batch).unwrap());
+    Database::open(&storage.moment().end_process(), Durability::Batch).unwrap();
+}
+
+/// Found by changed files: the next log would be obsolete from the beginning.
+#[test]
+fn logs_are_numbered_below_the_next_file() {
+    let bytes = |first_log, last_log| Manifest { first_log, last_log, ..manifest() }.encode();
+    let decode = |bytes: Vec<u8>| Manifest::decode(&bytes[24..bytes.len() - 8]);
+    assert!(decode(bytes(9, 9)).is_some());
+    assert!(decode(bytes(10, 0)).is_none() && decode(bytes(7, 10)).is_none());
+}
+
 #[test]
 fn runs_with_impossible_numbers_and_right_checksums_are_errors() {
     let (storage, raw) = storage();
@@ -183,6 +221,7 @@ fn records_with_impossible_numbers_and_right_checksums_are_errors_or_cut_off() {
     let manifest = database.folder.manifest();
     let path = Path::new(PATH).join(format!("log/{:06}.log", manifest.last_log));
     let valid = storage.contents(&path).unwrap();
+    let log = LogHeader::decode(&valid[..64]).unwrap();
     let record_len = (valid.len() - 64) / 4;
     let mut random = Random(13);
     for _ in 0..5_000 {
@@ -204,4 +243,3 @@ fn records_with_impossible_numbers_and_right_checksums_are_errors_or_cut_off() {
         }
     }
 }
-    let log = LogHeader::decode(&valid[..64]).unwrap();
