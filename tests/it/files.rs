@@ -1,7 +1,7 @@
 //! Dictionaries in files: what is written is read back, and what cannot be opened says why.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 use std::{env, fs, process, thread};
@@ -236,47 +236,6 @@ fn without_a_log_closing_writes_a_checkpoint() {
         }
         assert_eq!(info(scratch.path("d")).unwrap().updates, 0);
     }
-}
-
-/// Returns how many bytes the files of a folder have.
-fn disk_bytes(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
-    let bytes = entries.map(|entry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => disk_bytes(&entry.path()),
-        // A file may be removed meanwhile.
-        _ => entry.metadata().map_or(0, |data| data.len()),
-    });
-    bytes.sum()
-}
-
-#[test]
-fn space_on_disk_is_bounded() {
-    let scratch = Scratch::new("space");
-    let path = scratch.path("d");
-    let limit = 1 << 20;
-    let builder = Dictionary::<u64, u64>::builder().batch_size(1 << 10).log_limit(limit);
-    let mut d = builder.clone().durability(Durability::Os).open(&path).unwrap();
-    let pages = 1 << 17;
-    for round in 0..400u64 {
-        let keys: Vec<u64> = (0..2000).map(|i| (i * 37 + round * 11) % 20_000).collect();
-        d.insert(&keys, &vec![round; 2000]).unwrap();
-        if round % 100 == 99 {
-            d.delete_range_one(100..).unwrap();
-        }
-        let live = 16 * d.len().unwrap();
-        let bytes = disk_bytes(&path);
-        assert!(
-            bytes <= 6 * live.max(320_000) + limit + pages,
-            "{bytes} for {live} in round {round}"
-        );
-    }
-    let memory = d.to_vecs().unwrap();
-    d.close().unwrap();
-    let mut d = builder.open(&path).unwrap();
-    assert_eq!(d.to_vecs().unwrap(), memory);
-    d.checkpoint().unwrap();
-    let bytes = disk_bytes(&path);
-    assert!(bytes <= 3 * 16 * d.len().unwrap() + pages, "{bytes} at rest");
 }
 
 #[test]

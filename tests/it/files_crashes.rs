@@ -1,30 +1,30 @@
-//! Dictionaries in files that crash, fail, run out of memory and are killed.
+//! Dictionaries in files that crash and are killed.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, thread};
 
-use gpulsm::files::simulated::{Fault, Random, Simulated, Survivors};
+use gpulsm::files::simulated::{Random, Simulated, Survivors};
 use gpulsm::{Batch, Builder, Device, Dictionary, Error};
 
 use crate::each_device;
 use crate::files::Scratch;
 
-type Disk = Dictionary<u64, u64>;
-type Pairs = BTreeMap<u64, u64>;
+pub type Disk = Dictionary<u64, u64>;
+pub type Pairs = BTreeMap<u64, u64>;
 
-enum Change {
+pub enum Change {
     Batch { inserts: Vec<u64>, value: u64, deletes: Vec<u64> },
     DeleteRange(u64, u64),
     Clear,
 }
 
 impl Change {
-    fn random(random: &mut Random) -> Self {
+    pub fn random(random: &mut Random) -> Self {
         let key = |random: &mut Random| random.below(40) as u64;
         match random.below(10) {
             0 => Change::Clear,
@@ -37,7 +37,11 @@ impl Change {
         }
     }
 
-    fn apply(&self, d: &mut Disk) -> Result<(), Error> {
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Change::Batch { inserts, deletes, .. } if inserts.is_empty() && deletes.is_empty())
+    }
+
+    pub fn apply(&self, d: &mut Disk) -> Result<(), Error> {
         match self {
             Change::Batch { inserts, value, deletes } => {
                 let values = vec![*value; inserts.len()];
@@ -48,7 +52,7 @@ impl Change {
         }
     }
 
-    fn model(&self, pairs: &Pairs) -> Pairs {
+    pub fn model(&self, pairs: &Pairs) -> Pairs {
         let mut pairs = pairs.clone();
         match self {
             Change::Batch { inserts, value, deletes } => {
@@ -62,11 +66,11 @@ impl Change {
     }
 }
 
-fn builder(log_limit: u64) -> Builder<u64, u64> {
+pub fn builder(log_limit: u64) -> Builder<u64, u64> {
     Disk::builder().device(Device::cpu()).threads(1).batch_size(8).log_limit(log_limit)
 }
 
-fn pairs(d: &Disk) -> Pairs {
+pub fn pairs(d: &Disk) -> Pairs {
     d.snapshot().validate().unwrap();
     d.iter().collect()
 }
@@ -118,88 +122,6 @@ fn acknowledged_updates_survive_crashes() {
         tried += crashes(seed);
         seed += 1;
     }
-}
-
-/// Makes updates of which one storage call fails; returns whether there are as many calls.
-fn run_with_fault(call: u64, fault: Fault) -> bool {
-    let storage = Simulated::new();
-    storage.fail(call, fault);
-    let mut random = Random(call);
-    let mut acknowledged = Pairs::new();
-    let mut uncertain = None;
-    if let Ok(mut d) = builder(100_000).open_simulated(&storage, "/d") {
-        for step in 0..10 {
-            if step % 4 == 3 {
-                // A checkpoint that fails changes nothing.
-                d.checkpoint().ok();
-                continue;
-            }
-            let change = Change::random(&mut random);
-            let after = change.model(&acknowledged);
-            let has_failed = change.apply(&mut d).is_err();
-            if !has_failed {
-                assert_eq!(pairs(&d), after);
-                (acknowledged, uncertain) = (after, None);
-            } else if pairs(&d) == acknowledged {
-                // It was refused; if its record cannot be cut off either, so are all later ones.
-                uncertain.get_or_insert(after);
-            } else {
-                assert_eq!(pairs(&d), after, "applied in part");
-                assert!(d.insert(&[1], &[1]).is_err(), "updates go on after a failed sync");
-                uncertain = Some(after);
-                break;
-            }
-        }
-        d.close().ok();
-    }
-    let was_reached = storage.calls() > call;
-    storage.stop_failing();
-    let d = builder(100_000).open_simulated(&storage, "/d").unwrap();
-    let survived = pairs(&d);
-    let is_expected = survived == acknowledged || Some(&survived) == uncertain.as_ref();
-    assert!(is_expected, "call {call}, {fault:?}: {survived:?} is not {acknowledged:?}");
-    was_reached
-}
-
-#[test]
-fn every_storage_call_may_fail() {
-    for fault in [
-        Fault::Error(ErrorKind::Other),
-        Fault::ShortWrite(ErrorKind::StorageFull),
-        Fault::AllFrom(ErrorKind::StorageFull),
-    ] {
-        let calls = (0..).take_while(|&call| run_with_fault(call, fault)).count();
-        assert!(calls > 50, "only {calls} calls");
-    }
-}
-
-#[test]
-fn an_update_without_memory_is_not_in_the_log() {
-    let keys: Vec<u64> = (0..500).map(|i| i * 7 % 501).collect();
-    let mut failures = 0;
-    for n in 0.. {
-        let storage = Simulated::new();
-        let mut d = builder(1 << 20).open_simulated(&storage, "/d").unwrap();
-        d.insert(&keys[..300], &keys[..300]).unwrap();
-        let before = pairs(&d);
-        d.fail_allocation_after(n);
-        let result = d.insert(&keys, &vec![1; 500]);
-        d.fail_allocation_after(u64::MAX);
-        let has_failed = result.is_err();
-        assert!(matches!(result, Ok(()) | Err(Error::OutOfMemory { .. })));
-        let expected = if has_failed { before } else { keys.iter().map(|&key| (key, 1)).collect() };
-        let crashed = storage.moment().crash(Survivors::All, n);
-        assert_eq!(pairs(&builder(1 << 20).open_simulated(&crashed, "/d").unwrap()), expected);
-        d.insert(&[1000], &[7]).unwrap();
-        let crashed = storage.moment().crash(Survivors::None, n);
-        let d = builder(1 << 20).open_simulated(&crashed, "/d").unwrap();
-        assert_eq!(d.len().unwrap(), expected.len() as u64 + 1);
-        if !has_failed && n > 20 {
-            break;
-        }
-        failures += u64::from(has_failed);
-    }
-    assert!(failures > 0, "no allocation failed");
 }
 
 /// Tells the process that a test starts which folder to update…

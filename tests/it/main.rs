@@ -20,6 +20,10 @@ mod edges;
 mod faults;
 mod files;
 mod files_crashes;
+mod files_faults;
+#[cfg(unix)]
+mod files_forks;
+mod files_space;
 mod files_types;
 mod filters;
 mod golden;
@@ -27,6 +31,7 @@ mod large;
 mod limits;
 mod model;
 mod parity;
+mod readers;
 mod regressions;
 mod wide;
 
