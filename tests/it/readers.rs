@@ -15,20 +15,24 @@ use crate::faults::LARGEST;
 /// What is allocated at once however short the files are: buffers of the engine, a chunk of a log.
 const SMALL: usize = 2 << 20;
 
+/// Reads an input, and returns whether there was a dictionary in it.
+type Reader = fn(&[u8]) -> bool;
+
 /// Reads an input; returns whether there was a dictionary in it. A failure names the input's file.
-fn read(reader: fn(&[u8]) -> bool, input: &[u8], what: &str) -> bool {
+fn read(reader: Reader, input: &[u8], what: &str) -> bool {
     LARGEST.set(0);
     let outcome = catch_unwind(AssertUnwindSafe(|| reader(input)));
     let largest = LARGEST.get();
     let problem = match outcome {
         Ok(is_dictionary) if largest <= SMALL + 4 * input.len() => return is_dictionary,
         Ok(_) => format!("{largest} bytes were allocated at once for {} of input", input.len()),
-        Err(panic) => match panic.downcast_ref::<String>() {
-            Some(text) => text.clone(),
-            None => "it panicked".into(),
-        },
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            text.unwrap_or("it panicked").to_string()
+        }
     };
-    let path = env::temp_dir().join("gpulsm-failed-input");
+    let path = env::temp_dir().join(format!("gpulsm-failed-{}", what.replace(", seed ", "-")));
     fs::write(&path, input).unwrap();
     panic!("{what}: {problem}; the input is in {}", path.display());
 }
@@ -169,8 +173,7 @@ fn changed_folders_are_opened_or_refused() {
 /// What the fuzzer keeps, and what it begins with.
 #[test]
 fn kept_inputs_are_read() {
-    let targets: [(_, fn(&[u8]) -> bool); 2] =
-        [("saved_file", read_saved_file), ("folder", read_folder)];
+    let targets: [(_, Reader); 2] = [("saved_file", read_saved_file), ("folder", read_folder)];
     for (target, reader) in targets {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
         if !corpus.exists() {
