@@ -15,6 +15,7 @@ pub fn full(speed: f64, less: u32) -> Results {
     made.aggregates(24 - less);
     made.combining(24 - less);
     made.upkeep(24 - less);
+    made.files(24 - less);
     Results { run: run(), rows: made.rows }
 }
 
@@ -266,6 +267,21 @@ impl Made {
                 "",
                 vec![point],
             );
+        }
+    }
+
+    fn files(&mut self, n: u32) {
+        for (op, series, rate) in [
+            ("save", "gpulsm", 6e7),
+            ("save", "plain", 7e7),
+            ("update-os", "gpulsm", 1e8),
+            ("update-os", "plain", 2e8),
+            ("update-os", "memory", 2e9),
+            ("open", "gpulsm", 1.4e8),
+        ] {
+            let params = [("n", n.to_string()), ("op", op.to_string())];
+            let point = self.point(0.0, 1 << n, 2f64.powi(n as i32) / rate);
+            self.add(("files", series), &params, "", vec![point]);
         }
     }
 

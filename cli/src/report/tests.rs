@@ -45,6 +45,7 @@ fn a_full_run_has_every_section_and_the_papers_figures() {
         "aggregate",
         "combine",
         "order",
+        "files",
     ]
     .iter()
     .enumerate()
