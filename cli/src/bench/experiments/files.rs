@@ -87,11 +87,16 @@ fn bytes(harness: &Harness, len: usize) -> usize {
     len * harness.backend.pair_bytes()
 }
 
+/// Makes a dictionary of the first `len` numbers.
+fn filled(harness: &Harness, len: usize) -> Outcome<Box<dyn AnyDictionary>> {
+    let mut dictionary = harness.backend.dictionary(len, Upkeep::Automatic)?;
+    harness.backend.insert(&mut *dictionary, &*harness.pairs(len)?, 0..len)?;
+    Ok(dictionary)
+}
+
 fn save(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
     let (scratch, len) = (Scratch::create(&harness.scratch)?, updates.len());
-    let pairs = harness.pairs(len)?;
-    let mut dictionary = harness.backend.dictionary(len, Upkeep::Automatic)?;
-    harness.backend.insert(&mut *dictionary, &pairs, 0..len)?;
+    let (pairs, dictionary) = (harness.pairs(len)?, filled(harness, len)?);
     let (saved, plain) = (scratch.path("saved"), scratch.path("plain"));
     // In turns, so that both meet the disk in the same states.
     let mut samples = vec![Vec::new(); 3];
@@ -111,9 +116,7 @@ fn save(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
 
 fn load(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
     let (scratch, len) = (Scratch::create(&harness.scratch)?, updates.len());
-    let pairs = harness.pairs(len)?;
-    let mut dictionary = harness.backend.dictionary(len, Upkeep::Automatic)?;
-    harness.backend.insert(&mut *dictionary, &pairs, 0..len)?;
+    let dictionary = filled(harness, len)?;
     let (saved, plain) = (scratch.path("saved"), scratch.path("plain"));
     harness.backend.save(&*dictionary, &saved)?;
     drop(dictionary);
