@@ -22,7 +22,7 @@ Examples:
 
 The exit status is 0 if everything is sound, 1 if something is damaged, and 2 if it cannot be checked: no such
 file, no permission, in use. Nothing is changed, and nothing is repaired: a damaged file is restored from a copy.
-What a crash left of an update that was never acknowledged is no damage.";
+An incomplete update at the end of the log is what a crash leaves, and no damage.";
 
 /// Checks the files of a dictionary: reads everything, and verifies every checksum.
 #[derive(Args)]
@@ -65,11 +65,11 @@ fn report(info: &Info) -> String {
     let pairs = counted(info.entries(), "pair");
     let mut text = match info.updates {
         0 => format!("sound: {pairs}"),
-        updates => format!("sound: {pairs} before {} in the log", counted(updates, "update")),
+        updates => format!("sound: {pairs} in runs, and {} in the log", counted(updates, "update")),
     };
     if info.torn_bytes > 0 {
         let torn = HumanBytes(info.torn_bytes);
-        text += &format!(", {torn} that a crash left of updates that were never acknowledged");
+        text += &format!(", and {torn} of an incomplete update, as a crash leaves it");
     }
     text
 }

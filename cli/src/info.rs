@@ -72,7 +72,9 @@ impl Info {
             "pairs".into(),
             match info.updates {
                 0 => pairs.to_string(),
-                updates => format!("{pairs} before {} in the log", counted(updates, "update")),
+                updates => {
+                    format!("{pairs} in runs, and {} in the log", counted(updates, "update"))
+                }
             },
         ));
         rows.extend(info.runs.iter().map(|run| ("run".into(), describe(run, info.is_folder))));
@@ -128,7 +130,7 @@ fn log(info: &files::Info) -> String {
     match info.torn_bytes {
         0 => format!("{updates}, {bytes} in {logs}"),
         torn => format!(
-            "{updates}, {bytes} in {logs}; a crash left the last {}, of updates that were never acknowledged",
+            "{updates}, {bytes} in {logs}; the last {} are those of an incomplete update",
             HumanBytes(torn)
         ),
     }

@@ -120,9 +120,9 @@ pub fn explain(error: Error) -> String {
     let Error::WrongType { path, .. } = &error else { return error.to_string() };
     match info(path) {
         Ok(info) => format!(
-            "`{path}` holds a dictionary of {}, and this one has other types; `gpulsm shell --load {path}` takes them \
-             from the file",
-            options(&info),
+            "`{path}` holds a dictionary of {options}, and this one has other types; `gpulsm shell --load {path}` takes \
+             them from the file, and `gpulsm shell --open NEW-FOLDER {options}` makes a folder that can load it",
+            options = options(&info),
             path = path.display()
         ),
         Err(_) => error.to_string(),

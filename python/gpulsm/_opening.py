@@ -140,7 +140,7 @@ class FileInfo:
     log_bytes
         Bytes of the log.
     torn_bytes
-        Bytes of the log that a crash left of updates that never returned.
+        Bytes of an incomplete update at the end of the log, as a crash leaves it.
     """
 
     path: str

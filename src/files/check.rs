@@ -46,7 +46,7 @@ pub struct Info {
     pub updates: u64,
     /// How many bytes the logs have.
     pub log_bytes: u64,
-    /// How many bytes of them a crash left of updates that were never acknowledged as durable.
+    /// How many bytes of them are those of an incomplete update at the end, as a crash leaves it.
     pub torn_bytes: u64,
 }
 

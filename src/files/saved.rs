@@ -54,7 +54,7 @@ impl SavedWriter {
             last_log: 0,
             runs: Vec::new(),
         };
-        let file = storage.create(&unfinished)?;
+        let file = storage.create(&unfinished).map_err(|error| naming(path, error))?;
         let mut writer = SavedWriter {
             storage: storage.clone(),
             path: path.into(),
@@ -101,7 +101,8 @@ impl SavedWriter {
         pages.resize(self.manifest_len() as usize, 0);
         self.file.write_at(0, &[&pages])?;
         self.file.sync()?;
-        self.storage.rename(&self.unfinished, &self.path)?;
+        let renamed = self.storage.rename(&self.unfinished, &self.path);
+        renamed.map_err(|error| naming(&self.path, error))?;
         self.is_finished = true;
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         self.storage.sync_folder(folder.unwrap_or(Path::new(".")))
@@ -113,6 +114,16 @@ impl Drop for SavedWriter {
         if !self.is_finished {
             self.storage.remove(&self.unfinished).ok();
         }
+    }
+}
+
+/// Returns an error of the unfinished file as one of the file that it is to become: the only one that callers know.
+fn naming(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Io { call, kind, code, reason, .. } => {
+            Error::Io { path: path.into(), call, kind, code, reason }
+        }
+        other => other,
     }
 }
 

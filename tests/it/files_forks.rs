@@ -3,7 +3,7 @@
 use std::process::{Command, exit};
 use std::{env, fs};
 
-use gpulsm::{Dictionary, Error};
+use gpulsm::{Device, Dictionary, Error};
 
 use crate::files::Scratch;
 
@@ -13,7 +13,8 @@ const FOLDER: &str = "GPULSM_FORKED_FOLDER";
 type Disk = Dictionary<u64, u64>;
 
 fn open(folder: &str) -> Result<Disk, Error> {
-    Disk::builder().threads(1).batch_size(8).open(folder)
+    // A GPU cannot be used by forked children at all.
+    Disk::builder().device(Device::cpu()).threads(1).batch_size(8).open(folder)
 }
 
 /// Starts a process that does what the test of this name does if it is told a folder.

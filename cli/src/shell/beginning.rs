@@ -208,7 +208,7 @@ fn summary(path: &Path, stored: Option<&Info>, types: Types, pairs: usize) -> St
         text += &format!("; {updates} replayed from the log");
     }
     if info.torn_bytes > 0 {
-        text += "; the end of the log, which a crash left of a change that was never acknowledged, was cut off";
+        text += "; an incomplete update at the end of the log, as a crash leaves it, was cut off";
     }
     text
 }

@@ -31,19 +31,22 @@ pub fn talk(
     loop {
         // At the prompt Ctrl-C is a key: what is pressed from here on is meant for the next command.
         interrupt::forget();
-        let Some(line) = prompt.line(interpreter.snapshots())? else { break };
-        match execute(interpreter, line) {
-            Ok(None) => {}
-            Ok(Some(answer)) => {
-                write(form, &answer)?;
-                if matches!(answer, Answer::Quit) {
-                    break;
+        let Some(text) = prompt.line(interpreter.snapshots())? else { break };
+        // Several lines may be pasted at once.
+        for line in text.lines() {
+            match execute(interpreter, line.to_string()) {
+                Ok(None) => {}
+                Ok(Some(answer)) => {
+                    write(form, &answer)?;
+                    if matches!(answer, Answer::Quit) {
+                        return Ok(true);
+                    }
                 }
-            }
-            Err(failure) => {
-                form.write_failure(&mut io::stdout(), &failure, Source::Prompt)?;
-                if strict && failure.code != Code::Stopped {
-                    return Ok(false);
+                Err(failure) => {
+                    form.write_failure(&mut io::stdout(), &failure, Source::Prompt)?;
+                    if strict && failure.code != Code::Stopped {
+                        return Ok(false);
+                    }
                 }
             }
         }

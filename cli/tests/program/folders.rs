@@ -198,7 +198,7 @@ fn damage_is_found_and_named() {
     let script = format!("insert{pairs}\ncheckpoint\ninsert 1 2\ninsert 2 3\n");
     printed(&["shell", "--open", &path], &script);
     let sound = printed(&["check", &path], "");
-    assert!(sound.starts_with("sound: 2,000 pairs before 2 updates in the log; "), "{sound}");
+    assert!(sound.starts_with("sound: 2,000 pairs in runs, and 2 updates in the log; "), "{sound}");
     let run = fs::read_dir(Path::new(&path).join("runs")).expect("a folder");
     let run = run.map(|entry| entry.expect("an entry").path()).next().expect("a run");
     let log = fs::read_dir(Path::new(&path).join("log")).expect("a folder");

@@ -179,7 +179,7 @@ fn numbers_that_leave_none_for_later_files_are_refused() {
     Database::open(&storage.moment().end_process(), Durability::Batch).unwrap();
 }
 
-/// Found by changed files: the next log would be obsolete from the beginning.
+/// The next log would be obsolete from the beginning.
 #[test]
 fn logs_are_numbered_below_the_next_file() {
     let bytes = |first_log, last_log| Manifest { first_log, last_log, ..manifest() }.encode();
