@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import sys
+import traceback
 from types import TracebackType
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -129,4 +131,8 @@ _in_folders: WeakSet[Durable] = WeakSet()
 def _close_all() -> None:
     for dictionary in list(_in_folders):
         if not dictionary._store.is_from_before_fork:
-            dictionary.close()
+            try:
+                dictionary.close()
+            except Exception:  # The others are closed all the same.
+                traceback.print_exc()
+                print(f"gpulsm: {dictionary._path} could not be closed", file=sys.stderr)

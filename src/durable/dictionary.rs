@@ -1,6 +1,6 @@
 //! Saving, loading and opening dictionaries: the calls.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::contents;
@@ -11,13 +11,16 @@ use crate::dictionary::Dictionary;
 use crate::error::{Error, MAX_BATCH_SIZE};
 use crate::files::{
     Disk, Durability, Manifest, Opening, Options, SavedReader, SavedWriter, Schema, Section,
-    Storage,
+    Storage, io_error,
 };
 use crate::key::{Key, OrderedKey};
 use crate::snapshot::Snapshot;
 use crate::store::AnyStore;
 use crate::typed::{StoredTypes, TypedStore};
 use crate::value::Value;
+
+/// Opening a folder with more logs begins a checkpoint: every process that makes updates leaves one, however short.
+const MAX_LOGS: usize = 32;
 
 /// The name under which files keep the batch size.
 const BATCH_SIZE: &str = "batch_size";
@@ -170,7 +173,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     ) -> Result<(), Error> {
         let store = self.store.any();
         let schema = schema_of::<K, V>(store.combiner(), self.store.stored_as.as_deref());
-        save(&Storage::new(Disk), path.as_ref(), schema, store, progress)
+        save(&Storage::new(Disk), &destination(path.as_ref())?, schema, store, progress)
     }
 }
 
@@ -242,7 +245,10 @@ impl<K: Key, V: Value> Builder<K, V> {
         path: impl AsRef<Path>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Dictionary<K, V>, Error> {
-        self.open_in(&Storage::new(Disk), path.as_ref(), progress)
+        // The process may change its working directory while the dictionary is open.
+        let path = path.as_ref();
+        let path = std::path::absolute(path).map_err(io_error(path, "open"))?;
+        self.open_in(&Storage::new(Disk), &path, progress)
     }
 
     /// Opens the dictionary in a folder of a simulated storage.
@@ -269,9 +275,14 @@ impl<K: Key, V: Value> Builder<K, V> {
         opening.manifest().schema.check(path, &schema)?;
         let mut store = builder.store_for(opening.manifest())?;
         read_folder(&opening, store.any_mut(), progress)?;
+        let logs = opening.recovered().logs();
         let folder = opening.finish(options)?;
         folder.set_setting(BATCH_SIZE, store.any().batch_size() as u64);
-        Ok(Dictionary { store, journal: Some(Journal::new(folder)) })
+        let mut journal = Journal::new(folder);
+        if logs > MAX_LOGS {
+            journal.start_checkpoint(store.any());
+        }
+        Ok(Dictionary { store, journal: Some(journal) })
     }
 
     /// Loads a dictionary from a file that [`Dictionary::save`] wrote. It is on the builder's device with the
@@ -336,6 +347,18 @@ impl<K: Key, V: Value> Builder<K, V> {
             self.settings.batch_size = batch_size;
         }
         self.empty_store()
+    }
+}
+
+/// Returns the file to replace: that which links lead to. Devices and pipes are not replaced.
+fn destination(path: &Path) -> Result<PathBuf, Error> {
+    match path.canonicalize() {
+        Ok(target) if target.is_file() => Ok(target),
+        Ok(target) if !target.is_dir() => {
+            let reason = "it is no regular file, and is not replaced";
+            Err(Error::NotADictionary { path: path.into(), reason })
+        }
+        _ => Ok(path.into()),
     }
 }
 

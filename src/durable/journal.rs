@@ -160,7 +160,7 @@ impl Journal {
     }
 
     /// Starts to write a checkpoint in the background. The folder keeps the error if it fails.
-    fn start_checkpoint<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) {
+    pub fn start_checkpoint<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) {
         self.is_synced_before = false;
         let Ok(Some(checkpoint)) = self.folder.begin_checkpoint() else { return };
         let snapshot = match share_apart(store) {

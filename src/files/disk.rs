@@ -6,7 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process;
 use std::sync::{Mutex, PoisonError};
 
@@ -22,6 +22,11 @@ impl RawStorage for Disk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn RawFile>> {
+        // Opening a named pipe would wait for a writer, and a device has no end.
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_file() && !metadata.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
         Ok(Box::new(DiskFile(fs::File::open(path)?)))
     }
 
@@ -137,9 +142,9 @@ impl RawFile for DiskFile {
     }
 }
 
-/// The locks that this process holds: by path, the process that took it. A forked child has a copy of the list,
+/// The locks that this process holds: by file, the process that took it. A forked child has a copy of the list,
 /// but none of the locks.
-static HELD: Mutex<Option<HashMap<PathBuf, u32>>> = Mutex::new(None);
+static HELD: Mutex<Option<HashMap<FileId, u32>>> = Mutex::new(None);
 
 /// A lock of the operating system, and an entry in the list of this process, to which the system would grant a
 /// second lock of the same file.
@@ -148,25 +153,27 @@ static HELD: Mutex<Option<HashMap<PathBuf, u32>>> = Mutex::new(None);
 /// neither has it nor keeps it after the parent ended. It would be released by closing any handle of the file,
 /// so the list is consulted before the file is opened.
 struct Lock {
-    path: PathBuf,
+    id: FileId,
     process: u32,
     file: Option<fs::File>,
 }
 
 impl Lock {
     fn acquire(path: &Path) -> io::Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
-        let path = folder.join(path.file_name().unwrap_or_default());
         let process = process::id();
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         let held = held.get_or_insert_default();
-        if held.get(&path) == Some(&process) {
-            return Err(io::ErrorKind::WouldBlock.into());
+        match file_id(path) {
+            Ok(id) if held.get(&id) == Some(&process) => {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
-        let file = lock_file(&path)?;
-        held.insert(path.clone(), process);
-        Ok(Lock { path, process, file: Some(file) })
+        let file = lock_file(path)?;
+        let id = file_id(path)?;
+        held.insert(id.clone(), process);
+        Ok(Lock { id, process, file: Some(file) })
     }
 }
 
@@ -178,8 +185,30 @@ impl Drop for Lock {
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         // Closed before the list is unlocked: later it would release the next holder's lock.
         drop(self.file.take());
-        held.get_or_insert_default().remove(&self.path);
+        held.get_or_insert_default().remove(&self.id);
     }
+}
+
+/// What a file is known by, whichever path leads to it: its folder may be renamed, or mounted twice.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct FileId {
+    #[cfg(unix)]
+    device_and_inode: (u64, u64),
+    #[cfg(windows)]
+    path: std::path::PathBuf,
+}
+
+#[cfg(unix)]
+fn file_id(path: &Path) -> io::Result<FileId> {
+    use std::os::unix::fs::MetadataExt;
+
+    let metadata = fs::metadata(path)?;
+    Ok(FileId { device_and_inode: (metadata.dev(), metadata.ino()) })
+}
+
+#[cfg(windows)]
+fn file_id(path: &Path) -> io::Result<FileId> {
+    Ok(FileId { path: path.canonicalize()? })
 }
 
 #[cfg(unix)]

@@ -35,4 +35,4 @@ pub(crate) use record::Update;
 pub(crate) use run::{RunInfo, RunReader, RunShape, RunWriter, Section, Widths};
 pub(crate) use saved::{SavedReader, SavedWriter};
 pub(crate) use schema::{Kind, Part, Schema};
-pub(crate) use storage::Storage;
+pub(crate) use storage::{Storage, io_error};

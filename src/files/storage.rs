@@ -160,7 +160,7 @@ impl File {
     }
 }
 
-fn io_error(path: &Path, call: &'static str) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn io_error(path: &Path, call: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::Io {
         path: path.into(),
         call,

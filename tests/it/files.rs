@@ -1,7 +1,7 @@
 //! Dictionaries in files: what is written is read back, and what cannot be opened says why.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 use std::{env, fs, process, thread};
@@ -406,4 +406,71 @@ fn what_is_missing_cannot_be_checked() {
     let error = check(scratch.path("nothing")).unwrap_err();
     assert!(matches!(error, Error::Io { kind: ErrorKind::NotFound, .. }), "{error}");
     assert!(!scratch.path("nothing").exists());
+}
+
+fn words(path: &Path) -> Dictionary<u64, u64> {
+    Dictionary::builder().device(gpulsm::Device::cpu()).open(path).unwrap()
+}
+
+/// After a change of the working directory, a relative path led to other files, even to another dictionary's.
+#[test]
+fn folders_are_known_by_absolute_paths() {
+    let scratch = Scratch::new("relative");
+    let up = env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<PathBuf>();
+    let relative = up.join(scratch.path("folder").strip_prefix("/").unwrap());
+    let d = words(&relative);
+    assert!(d.path().unwrap().is_absolute(), "{:?}", d.path());
+    drop(d);
+    assert!(info(scratch.path("folder")).is_ok());
+}
+
+/// Every process that makes an update leaves a log. A thousand of them could not be opened any more.
+#[test]
+fn short_visits_do_not_leave_logs_without_end() {
+    let scratch = Scratch::new("visits");
+    let path = scratch.path("folder");
+    for visit in 0..80 {
+        let mut d = words(&path);
+        d.insert_one(visit, visit).unwrap();
+        d.close().unwrap();
+        let logs = fs::read_dir(path.join("log")).unwrap().count();
+        assert!(logs <= 34, "{logs} logs after {visit} visits");
+    }
+    assert_eq!(words(&path).len(), Ok(80));
+}
+
+/// The list of locks knew folders by their paths.
+#[cfg(unix)]
+#[test]
+fn a_folder_that_was_renamed_is_still_open() {
+    let scratch = Scratch::new("renamed");
+    let mut d = words(&scratch.path("a"));
+    fs::rename(scratch.path("a"), scratch.path("b")).unwrap();
+    let again = Dictionary::<u64, u64>::builder().open(scratch.path("b"));
+    assert!(matches!(again, Err(Error::Locked { .. })));
+    d.insert_one(1, 1).unwrap();
+    drop(d);
+    assert_eq!(words(&scratch.path("b")).len(), Ok(1));
+}
+
+/// Saving follows links and replaces nothing but files; what is no file is not read.
+#[cfg(unix)]
+#[test]
+#[allow(unsafe_code)]
+fn links_are_followed_and_pipes_refused() {
+    let scratch = Scratch::new("links");
+    let d: Dictionary<u64, u64> = [(1, 10)].into_iter().collect();
+    d.save(scratch.path("file")).unwrap();
+    std::os::unix::fs::symlink(scratch.path("file"), scratch.path("link")).unwrap();
+    Dictionary::<u64, u64>::new().save(scratch.path("link")).unwrap();
+    assert!(scratch.path("link").is_symlink());
+    assert_eq!(Dictionary::<u64, u64>::load(scratch.path("file")).unwrap().len(), Ok(0));
+
+    let pipe = scratch.path("pipe");
+    let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: the name ends with a zero and lives until the call returns.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    assert!(matches!(d.save(&pipe), Err(Error::NotADictionary { .. })));
+    assert!(matches!(Dictionary::<u64, u64>::load(&pipe), Err(Error::Io { .. })));
+    assert!(check(&pipe).is_err() && info(&pipe).is_err());
 }
