@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -103,9 +104,10 @@ def test_closing_waits_for_other_threads(path: str) -> None:
 
 
 def run(script: str, *arguments: str) -> subprocess.Popen[str]:
-    """Another Python that runs a script."""
+    """Another Python that runs a script, in a folder without sources of the package."""
     command = [sys.executable, "-c", script, *arguments]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=tempfile.gettempdir())
 
 
 def test_another_process_has_it_open(path: str) -> None:
@@ -148,6 +150,22 @@ def count(thread):
 for thread in range(3):
     threading.Thread(target=count, args=(thread,)).start()
 """
+
+
+def test_one_that_cannot_be_closed_does_not_keep_the_others_open(path: str) -> None:
+    script = """
+import gpulsm, shutil, sys
+keep = [gpulsm.open(sys.argv[1] + str(i), "uint32", "uint32", durability="checkpoint", device="cpu") for i in range(6)]
+for d in keep:
+    d[1] = 2
+shutil.rmtree(sys.argv[1] + "3")
+keep.append(keep)
+"""
+    with run(script, path) as other:
+        assert other.wait() == 0
+    for i in (0, 1, 2, 4, 5):
+        with gpulsm.open(path + str(i), device="cpu") as d:
+            assert d[1] == 2
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals")

@@ -245,7 +245,7 @@ def test_an_array_that_changes_during_a_call_does_no_harm(key: str, device: str)
     def call() -> None:
         try:
             end, step = time.monotonic() + 1.5, 0
-            while time.monotonic() < end:
+            while time.monotonic() < end or step <= 3:  # However slow the machine is.
                 step += 1
                 try:
                     if step % 4 == 3:
@@ -258,7 +258,6 @@ def test_an_array_that_changes_during_a_call_does_no_harm(key: str, device: str)
                     assert "another thread changed an array" in str(error)
                 found_values, found = d.lookup(known)
                 assert found.all() and (found_values == np.arange(1000)).all()
-            assert step > 3
         finally:
             done.set()
 
