@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes that are written at a time.
-const PIECE: usize = 1 << 20;
+pub const PIECE: usize = 1 << 20;
 
 /// A folder that is removed with everything in it when this is dropped.
 pub struct Scratch(PathBuf);
@@ -31,9 +31,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Writes a new file of `bytes` bytes, and syncs it.
-pub fn write(path: &Path, bytes: usize) -> io::Result<()> {
-    let data = data(PIECE);
+/// Writes a new file of `bytes` bytes, a [`PIECE`] of data again and again, and syncs it.
+pub fn write(path: &Path, data: &[u8], bytes: usize) -> io::Result<()> {
     let mut file = File::create(path)?;
     let mut left = bytes;
     while left > 0 {

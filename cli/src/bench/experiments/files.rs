@@ -94,22 +94,32 @@ fn filled(harness: &Harness, len: usize) -> Outcome<Box<dyn AnyDictionary>> {
     Ok(dictionary)
 }
 
+/// Measures each row once, in turns, so that all meet the disk in the same states; again for every repeat, after a
+/// round that does not count.
+fn in_turns<const N: usize>(
+    harness: &Harness,
+    round: impl Fn() -> Outcome<[f64; N]>,
+) -> Outcome<Vec<Vec<f64>>> {
+    round()?;
+    let mut samples = vec![Vec::new(); N];
+    for _ in 0..harness.scale.repeats {
+        samples.iter_mut().zip(round()?).for_each(|(samples, time)| samples.push(time));
+    }
+    Ok(samples)
+}
+
 fn save(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
     let (scratch, len) = (Scratch::create(&harness.scratch)?, updates.len());
     let (pairs, dictionary) = (harness.pairs(len)?, filled(harness, len)?);
     let (saved, plain) = (scratch.path("saved"), scratch.path("plain"));
-    // In turns, so that both meet the disk in the same states.
-    let mut samples = vec![Vec::new(); 3];
-    for round in 0..=harness.scale.repeats {
-        let times = [
+    let data = disk::data(disk::PIECE);
+    let samples = in_turns(harness, || {
+        Ok([
             harness.time(|| harness.backend.save(&*dictionary, &saved))?,
-            harness.time(|| Ok(disk::write(&plain, bytes(harness, len))?))?,
+            harness.time(|| Ok(disk::write(&plain, &data, bytes(harness, len))?))?,
             harness.time(|| harness.backend.copy_to_host(&pairs, 0..len))?,
-        ];
-        if round > 0 {
-            samples.iter_mut().zip(times).for_each(|(samples, time)| samples.push(time));
-        }
-    }
+        ])
+    })?;
     harness.check_filled(&*harness.backend.load(&saved)?, len)?;
     Ok(samples)
 }
@@ -120,9 +130,8 @@ fn load(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
     let (saved, plain) = (scratch.path("saved"), scratch.path("plain"));
     harness.backend.save(&*dictionary, &saved)?;
     drop(dictionary);
-    disk::write(&plain, bytes(harness, len))?;
-    let mut samples = vec![Vec::new(); 2];
-    for round in 0..=harness.scale.repeats {
+    disk::write(&plain, &disk::data(disk::PIECE), bytes(harness, len))?;
+    in_turns(harness, || {
         disk::drop_from_cache(&harness.scratch)?;
         let mut loaded = None;
         let times = [
@@ -136,11 +145,8 @@ fn load(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
             })?,
         ];
         harness.check_filled(&**loaded.as_ref().expect("it was loaded"), len)?;
-        if round > 0 {
-            samples.iter_mut().zip(times).for_each(|(samples, time)| samples.push(time));
-        }
-    }
-    Ok(samples)
+        Ok(times)
+    })
 }
 
 /// Opens a folder with one run.
@@ -168,8 +174,7 @@ fn replay(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
 
 /// Times the opening of a folder that holds the first `len` numbers.
 fn reopen(harness: &Harness, folder: InFolder<'_>, len: usize) -> Outcome<Vec<Vec<f64>>> {
-    let mut samples = Vec::new();
-    for round in 0..=harness.scale.repeats {
+    in_turns(harness, || {
         disk::drop_from_cache(folder.path)?;
         let mut opened = None;
         let time = harness.time(|| {
@@ -177,11 +182,8 @@ fn reopen(harness: &Harness, folder: InFolder<'_>, len: usize) -> Outcome<Vec<Ve
             Ok(())
         })?;
         harness.check_filled(&**opened.as_ref().expect("it was opened"), len)?;
-        if round > 0 {
-            samples.push(time);
-        }
-    }
-    Ok(vec![samples])
+        Ok([time])
+    })
 }
 
 fn update_os(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
@@ -197,8 +199,8 @@ fn update_batch(harness: &Harness, updates: Updates) -> Outcome<Vec<Vec<f64>>> {
 fn update(harness: &Harness, updates: Updates, durability: Durability) -> Outcome<Vec<Vec<f64>>> {
     let len = updates.len();
     let pairs = harness.pairs(len)?;
-    let mut samples = vec![Vec::new(); UPDATED.len()];
-    for round in 0..=harness.scale.repeats {
+    let plain_batch = disk::data(bytes(harness, updates.batch_size()));
+    in_turns::<{ UPDATED.len() }>(harness, || {
         let scratch = Scratch::create(&harness.scratch)?;
         let (path, plain) = (scratch.path("folder"), scratch.path("plain"));
         let folder = InFolder { path: &path, durability, log_limit: None };
@@ -206,7 +208,7 @@ fn update(harness: &Harness, updates: Updates, durability: Durability) -> Outcom
         let mut memory = harness.backend.dictionary(updates.batch_size(), Upkeep::Automatic)?;
         let times = [
             harness.time(|| updates.insert(harness, &mut *logged))?,
-            harness.time(|| append(harness, updates, durability, &plain))?,
+            harness.time(|| append(&plain_batch, updates, durability, &plain))?,
             harness.time(|| copy(harness, updates, &pairs))?,
             harness.time(|| updates.insert(harness, &mut *memory))?,
         ];
@@ -214,11 +216,8 @@ fn update(harness: &Harness, updates: Updates, durability: Durability) -> Outcom
         let reopened = harness.backend.open(updates.batch_size(), folder)?;
         harness.check_filled(&*reopened, len)?;
         harness.check_filled(&*memory, len)?;
-        if round > 0 {
-            samples.iter_mut().zip(times).for_each(|(samples, time)| samples.push(time));
-        }
-    }
-    Ok(samples)
+        Ok(times)
+    })
 }
 
 /// Copies the pairs to the host, batch by batch.
@@ -228,11 +227,10 @@ fn copy(harness: &Harness, updates: Updates, pairs: &Pairs) -> Outcome<()> {
 }
 
 /// Appends the bytes of all batches to a plain file, and syncs after each batch if it is to be durable.
-fn append(harness: &Harness, updates: Updates, durability: Durability, path: &Path) -> Outcome<()> {
-    let batch = disk::data(bytes(harness, updates.batch_size()));
+fn append(batch: &[u8], updates: Updates, durability: Durability, path: &Path) -> Outcome<()> {
     let mut file = File::create_new(path)?;
     for _ in 0..updates.len() / updates.batch_size() {
-        file.write_all(&batch)?;
+        file.write_all(batch)?;
         if durability == Durability::Batch {
             file.sync_data()?;
         }
