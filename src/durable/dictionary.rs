@@ -10,8 +10,8 @@ use crate::builder::Builder;
 use crate::dictionary::Dictionary;
 use crate::error::{Error, MAX_BATCH_SIZE};
 use crate::files::{
-    Disk, Durability, Manifest, Opening, Options, SavedReader, SavedWriter, Schema, Section,
-    Storage, io_error,
+    Disk, Durability, Manifest, Opening, Options, RunReader, SavedReader, SavedWriter, Schema,
+    Section, Storage, io_error,
 };
 use crate::key::{Key, OrderedKey};
 use crate::snapshot::Snapshot;
@@ -425,14 +425,26 @@ fn read_saved<B: OrderedKey>(
     store: &mut dyn AnyStore<B>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let (mut done, total) = (0, saved.manifest().run_bytes());
-    for index in 0..saved.manifest().runs.len() {
-        contents::load_run(&saved.run(index)?, store, &mut |bytes| {
+    let total = saved.manifest().run_bytes();
+    let runs = 0..saved.manifest().runs.len();
+    read_runs(runs.map(|index| saved.run(index)), store, &mut |done| progress(done, total))?;
+    progress(total, total);
+    Ok(())
+}
+
+/// Reads runs, the oldest first, into an empty store, and tells how many bytes of them are read.
+fn read_runs<B: OrderedKey>(
+    runs: impl Iterator<Item = Result<RunReader, Error>>,
+    store: &mut dyn AnyStore<B>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), Error> {
+    let mut done = 0;
+    for run in runs {
+        contents::load_run(&run?, store, &mut |bytes| {
             done += bytes;
-            progress(done, total);
+            progress(done);
         })?;
     }
-    progress(total, total);
     Ok(())
 }
 
@@ -442,15 +454,10 @@ fn read_folder<B: OrderedKey>(
     store: &mut dyn AnyStore<B>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let runs = opening.manifest().run_bytes();
-    let (mut done, total) = (0, runs + opening.recovered().bytes());
-    for index in 0..opening.manifest().runs.len() {
-        contents::load_run(&opening.run(index)?, store, &mut |bytes| {
-            done += bytes;
-            progress(done, total);
-        })?;
-    }
-    done = runs;
+    let mut done = opening.manifest().run_bytes();
+    let total = done + opening.recovered().bytes();
+    let runs = 0..opening.manifest().runs.len();
+    read_runs(runs.map(|index| opening.run(index)), store, &mut |done| progress(done, total))?;
     opening.replay(&mut |_, update| {
         done += update.bytes();
         contents::replay(update, store)?;
