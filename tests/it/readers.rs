@@ -115,6 +115,13 @@ fn files_of(folder: &Path) -> Files {
     files
 }
 
+/// Checks that of all changed inputs enough were dictionaries, and enough were not.
+fn check_that_both_occur(name: &str, dictionaries: u64) {
+    let rest = mutations() - dictionaries;
+    assert!(dictionaries > mutations() / 50, "{name}: only {dictionaries} are behind checksums");
+    assert!(rest > mutations() / 50, "{name}: only {rest} were refused");
+}
+
 #[test]
 fn changed_saved_files_are_read_or_refused() {
     for name in ["u32-u32", "pair-f64", "bytes12-set", "u64-i64-add"] {
@@ -132,12 +139,7 @@ fn changed_saved_files_are_read_or_refused() {
             dictionaries +=
                 u64::from(read(read_saved_file, &input, &format!("{name}, seed {seed}")));
         }
-        let rest = mutations() - dictionaries;
-        assert!(
-            dictionaries > mutations() / 50,
-            "{name}: only {dictionaries} are behind checksums"
-        );
-        assert!(rest > mutations() / 50, "{name}: only {rest} were refused");
+        check_that_both_occur(name, dictionaries);
     }
 }
 
@@ -161,12 +163,7 @@ fn changed_folders_are_opened_or_refused() {
             let input = folder_input(&files, seed % 4 != 0);
             dictionaries += u64::from(read(read_folder, &input, &format!("{name}, seed {seed}")));
         }
-        let rest = mutations() - dictionaries;
-        assert!(
-            dictionaries > mutations() / 50,
-            "{name}: only {dictionaries} are behind checksums"
-        );
-        assert!(rest > mutations() / 50, "{name}: only {rest} were refused");
+        check_that_both_occur(name, dictionaries);
     }
 }
 

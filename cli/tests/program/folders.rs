@@ -1,8 +1,9 @@
 //! Dictionaries in folders and saved files: what the program writes, reads and says of them.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout};
 
 use serde_json::{Value, json};
 
@@ -122,14 +123,20 @@ fn wrong_arguments_of_files_are_refused() {
     assert!(!Path::new("a").exists());
 }
 
-#[test]
-fn a_folder_in_use_is_refused() {
-    let (_folder, path) = scratch("prices");
-    let mut child = start(&["shell", "--open", &path]);
+/// Starts a shell that has a folder open, and has inserted a pair. It ends when its input does.
+fn shell_with_one_pair(path: &str) -> (Child, ChildStdin, Lines<BufReader<ChildStdout>>) {
+    let mut child = start(&["shell", "--open", path]);
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(b"insert 1 10\n").expect("it listens");
     let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     assert_eq!(answers.next().expect("an answer").expect("UTF-8"), "ok");
+    (child, stdin, answers)
+}
+
+#[test]
+fn a_folder_in_use_is_refused() {
+    let (_folder, path) = scratch("prices");
+    let (mut child, stdin, _answers) = shell_with_one_pair(&path);
     for (arguments, expected) in
         [(&["shell", "--open", &*path][..], 1), (&["check", &path], 2), (&["info", &path], 1)]
     {
@@ -146,11 +153,7 @@ fn a_folder_in_use_is_refused() {
 #[test]
 fn an_error_of_closing_is_reported() {
     let (_folder, path) = scratch("prices");
-    let mut child = start(&["shell", "--open", &path]);
-    let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(b"insert 1 10\n").expect("it listens");
-    let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    assert_eq!(answers.next().expect("an answer").expect("UTF-8"), "ok");
+    let (child, stdin, _answers) = shell_with_one_pair(&path);
     fs::remove_dir_all(&path).expect("a folder of ours");
     drop(stdin);
     let output = child.wait_with_output().expect("it ends");
