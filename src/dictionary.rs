@@ -510,8 +510,8 @@ impl<K: Key, V: Value> Clone for Dictionary<K, V> {
 impl<K: Key, V: Value> Drop for Dictionary<K, V> {
     /// Closes the files that it lives in.
     fn drop(&mut self) {
-        if let Some(journal) = self.journal.take() {
-            journal.close(self.store.any()).ok();
+        if let Some(journal) = &mut self.journal {
+            journal.release(self.store.any());
         }
     }
 }

@@ -29,7 +29,7 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn path(&self) -> Option<&Path>;
     fn checkpoint(&mut self) -> Result<(), Error>;
     fn sync(&self) -> Result<(), Error>;
-    fn close(self: Box<Self>) -> Result<(), Error>;
+    fn close(&mut self) -> Result<(), Error>;
     /// Writes all pairs into one file.
     fn save(&self, path: &Path, progress: Progress<'_>) -> Result<(), Error>;
 
@@ -218,8 +218,8 @@ impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
         self.sync()
     }
 
-    fn close(self: Box<Self>) -> Result<(), Error> {
-        (*self).close()
+    fn close(&mut self) -> Result<(), Error> {
+        self.close()
     }
 
     fn save(&self, path: &Path, progress: Progress<'_>) -> Result<(), Error> {

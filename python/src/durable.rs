@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gpulsm::files::{self, Info};
-use gpulsm::private::{Encoding, FileTypes, Part, StoredTypes, types_in_file, types_in_folder};
+use gpulsm::private::{Encoding, FileTypes, Part, StoredTypes, types_in, types_in_folder};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -73,7 +73,7 @@ pub fn stored_types(
 ) -> PyResult<Option<Bound<'_, PyDict>>> {
     let read = |path: &Path| match is_folder {
         true => types_in_folder(path),
-        false => types_in_file(path).map(Some),
+        false => types_in(path).map(Some),
     };
     let types = detached(py, || read(&path))?.map_err(raise)?;
     types.map(|types| describe_types(py, types)).transpose()

@@ -103,12 +103,15 @@ impl Store {
         self.call(py, None, |dictionary, _| dictionary.sync())
     }
 
-    /// Makes everything durable and releases the folder and the memory. The second time it does nothing.
+    /// Makes everything durable and releases the folder and the memory; after an error it is still open. The second
+    /// time it does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process()?;
         detached(py, || {
-            let dictionary = self.dictionary.write().unwrap_or_else(PoisonError::into_inner).take();
-            dictionary.map_or(Ok(()), |dictionary| dictionary.close())
+            let mut dictionary = self.dictionary.write().unwrap_or_else(PoisonError::into_inner);
+            dictionary.as_ref().map_or(Ok(()), |dictionary| dictionary.close())?;
+            *dictionary = None;
+            Ok(())
         })?
         .map_err(raise)
     }

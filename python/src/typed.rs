@@ -88,7 +88,7 @@ pub trait AnyDictionary: Any + Send + Sync {
     /// Returns once all updates are on stable storage.
     fn sync(&self) -> Result<(), Error>;
     /// Makes everything durable and releases the folder.
-    fn close(self: Box<Self>) -> Result<(), Error>;
+    fn close(&self) -> Result<(), Error>;
 }
 
 /// Which pair a query wants.
@@ -408,7 +408,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
         self.read().sync()
     }
 
-    fn close(self: Box<Self>) -> Result<(), Error> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).close()
+    fn close(&self) -> Result<(), Error> {
+        self.write().close()
     }
 }

@@ -50,7 +50,7 @@ impl Store for Gpulsm {
         self.0.lookup(keys).unwrap()
     }
 
-    fn close(self) {
+    fn close(mut self) {
         self.0.close().unwrap();
     }
 }

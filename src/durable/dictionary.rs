@@ -11,7 +11,7 @@ use crate::dictionary::Dictionary;
 use crate::error::{Error, MAX_BATCH_SIZE};
 use crate::files::{
     Disk, Durability, Manifest, Opening, Options, RunReader, SavedReader, SavedWriter, Schema,
-    Section, Storage, io_error,
+    Section, Source, Storage, io_error,
 };
 use crate::key::{Key, OrderedKey};
 use crate::snapshot::Snapshot;
@@ -138,14 +138,17 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         self.journal.iter_mut().for_each(Journal::wait);
     }
 
-    /// Makes everything durable and releases the folder. Dropping the dictionary does the same, but cannot
-    /// report an error.
+    /// Makes everything durable and releases the folder. From then on the dictionary can be queried, but not
+    /// updated; closing it again does nothing. Dropping it closes it as well, but cannot report an error. A
+    /// dictionary in memory does nothing.
     ///
     /// # Errors
     ///
-    /// [`Io`](Error::Io): what was acknowledged as durable before is.
-    pub fn close(mut self) -> Result<(), Error> {
-        let journal = self.journal.take();
+    /// [`Io`](Error::Io), [`UpdatesRefused`](Error::UpdatesRefused) and [`OutOfMemory`](Error::OutOfMemory): the
+    /// dictionary is still open, so that nothing is lost: make room and close it again, or
+    /// [`save`](Self::save) it elsewhere.
+    pub fn close(&mut self) -> Result<(), Error> {
+        let journal = self.journal.as_mut();
         journal.map_or(Ok(()), |journal| journal.close(self.store.any()))
     }
 }
@@ -173,7 +176,8 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     ) -> Result<(), Error> {
         let store = self.store.any();
         let schema = schema_of::<K, V>(store.combiner(), self.store.stored_as.as_deref());
-        save(&Storage::new(Disk), &destination(path.as_ref())?, schema, store, progress)
+        let storage = Storage::new(Disk);
+        save(&storage, &destination(&storage, path.as_ref())?, schema, store, progress)
     }
 }
 
@@ -285,12 +289,14 @@ impl<K: Key, V: Value> Builder<K, V> {
         Ok(Dictionary { store, journal: Some(journal) })
     }
 
-    /// Loads a dictionary from a file that [`Dictionary::save`] wrote. It is on the builder's device with the
-    /// builder's settings, as by [`open`](Self::open).
+    /// Loads a dictionary from a file that [`Dictionary::save`] wrote, or from a folder that one lives in, which
+    /// may be on a disk that is full or read-only. It is in memory: what is done to it afterwards is in no file.
+    /// It is on the builder's device with the builder's settings, as by [`open`](Self::open).
     ///
     /// # Errors
     ///
-    /// Those of [`build`](Builder::build); [`WrongType`](Error::WrongType) if it has other keys, values or another
+    /// Those of [`build`](Builder::build); [`Locked`](Error::Locked) if the folder is open;
+    /// [`WrongType`](Error::WrongType) if it has other keys, values or another
     /// rule of combining; [`NotADictionary`](Error::NotADictionary); [`CorruptFile`](Error::CorruptFile);
     /// [`Io`](Error::Io); [`OutOfMemory`](Error::OutOfMemory).
     pub fn load(self, path: impl AsRef<Path>) -> Result<Dictionary<K, V>, Error> {
@@ -328,10 +334,13 @@ impl<K: Key, V: Value> Builder<K, V> {
     ) -> Result<Dictionary<K, V>, Error> {
         let builder = self.validated()?;
         let schema = schema_of::<K, V>(builder.settings.combiner, builder.stored_as.as_deref());
-        let saved = open_saved(storage, path)?;
-        saved.manifest().schema.check(path, &schema)?;
-        let mut store = builder.store_for(saved.manifest())?;
-        read_saved(&saved, store.any_mut(), progress)?;
+        let source = Source::open(storage, path)?;
+        source.manifest().schema.check(path, &schema)?;
+        let mut store = builder.store_for(source.manifest())?;
+        match &source {
+            Source::File(saved) => read_saved(saved, store.any_mut(), progress)?,
+            Source::Folder(opening) => read_folder(opening, store.any_mut(), progress)?,
+        }
         Ok(Dictionary { store, journal: None })
     }
 
@@ -350,16 +359,23 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 }
 
-/// Returns the file to replace: that which links lead to. Devices and pipes are not replaced.
-fn destination(path: &Path) -> Result<PathBuf, Error> {
-    match path.canonicalize() {
-        Ok(target) if target.is_file() => Ok(target),
+/// Returns the file to replace: that which links lead to. Devices, pipes, and what dictionaries in folders consist of
+/// are not replaced.
+fn destination(storage: &Storage, path: &Path) -> Result<PathBuf, Error> {
+    let is_not_replaced = |reason| Error::NotADictionary { path: path.into(), reason };
+    let target = match path.canonicalize() {
+        Ok(target) if target.is_file() => target,
         Ok(target) if !target.is_dir() => {
-            let reason = "it is no regular file, and is not replaced";
-            Err(Error::NotADictionary { path: path.into(), reason })
+            return Err(is_not_replaced("it is no regular file, and is not replaced"));
         }
-        _ => Ok(path.into()),
+        _ => path.into(),
+    };
+    if Opening::owns(storage, &target) {
+        return Err(is_not_replaced(
+            "it is a part of the dictionary that lives in this folder, and is not replaced",
+        ));
     }
+    Ok(target)
 }
 
 /// Writes all pairs of a store, which nobody changes meanwhile, into one file.
@@ -387,20 +403,11 @@ fn save<B: OrderedKey>(
     file.finish()
 }
 
-/// Opens a saved file.
-fn open_saved(storage: &Storage, path: &Path) -> Result<SavedReader, Error> {
-    if storage.list(path).is_ok() {
-        let reason = "it is a folder, not a file: dictionaries in folders are opened, not loaded";
-        return Err(Error::NotADictionary { path: path.into(), reason });
-    }
-    SavedReader::open(storage, path)
-}
-
-/// Returns the types of the dictionary in a file.
+/// Returns the types of the dictionary in a file or folder, which may be open.
 #[doc(hidden)]
-pub fn types_in_file(path: &Path) -> Result<FileTypes, Error> {
-    let saved = open_saved(&Storage::new(Disk), path)?;
-    known_types(path, &saved.manifest().schema)
+pub fn types_in(path: &Path) -> Result<FileTypes, Error> {
+    let manifest = Source::read_manifest(&Storage::new(Disk), path)?;
+    known_types(path, &manifest.schema)
 }
 
 /// Returns the types of the dictionary that lives in a folder, which may be open; `None` if there is none, and

@@ -197,15 +197,25 @@ impl Journal {
         Ticket { pending: Some((self.folder.clone(), self.folder.sequence())) }
     }
 
-    /// Makes everything durable and releases the lock.
-    pub fn close<B: OrderedKey>(mut self, store: &dyn AnyStore<B>) -> Result<(), Error> {
+    /// Makes everything durable and releases the lock. After an error the folder is open as before.
+    pub fn close<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) -> Result<(), Error> {
         self.folder.check_process()?;
+        if self.folder.is_closed() {
+            return Ok(());
+        }
         self.wait();
         let is_saved = self.folder.durability().has_log()
             || self.folder.sequence() == self.folder.manifest().sequence;
-        let saved = if is_saved { Ok(()) } else { self.checkpoint(store) };
-        let closed = self.folder.close();
-        saved.and(closed)
+        if !is_saved {
+            self.checkpoint(store)?;
+        }
+        self.folder.close()
+    }
+
+    /// Closes the folder, and releases the lock even if that fails.
+    pub fn release<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) {
+        self.close(store).ok();
+        self.folder.release();
     }
 }
 

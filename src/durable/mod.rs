@@ -5,6 +5,6 @@ mod dictionary;
 pub(crate) mod journal;
 mod schema;
 
-pub use dictionary::{types_in_file, types_in_folder};
+pub use dictionary::{types_in, types_in_folder};
 pub use journal::Ticket;
 pub use schema::FileTypes;

@@ -1,15 +1,13 @@
 //! Checking and describing the files of a dictionary.
 
 use std::fmt;
-use std::io;
 use std::path::Path;
 
 use crate::error::Error;
 use crate::files::disk::Disk;
 use crate::files::manifest::{Manifest, VERSION};
-use crate::files::opening::Opening;
 use crate::files::run::{RunReader, Section};
-use crate::files::saved::SavedReader;
+use crate::files::source::Source;
 use crate::files::storage::Storage;
 
 /// What the files of a dictionary contain, by what they say about themselves.
@@ -170,22 +168,7 @@ pub(crate) fn check_in(
     Ok(info)
 }
 
-/// Where a dictionary is stored.
-enum Source {
-    Folder(Opening),
-    File(SavedReader),
-}
-
 impl Source {
-    fn open(storage: &Storage, path: &Path) -> Result<Self, Error> {
-        match storage.list(path) {
-            Err(Error::Io {
-                kind: io::ErrorKind::NotADirectory | io::ErrorKind::NotFound, ..
-            }) => SavedReader::open(storage, path).map(Source::File),
-            _ => Opening::inspect(storage, path).map(Source::Folder),
-        }
-    }
-
     fn info(&self) -> Info {
         match self {
             Source::File(saved) => Info::new(saved.manifest()),

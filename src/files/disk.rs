@@ -16,9 +16,14 @@ use crate::files::storage::{RawFile, RawStorage};
 pub(crate) struct Disk;
 
 impl RawStorage for Disk {
+    /// The file is marked as open, so that nobody takes it for an abandoned one.
     fn create(&self, path: &Path) -> io::Result<Box<dyn RawFile>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        Ok(Box::new(DiskFile(file)))
+        loop {
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+            if mark_as_open(&file)? {
+                return Ok(Box::new(DiskFile(file)));
+            }
+        }
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn RawFile>> {
@@ -34,7 +39,20 @@ impl RawStorage for Disk {
         fs::rename(from, to)
     }
 
+    fn copy_permissions(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match fs::metadata(from) {
+            Ok(metadata) => fs::set_permissions(to, metadata.permissions()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_abandoned(&self, path: &Path) -> io::Result<()> {
+        let _opened = open_alone(path)?;
         fs::remove_file(path)
     }
 
@@ -61,6 +79,41 @@ impl RawStorage for Disk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         Ok(Box::new(Lock::acquire(path)?))
     }
+}
+
+/// Marks a file as open by a lock of this handle, which ends with it. Returns `false` if somebody took the file for
+/// an abandoned one before, and removed it. File systems without such locks have no abandoned files either.
+#[cfg(unix)]
+fn mark_as_open(file: &fs::File) -> io::Result<bool> {
+    use rustix::fs::{FlockOperation, flock};
+    use std::os::unix::fs::MetadataExt;
+
+    let is_marked = flock(file, FlockOperation::NonBlockingLockExclusive);
+    Ok(is_marked != Err(rustix::io::Errno::WOULDBLOCK) && file.metadata()?.nlink() > 0)
+}
+
+/// Opens a file, if nobody else has it open who created it.
+#[cfg(unix)]
+fn open_alone(path: &Path) -> io::Result<fs::File> {
+    use rustix::fs::{FlockOperation, flock};
+
+    let file = fs::File::open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+/// Every file that is open is known to be.
+#[cfg(windows)]
+fn mark_as_open(_: &fs::File) -> io::Result<bool> {
+    Ok(true)
+}
+
+#[cfg(windows)]
+fn open_alone(path: &Path) -> io::Result<fs::File> {
+    use std::os::windows::fs::OpenOptionsExt;
+
+    const FILE_SHARE_DELETE: u32 = 4;
+    OpenOptions::new().read(true).share_mode(FILE_SHARE_DELETE).open(path)
 }
 
 struct DiskFile(fs::File);

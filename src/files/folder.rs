@@ -255,13 +255,22 @@ impl Folder {
         self.options.durability.has_log() && bytes as u64 > self.log_limit(&state)
     }
 
-    /// Syncs the log and releases the lock. Without a log, what is not in a checkpoint is lost.
+    pub fn is_closed(&self) -> bool {
+        self.state().is_closed
+    }
+
+    /// Syncs the log and releases the lock. Without a log, what is not in a checkpoint is lost. After an error
+    /// the folder is open as before.
     pub fn close(&self) -> Result<(), Error> {
-        let mut state = self.usable_state()?;
-        state.is_closed = true;
-        let result = self.end_session(&mut state);
+        self.end_session(&mut *self.usable_state()?)?;
+        self.release();
+        Ok(())
+    }
+
+    /// Releases the lock, and refuses everything from now on. A forked child has none.
+    pub fn release(&self) {
+        self.state().is_closed = true;
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
-        result
     }
 
     /// Syncs the log, and says so in the manifest: a log that ends earlier the next time is damaged.
@@ -273,12 +282,16 @@ impl Folder {
             return Ok(());
         }
         let number = state.take_number();
-        state.manifest.synced = state.sequence;
-        state.manifest.last_log = state.log_number;
-        state.manifest.next_file = state.next_file;
-        state.manifest.generation += 1;
-        let published = publish(&self.storage, &self.path, &state.manifest, number);
-        published.map_err(|failed| failed.error)
+        let manifest = Manifest {
+            synced: state.sequence,
+            last_log: state.log_number,
+            next_file: state.next_file,
+            generation: state.manifest.generation + 1,
+            ..state.manifest.clone()
+        };
+        publish(&self.storage, &self.path, &manifest, number).map_err(|failed| failed.error)?;
+        state.manifest = manifest;
+        Ok(())
     }
 
     /// Creates the log that follows everything so far, and makes it the current one.

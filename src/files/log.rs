@@ -156,7 +156,7 @@ impl LogWriter {
             payload_checksum: 0,
         };
         if let Err(error) = self.write_record(state.end, header, payload) {
-            match self.file.truncate(state.end).and_then(|()| self.file.sync()) {
+            match self.cut_off(state.end) {
                 Ok(()) => state.all_is_synced(),
                 Err(second) => state.failure = Some(second),
             }
@@ -195,6 +195,20 @@ impl LogWriter {
         self.file.write_at(offset, &[&header.encode(self.seed)])
     }
 
+    /// Removes the record at the end of the log, which begins at `start`. Its header is destroyed first: the next
+    /// record begins at the same place with the same number, and if that one is lost in a crash, the disk may show
+    /// the old blocks again.
+    fn cut_off(&self, start: u64) -> Result<(), Error> {
+        if self.file.len()? >= start + record::HEADER as u64 {
+            // Where there is no room to overwrite blocks, the file system writes elsewhere and shows no old ones.
+            if self.file.write_at(start, &[&[0; record::HEADER]]).is_ok() {
+                self.file.sync()?;
+            }
+        }
+        self.file.truncate(start)?;
+        self.file.sync()
+    }
+
     /// Takes back the record that was appended last. When this returns, it is gone for good; after an error
     /// nobody knows, and everything else is refused.
     ///
@@ -209,8 +223,7 @@ impl LogWriter {
             state = self.sync_ended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.check()?;
-        let truncated = self.file.truncate(state.last_start).and_then(|()| self.file.sync());
-        if let Err(error) = truncated {
+        if let Err(error) = self.cut_off(state.last_start) {
             state.failure = Some(error.clone());
             return Err(error);
         }

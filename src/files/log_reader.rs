@@ -58,17 +58,19 @@ impl LogReader {
         if bytes[..8] != MAGIC {
             return Err(file.corrupt(0, "this is not the beginning of a log"));
         }
-        let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
-        if version != VERSION {
-            let path = file.path().into();
-            return Err(Error::UnsupportedVersion {
-                path,
-                what: "a log of version",
-                found: version,
-            });
-        }
-        let header = LogHeader::decode(&bytes);
-        let header = header.ok_or_else(|| file.corrupt(0, "the log's header is damaged"))?;
+        let found = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        let header = match LogHeader::decode(&bytes) {
+            Some(header) if found == VERSION => header,
+            Some(_) => return Err(file.corrupt(8, "the version is damaged")),
+            None if found == VERSION => {
+                return Err(file.corrupt(0, "the log's header is damaged"));
+            }
+            None => {
+                let path = file.path().into();
+                return Err(Error::UnsupportedVersion { path, what: "a log of version", found });
+            }
+        };
         if (header.number, header.identity) != (number, identity) {
             return Err(file.corrupt(0, "this is another log, or one of another dictionary"));
         }

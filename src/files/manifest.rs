@@ -78,6 +78,24 @@ impl Manifest {
         file.0
     }
 
+    /// Returns whether a file begins, apart from one damaged byte, as manifests do, even if it ends early.
+    pub fn is_in(file: &File) -> Result<bool, Error> {
+        let mut magic = MAGIC.map(|byte| !byte);
+        let len = file.len()?.min(MAGIC.len() as u64) as usize;
+        file.read_at(0, &mut magic[..len])?;
+        let same = MAGIC.iter().zip(&magic).filter(|(expected, found)| expected == found).count();
+        Ok(len > 0 && same + usize::from(len == MAGIC.len()) >= len)
+    }
+
+    /// Reads the manifest that is all of a file.
+    pub fn read_alone(file: &File) -> Result<Self, Error> {
+        let (manifest, len) = Self::read(file)?;
+        match file.len()? == len {
+            true => Ok(manifest),
+            false => Err(file.corrupt(len, "the file is longer than the manifest in it")),
+        }
+    }
+
     /// Reads the manifest at the beginning of a file; returns its length as well.
     pub fn read(file: &File) -> Result<(Self, u64), Error> {
         let len = file.len()?;
@@ -91,18 +109,25 @@ impl Manifest {
             return Err(file.corrupt(0, "this is not the beginning of a manifest"));
         }
         let (version, _, body_len) = (fields.u32(), fields.u32(), fields.u64());
-        if version != Some(VERSION) {
-            let found = version.unwrap_or_default();
+        let found = version.filter(|&version| version != VERSION);
+        let unsupported = found.map(|found| {
             let path = file.path().into();
-            return Err(Error::UnsupportedVersion { path, what: "a manifest of version", found });
-        }
+            Error::UnsupportedVersion { path, what: "a manifest of version", found }
+        });
         let body_len = body_len.filter(|&body_len| body_len <= len - HEAD as u64 - 8);
-        let body_len = body_len.ok_or_else(|| file.corrupt(16, "the manifest is cut off"))?;
+        let Some(body_len) = body_len else {
+            return Err(unsupported.unwrap_or_else(|| file.corrupt(16, "the manifest is cut off")));
+        };
         let mut bytes = crate::error::try_zeroed::<u8>(HEAD + body_len as usize + 8)?;
         file.read_at(0, &mut bytes)?;
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         let (contents, sum) = bytes.split_at(HEAD + body_len as usize);
-        if checksum(contents).to_le_bytes() != sum {
-            return Err(file.corrupt(0, "the checksum of the manifest is wrong"));
+        let is_intact = checksum(contents).to_le_bytes() == sum;
+        match unsupported {
+            Some(_) if is_intact => return Err(file.corrupt(8, "the version is damaged")),
+            Some(error) => return Err(error),
+            None if is_intact => {}
+            None => return Err(file.corrupt(0, "the checksum of the manifest is wrong")),
         }
         let manifest = Self::decode(&contents[HEAD..]);
         let manifest =

@@ -18,6 +18,7 @@ mod saved;
 mod schema;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulated;
+mod source;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -35,4 +36,5 @@ pub(crate) use record::Update;
 pub(crate) use run::{RunInfo, RunReader, RunShape, RunWriter, Section, Widths};
 pub(crate) use saved::{SavedReader, SavedWriter};
 pub(crate) use schema::{Kind, Part, Schema};
+pub(crate) use source::Source;
 pub(crate) use storage::{Storage, io_error};

@@ -27,6 +27,21 @@ pub(crate) fn unfinished(name: &str) -> String {
     format!("{name}{UNFINISHED}")
 }
 
+/// Returns whether a file, by its name, is one that was to become the file `name`, and was not completed. Its name
+/// has a random number, since several may be written at a time.
+pub(crate) fn is_unfinished(file: &str, name: &str) -> bool {
+    let rest = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
+    let number = rest.and_then(|rest| rest.strip_suffix(UNFINISHED));
+    number.is_some_and(|number| {
+        number.len() == 16 && number.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
+/// Returns whether a file of this name may be one that a dictionary's folder consists of.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    name == MANIFEST || name == LOCK || Named::parse(name).is_some()
+}
+
 /// What a file is by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {

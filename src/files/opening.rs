@@ -15,7 +15,7 @@ use crate::files::record::Update;
 use crate::files::recovery::Recovered;
 use crate::files::run::RunReader;
 use crate::files::schema::Schema;
-use crate::files::storage::{Storage, is_missing};
+use crate::files::storage::{Storage, is_missing, parent_of};
 
 /// How many numbers must be left for files and updates when a folder is opened. Only forged files have fewer.
 const SPARE_NUMBERS: u64 = 1 << 32;
@@ -40,8 +40,7 @@ impl Opening {
     ) -> Result<Self, Error> {
         if !holds_manifest(storage, path)? {
             if create.is_none() {
-                let reason = "there is no manifest in it";
-                return Err(Error::NotADictionary { path: path.into(), reason });
+                return Err(no_manifest(path));
             }
             storage.ensure_folder(path)?;
         }
@@ -53,12 +52,23 @@ impl Opening {
         Self::read(storage, path, lock)
     }
 
+    /// Returns whether a file is, by its name and place, one that a dictionary's folder consists of.
+    pub fn owns(storage: &Storage, path: &Path) -> bool {
+        let is_manifest = |folder: &Path| {
+            let file = storage.open(&folder.join(names::MANIFEST));
+            file.is_ok_and(|file| Manifest::read_alone(&file).is_ok())
+        };
+        let name = path.file_name().map(|name| name.to_string_lossy());
+        name.is_some_and(|name| names::is_reserved(&name))
+            && path.ancestors().skip(1).take(2).any(is_manifest)
+    }
+
     /// Reads the manifest of a folder, which may be open; `None` if the folder is missing or empty.
     pub fn read_manifest(storage: &Storage, path: &Path) -> Result<Option<Manifest>, Error> {
         if !holds_manifest(storage, path)? {
             return Ok(None);
         }
-        let (manifest, _) = Manifest::read(&storage.open(&path.join(names::MANIFEST))?)?;
+        let manifest = Manifest::read_alone(&storage.open(&path.join(names::MANIFEST))?)?;
         Ok(Some(manifest))
     }
 
@@ -67,8 +77,7 @@ impl Opening {
         use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
 
         if !holds_manifest(storage, path)? {
-            let reason = "there is no manifest in it";
-            return Err(Error::NotADictionary { path: path.into(), reason });
+            return Err(no_manifest(path));
         }
         let lock = match storage.lock(path) {
             Err(Error::Io { kind: PermissionDenied | ReadOnlyFilesystem, .. }) => Box::new(()),
@@ -79,7 +88,7 @@ impl Opening {
 
     /// Reads the manifest and verifies the logs.
     fn read(storage: &Storage, path: &Path, lock: Box<dyn Send + Sync>) -> Result<Self, Error> {
-        let (manifest, _) = Manifest::read(&storage.open(&path.join(names::MANIFEST))?)?;
+        let manifest = Manifest::read_alone(&storage.open(&path.join(names::MANIFEST))?)?;
         let logs = path.join(names::LOGS);
         let mut numbers = list_numbers(storage, path)?;
         let next_file = numbers.iter().map(|named| named.number() + 1).max().unwrap_or(0);
@@ -201,6 +210,10 @@ impl Opening {
     }
 }
 
+pub(super) fn no_manifest(path: &Path) -> Error {
+    Error::NotADictionary { path: path.into(), reason: "there is no manifest in it" }
+}
+
 /// Returns whether a folder has a manifest. If it has none, it must be missing or empty, or what a crash left of
 /// its creation.
 fn holds_manifest(storage: &Storage, path: &Path) -> Result<bool, Error> {
@@ -269,8 +282,4 @@ fn initialize(
     };
     storage.sync_folder(path)?;
     publish(storage, path, &manifest, number).map_err(|failed| failed.error)
-}
-
-fn parent_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -9,7 +9,7 @@ use crate::files::manifest::Manifest;
 use crate::files::names;
 use crate::files::run::{RunInfo, RunReader, RunShape, RunWriter};
 use crate::files::schema::Schema;
-use crate::files::storage::{File, Storage};
+use crate::files::storage::{File, Storage, parent_of};
 
 /// Writes a dictionary into one file, which gets its name, or replaces the one that has it, when it is complete
 /// and durable. Dropped before that, it leaves everything as it was.
@@ -55,6 +55,7 @@ impl SavedWriter {
             runs: Vec::new(),
         };
         let file = storage.create(&unfinished).map_err(|error| naming(path, error))?;
+        remove_abandoned(storage, path, &unfinished);
         let mut writer = SavedWriter {
             storage: storage.clone(),
             path: path.into(),
@@ -100,12 +101,12 @@ impl SavedWriter {
         let mut pages = self.manifest.encode();
         pages.resize(self.manifest_len() as usize, 0);
         self.file.write_at(0, &[&pages])?;
+        self.storage.copy_permissions(&self.path, &self.unfinished)?;
         self.file.sync()?;
         let renamed = self.storage.rename(&self.unfinished, &self.path);
         renamed.map_err(|error| naming(&self.path, error))?;
         self.is_finished = true;
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        self.storage.sync_folder(folder.unwrap_or(Path::new(".")))
+        self.storage.sync_folder(parent_of(&self.path))
     }
 }
 
@@ -113,6 +114,19 @@ impl Drop for SavedWriter {
     fn drop(&mut self) {
         if !self.is_finished {
             self.storage.remove(&self.unfinished).ok();
+        }
+    }
+}
+
+/// Removes what processes left that ended while they wrote the same file, except `unfinished`. What cannot be removed
+/// stays.
+fn remove_abandoned(storage: &Storage, path: &Path, unfinished: &Path) {
+    let folder = parent_of(path);
+    let Some(name) = path.file_name().map(|name| name.to_string_lossy()) else { return };
+    let list = storage.list(folder).unwrap_or_default();
+    for file in list.iter().filter(|file| names::is_unfinished(file, &name)) {
+        if unfinished.file_name() != Some(file.as_ref()) {
+            storage.remove_abandoned(&folder.join(file)).ok();
         }
     }
 }
@@ -138,6 +152,10 @@ impl SavedReader {
     /// Reads the manifest, and verifies that the file is as long as its runs are.
     pub fn open(storage: &Storage, path: &Path) -> Result<Self, Error> {
         let file = storage.open(path)?;
+        if !Manifest::is_in(&file)? {
+            let reason = "it is no file that a dictionary was saved to";
+            return Err(Error::NotADictionary { path: path.into(), reason });
+        }
         let (manifest, manifest_len) = Manifest::read(&file)?;
         let mut end = manifest_len;
         let mut starts = Vec::new();

@@ -18,6 +18,16 @@ pub trait RawStorage: Send + Sync {
     /// Renames a file within its folder, replacing the file that has the name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives a file the permissions of another one, if there is such a file.
+    fn copy_permissions(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Removes a file that its writer left, because its process ended. One that is still open stays.
+    fn remove_abandoned(&self, path: &Path) -> io::Result<()> {
+        self.remove(path)
+    }
+
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
@@ -77,6 +87,14 @@ impl Storage {
 
     pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
         self.0.rename(from, to).map_err(io_error(from, "rename"))
+    }
+
+    pub fn copy_permissions(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        self.0.copy_permissions(from, to).map_err(io_error(to, "change the permissions of"))
+    }
+
+    pub fn remove_abandoned(&self, path: &Path) -> Result<(), Error> {
+        self.0.remove_abandoned(path).map_err(io_error(path, "remove"))
     }
 
     pub fn remove(&self, path: &Path) -> Result<(), Error> {
@@ -173,4 +191,9 @@ pub(crate) fn io_error(path: &Path, call: &'static str) -> impl FnOnce(io::Error
 /// Returns whether an error says that there is no such file or folder.
 pub(crate) fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { kind: io::ErrorKind::NotFound, .. })
+}
+
+/// Returns the folder of a file.
+pub(crate) fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

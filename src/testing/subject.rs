@@ -280,7 +280,7 @@ impl<K: Key, V: Value> Subject for Dictionary<K, V> {
         self.sync()
     }
 
-    fn close(self: Box<Self>) -> Answer<()> {
+    fn close(mut self: Box<Self>) -> Answer<()> {
         (*self).close()
     }
 }

@@ -311,7 +311,6 @@ fn what_cannot_be_opened_says_why() {
     open().unwrap().save(&file).unwrap();
     let opened = Dictionary::<u32, u32>::builder().open(&file).err();
     assert!(text(opened).contains("it is a file, not a folder"));
-    assert!(text(Dictionary::<u32, u32>::load(&path).err()).contains("it is a folder"));
     assert!(matches!(
         Dictionary::<u32, u32>::load(scratch.path("missing")).err(),
         Some(Error::Io { kind: ErrorKind::NotFound, .. })
@@ -473,4 +472,113 @@ fn links_are_followed_and_pipes_refused() {
     assert!(matches!(d.save(&pipe), Err(Error::NotADictionary { .. })));
     assert!(matches!(Dictionary::<u64, u64>::load(&pipe), Err(Error::Io { .. })));
     assert!(check(&pipe).is_err() && info(&pipe).is_err());
+}
+
+#[test]
+fn a_closed_dictionary_can_be_queried_but_not_updated() {
+    let scratch = Scratch::new("closed");
+    let mut d = words(&scratch.path("d"));
+    d.insert(&[1, 2], &[10, 20]).unwrap();
+    d.close().unwrap();
+    d.close().unwrap();
+    assert_eq!(d.lookup(&[2, 3]).unwrap(), [Some(20), None]);
+    for refused in [d.insert(&[3], &[30]), d.delete(&[1]), d.clear(), d.checkpoint()] {
+        assert!(matches!(&refused, Err(Error::UpdatesRefused { .. })), "{refused:?}");
+    }
+    let mut again = words(&scratch.path("d"));
+    again.insert(&[3], &[30]).unwrap();
+    drop(d);
+    again.insert(&[4], &[40]).unwrap();
+    drop(again);
+    assert_eq!(words(&scratch.path("d")).len(), Ok(4));
+}
+
+#[test]
+fn a_folder_is_loaded_without_being_changed() {
+    let scratch = Scratch::new("load-folder");
+    let path = scratch.path("d");
+    let load = || Dictionary::<u64, u64>::builder().device(gpulsm::Device::cpu()).load(&path);
+    let mut d = words(&path);
+    d.insert(&[1, 2], &[10, 20]).unwrap();
+    d.checkpoint().unwrap();
+    d.insert(&[3], &[30]).unwrap();
+    assert!(matches!(load(), Err(Error::Locked { .. })));
+    d.close().unwrap();
+    let files = || {
+        let folders = ["", "runs", "log"].map(|name| fs::read_dir(path.join(name)).unwrap());
+        let files = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
+        files.map(|file| (file.clone(), fs::read(file).ok())).collect::<Vec<_>>()
+    };
+    let before = files();
+    let mut loaded = load().unwrap();
+    assert_eq!((loaded.to_vecs(), loaded.path()), (d.to_vecs(), None));
+    loaded.insert(&[4], &[40]).unwrap();
+    assert_eq!(files(), before);
+    assert!(matches!(
+        Dictionary::<u64, u64>::load(scratch.path("")),
+        Err(Error::NotADictionary { .. })
+    ));
+}
+
+#[test]
+fn what_a_folder_consists_of_is_not_replaced_by_a_saved_file() {
+    let scratch = Scratch::new("own");
+    let mut d = words(&scratch.path("d"));
+    d.insert(&[1], &[10]).unwrap();
+    d.checkpoint().unwrap();
+    let run = fs::read_dir(scratch.path("d/runs")).unwrap().next().unwrap().unwrap().path();
+    for path in ["d/MANIFEST", "d/LOCK", "d/log/000777.log", run.to_str().unwrap()] {
+        let error = d.save(scratch.path(path)).unwrap_err();
+        assert!(error.to_string().contains("is not replaced"), "{error}");
+    }
+    d.save(scratch.path("d/copy.gpulsm")).unwrap();
+    d.save(scratch.path("MANIFEST")).unwrap();
+    drop(d);
+    assert_eq!(check(scratch.path("d")).unwrap().entries(), 1);
+    assert_eq!(words(&scratch.path("d")).len(), Ok(1));
+}
+
+/// A process that is killed while it saves leaves its unfinished file; the next one that saves the same removes it.
+#[cfg(unix)]
+#[test]
+#[allow(unsafe_code)]
+fn what_killed_saves_left_is_removed_and_what_others_write_is_not() {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::PermissionsExt;
+
+    let scratch = Scratch::new("abandoned");
+    let left = scratch.path("file.0123456789abcdef.new");
+    let being_written = scratch.path("file.fedcba9876543210.new");
+    let others = ["file.1.new", "other.0123456789abcdef.new"].map(|name| scratch.path(name));
+    for path in [&left, &being_written, &others[0], &others[1]] {
+        fs::write(path, "?").unwrap();
+    }
+    let writer = fs::File::open(&being_written).unwrap();
+    // SAFETY: the file is open.
+    assert_eq!(unsafe { libc::flock(writer.as_raw_fd(), libc::LOCK_EX) }, 0);
+    let d: Dictionary<u64, u64> = [(1, 10)].into_iter().collect();
+    d.save(scratch.path("file")).unwrap();
+    assert!(!left.exists() && being_written.exists() && others.iter().all(|path| path.exists()));
+    drop(writer);
+    fs::set_permissions(scratch.path("file"), fs::Permissions::from_mode(0o640)).unwrap();
+    d.save(scratch.path("file")).unwrap();
+    assert!(!being_written.exists());
+    let mode = fs::metadata(scratch.path("file")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640, "a file that is replaced keeps its permissions");
+}
+
+#[test]
+fn threads_that_save_the_same_file_do_not_disturb_each_other() {
+    let scratch = Scratch::new("same");
+    thread::scope(|scope| {
+        for number in 0..4 {
+            let path = scratch.path("file");
+            let d: Dictionary<u64, u64> = (0..100).map(|key| (key, number)).collect();
+            scope.spawn(move || (0..25).for_each(|_| d.save(&path).unwrap()));
+        }
+    });
+    let (keys, values) =
+        Dictionary::<u64, u64>::load(scratch.path("file")).unwrap().to_vecs().unwrap();
+    assert!(keys.len() == 100 && values.iter().all(|&value| value == values[0]));
+    assert_eq!(fs::read_dir(scratch.path("")).unwrap().count(), 1);
 }

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use gpulsm::files::simulated::{Fault, Random, Simulated, Survivors};
-use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Error, WriteBatch};
+use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Durability, Error, WriteBatch};
 
 use crate::files_crashes::{Change, Disk, Pairs, builder, pairs};
 
@@ -106,6 +106,41 @@ fn every_storage_call_may_fail() {
     ] {
         let calls = (0..).take_while(|&call| run_with_fault(call, fault)).count();
         assert!(calls > 50, "only {calls} calls");
+    }
+}
+
+/// Closing fails at every storage call in turn, as on a full disk. What memory has is neither lost nor locked away.
+#[test]
+fn a_dictionary_that_cannot_be_closed_stays_open() {
+    for durability in [Durability::Batch, Durability::Os, Durability::Checkpoint] {
+        let mut failures = 0;
+        for call in 0.. {
+            let storage = Simulated::new();
+            let open = || builder(100_000).durability(durability).open_simulated(&storage, "/d");
+            let mut d = open().unwrap();
+            d.insert(&[1, 2], &[10, 20]).unwrap();
+            storage.fail(call, Fault::AllFrom(ErrorKind::StorageFull));
+            let closed = d.close();
+            storage.stop_failing();
+            if closed.is_ok() {
+                break;
+            }
+            failures += 1;
+            assert_eq!(d.len(), Ok(2));
+            assert!(matches!(open(), Err(Error::Locked { .. })));
+            // After a sync that failed nobody knows what the log has, but everything else can be tried again.
+            match d.insert(&[3], &[30]) {
+                Ok(()) => d.close().unwrap(),
+                Err(error) => {
+                    assert!(matches!(error, Error::UpdatesRefused { .. }), "{error}");
+                    assert_eq!((durability, failures), (Durability::Os, 1), "{error}");
+                }
+            }
+            let expected = pairs(&d);
+            drop(d);
+            assert_eq!(pairs(&open().unwrap()), expected);
+        }
+        assert!(failures > 3, "{failures} calls of closing failed under {durability:?}");
     }
 }
 

@@ -61,7 +61,7 @@ impl Interpreter {
     }
 
     /// Closes the folder that the dictionary lives in, if it does.
-    pub fn close(self) -> Result<(), gpulsm::Error> {
+    pub fn close(&mut self) -> Result<(), gpulsm::Error> {
         self.dictionary.close()
     }
 

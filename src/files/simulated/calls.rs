@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::files::simulated::control::{Fault, Simulated};
-use crate::files::simulated::state::{Change, NameChange, Names, split};
+use crate::files::simulated::state::{NameChange, Names, split};
 use crate::files::storage::{RawFile, RawStorage};
 
 struct SimulatedFile {
@@ -126,8 +126,7 @@ impl RawFile for SimulatedFile {
             }
             Err((_, fault)) => return Err(fault.error()),
         };
-        let change = Change::Write { offset: offset as usize, bytes: bytes.into() };
-        inner.state.files[self.file].change(change);
+        inner.state.files[self.file].write(offset as usize, bytes);
         inner.record();
         result
     }
@@ -148,7 +147,7 @@ impl RawFile for SimulatedFile {
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.storage.simple_call(|state| {
-            state.files[self.file].change(Change::Truncate(len as usize));
+            state.files[self.file].truncate(len as usize);
             Ok(())
         })
     }

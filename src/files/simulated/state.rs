@@ -18,7 +18,7 @@ pub enum Survivors {
     Prefix,
     /// A random subset, in any order; some writes are cut off in the middle.
     Some,
-    /// As `Some`, and where writes were lost there are random bytes, or old ones of another file.
+    /// As `Some`, and where writes were lost there are random bytes, or old ones of this or another file.
     Garbage,
 }
 
@@ -30,7 +30,12 @@ impl Survivors {
 
 #[derive(Clone)]
 pub(super) enum Change {
-    Write { offset: usize, bytes: Arc<[u8]> },
+    /// The last field is what the disk had there before, even behind the end of the file.
+    Write {
+        offset: usize,
+        bytes: Arc<[u8]>,
+        old: Arc<[u8]>,
+    },
     Truncate(usize),
 }
 
@@ -40,6 +45,8 @@ pub(super) struct Contents {
     durable: Arc<Vec<u8>>,
     pub current: Arc<Vec<u8>>,
     pub unsynced: Vec<Change>,
+    /// What was written last at each offset: cutting a file off leaves its blocks as they are.
+    blocks: Arc<Vec<u8>>,
 }
 
 #[derive(Clone)]
@@ -68,10 +75,28 @@ pub(super) struct State {
 impl Contents {
     pub fn durable(bytes: Vec<u8>) -> Self {
         let bytes = Arc::new(bytes);
-        Contents { durable: bytes.clone(), current: bytes, unsynced: Vec::new() }
+        Contents {
+            durable: bytes.clone(),
+            current: bytes.clone(),
+            unsynced: Vec::new(),
+            blocks: bytes,
+        }
     }
 
-    pub fn change(&mut self, change: Change) {
+    pub fn write(&mut self, offset: usize, bytes: Vec<u8>) {
+        let blocks = Arc::make_mut(&mut self.blocks);
+        let end = offset + bytes.len();
+        blocks.resize(blocks.len().max(end), 0);
+        let old = blocks[offset..end].into();
+        blocks[offset..end].copy_from_slice(&bytes);
+        self.change(Change::Write { offset, bytes: bytes.into(), old });
+    }
+
+    pub fn truncate(&mut self, len: usize) {
+        self.change(Change::Truncate(len));
+    }
+
+    fn change(&mut self, change: Change) {
         change.apply(Arc::make_mut(&mut self.current));
         self.unsynced.push(change);
     }
@@ -116,7 +141,7 @@ impl Contents {
 impl Change {
     fn apply(&self, file: &mut Vec<u8>) {
         match self {
-            Change::Write { offset, bytes } => {
+            Change::Write { offset, bytes, .. } => {
                 let end = offset + bytes.len();
                 file.resize(file.len().max(end), 0);
                 file[*offset..end].copy_from_slice(bytes);
@@ -127,7 +152,7 @@ impl Change {
 
     /// Keeps the first or the last part of a write.
     fn tear(&mut self, random: &mut Random, either_end: bool) {
-        if let Change::Write { offset, bytes } = self {
+        if let Change::Write { offset, bytes, .. } = self {
             let at = random.below(bytes.len() + 1);
             if either_end && random.below(2) == 0 {
                 *offset += at;
@@ -139,17 +164,18 @@ impl Change {
     }
 
     fn lose(&mut self) {
-        *self = Change::Write { offset: 0, bytes: [].into() };
+        *self = Change::Write { offset: 0, bytes: [].into(), old: [].into() };
     }
 
-    /// Replaces what a write writes by random bytes, or by those that another file has there.
+    /// Replaces what a write writes by random bytes, or by those that this or another file had there.
     fn make_garbage(&mut self, random: &mut Random, other: &[u8]) {
         match self {
-            Change::Write { offset, bytes } => {
-                let old = other.get(*offset..*offset + bytes.len());
-                *bytes = match old.filter(|_| random.below(2) == 0) {
-                    Some(old) => old.into(),
-                    None => bytes.iter().map(|_| random.next() as u8).collect(),
+            Change::Write { offset, bytes, old } => {
+                let other = other.get(*offset..*offset + bytes.len());
+                *bytes = match (random.below(4), other) {
+                    (0 | 1, Some(other)) => other.into(),
+                    (2, _) => old.clone(),
+                    _ => bytes.iter().map(|_| random.next() as u8).collect(),
                 };
             }
             Change::Truncate(_) => self.lose(),

@@ -277,6 +277,25 @@ fn records_of_a_log_that_lost_its_name_are_not_taken_for_those_of_the_next() {
     assert!(database.pairs.is_empty(), "{:?}", database.pairs);
 }
 
+/// An update that is taken back and the next one have the same number and place. If the second is lost in a crash, the
+/// disk may show the blocks of the first.
+#[test]
+fn a_record_that_was_taken_back_does_not_return_when_the_next_is_lost() {
+    let storage = Simulated::new();
+    let insert = |value| Change::Batch { inserts: vec![(1, value)], deletes: vec![] };
+    let mut database = Database::open(&storage, Durability::Os).unwrap();
+    database.refuse(&insert(1)).unwrap();
+    database.update(&insert(2)).unwrap();
+    let mut lost = 0;
+    for seed in 0..200 {
+        let crashed = storage.moment().crash(Survivors::Garbage, seed);
+        let survived = Database::open(&crashed, Durability::Os).unwrap().pairs;
+        assert!(survived.get(&1).is_none_or(|&value| value == 2), "{survived:?}");
+        lost += u32::from(survived.is_empty());
+    }
+    assert!(lost > 20, "the update was lost {lost} times");
+}
+
 fn wanted() -> u64 {
     let number = std::env::var("GPULSM_CRASH_POINTS");
     number.map_or(100_000, |number| number.parse().expect("GPULSM_CRASH_POINTS is a number"))

@@ -1,0 +1,48 @@
+//! A dictionary that is stored in one file or in a folder, and only read.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::files::manifest::Manifest;
+use crate::files::opening::{Opening, no_manifest};
+use crate::files::saved::SavedReader;
+use crate::files::storage::Storage;
+
+/// Where a dictionary is stored.
+pub(crate) enum Source {
+    File(SavedReader),
+    Folder(Opening),
+}
+
+impl Source {
+    /// Opens a file, or a folder, which is locked if it can be written. Nothing is changed.
+    pub fn open(storage: &Storage, path: &Path) -> Result<Self, Error> {
+        match is_file(storage, path) {
+            true => SavedReader::open(storage, path).map(Source::File),
+            false => Opening::inspect(storage, path).map(Source::Folder),
+        }
+    }
+
+    /// Reads only what the dictionary consists of. A folder may be open.
+    pub fn read_manifest(storage: &Storage, path: &Path) -> Result<Manifest, Error> {
+        match is_file(storage, path) {
+            true => SavedReader::open(storage, path).map(|saved| saved.manifest().clone()),
+            false => Opening::read_manifest(storage, path)?.ok_or_else(|| no_manifest(path)),
+        }
+    }
+
+    pub fn manifest(&self) -> &Manifest {
+        match self {
+            Source::File(saved) => saved.manifest(),
+            Source::Folder(opening) => opening.manifest(),
+        }
+    }
+}
+
+/// What is missing counts as a file.
+fn is_file(storage: &Storage, path: &Path) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+
+    matches!(storage.list(path), Err(Error::Io { kind: NotADirectory | NotFound, .. }))
+}
