@@ -158,6 +158,14 @@ impl Account {
         Account { budget: self.budget.clone(), allowance: Arc::downgrade(allowance) }
     }
 
+    /// Returns an error if this is the step that a test wants to fail: one that takes memory which is not counted.
+    pub fn step(&self) -> Result<(), Error> {
+        match self.budget.fails_now() {
+            true => Err(Error::OutOfMemory { wanted: 0, free: self.budget.free() }),
+            false => Ok(()),
+        }
+    }
+
     /// Calls `allocate`, and counts `bytes` as used until the returned [`Reserved`] is dropped. A
     /// failed allocation is not counted.
     pub fn allocate<T>(

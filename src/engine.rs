@@ -65,6 +65,30 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
         write: &mut WritePairs<'_, Self::Key>,
     ) -> Result<Option<Self::Run>, Error>;
 
+    /// Merges runs that follow each other, on top of the older ones, into the memory that they have, which takes
+    /// little more: as many bytes as [`in_place_bytes`](Engine::in_place_bytes) returns. Nobody else holds them
+    /// ([`is_unshared`](Engine::is_unshared)). Afterwards they are only good to be dropped; after an error they
+    /// are as they were.
+    fn merge_in_place(
+        &self,
+        runs: &mut [Self::Run],
+        older: &[Self::Run],
+    ) -> Result<Option<Self::Run>, Error>;
+
+    /// Returns the most bytes that merging these runs in place takes; `None` if they cannot be.
+    fn in_place_bytes(&self, runs: &[Self::Run]) -> Option<u64>;
+
+    /// Returns whether nobody else holds a run.
+    fn is_unshared(run: &mut Self::Run) -> bool;
+
+    /// Returns the most bytes that merging these runs takes, the new run included.
+    fn merge_bytes(&self, runs: &[Self::Run]) -> u64;
+
+    /// Returns how many bytes can still be allocated, as far as is known: of the memory limit, and of the device.
+    fn available_bytes(&self) -> Option<u64> {
+        self.budget().free()
+    }
+
     /// Returns how many entries one batch merges at most, unless the user sets another number: merging
     /// more would take much longer than most batches do.
     fn max_merge_per_batch(&self) -> usize;

@@ -152,14 +152,32 @@ extern "C" uint64_t gpulsm_merge_tiles(int key_width, int value_width, int sourc
     return MergeTiling(key_width, value_width, sources, bound).tiles;
 }
 
+/// Cuts all tiles of a merge that finds no shadows, so that `gpulsm_merge` need not, and prepares its scratch: where the
+/// merge overwrites its sources as it goes, no cut can be found later.
+GPULSM_EXPORT gpulsm_merge_cut(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
+                               char* scratch, cudaStream_t stream) {
+    MergeTiling tiling(key_width, value_width, sources->count, bound);
+    return with_key(key_width, [&](auto key) -> int {
+        using Key = typename decltype(key)::type;
+        uint64_t bytes_of_chain = chain_bytes(key_width, tiling.tiles);
+        auto* cuts = reinterpret_cast<uint64_t*>(scratch + bytes_of_chain);
+        TileCuts to_cut = {tiling.step, 0, tiling.tiles, cuts,
+                           {Zeros(scratch, bytes_of_chain), Zeros(nullptr, 0), Zeros(nullptr, 0)}};
+        ShadowQueries<Key> none[MAX_PARTS] = {};
+        View<Key, Nothing> no_runs = {};
+        return prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), to_cut, none, no_runs, Filters{}, stream);
+    });
+}
+
 /// Merges sources of at least one and at most `bound` entries in total, and drops entries that are neither live nor
 /// shadows. First looks up which keys of the batch, in up to `MAX_PARTS` parts that are sources as well, are live in the
 /// older runs; filters save searches. With marks it can also build the filter of the new run.
 ///
 /// Merges `tiles` tiles from tile `first`, or as many as there are; earlier calls with the same arguments merged
-/// the tiles before. The run is complete after the last tile.
+/// the tiles before. The run is complete after the last tile. If the tiles are cut (`gpulsm_merge_cut`), there is no
+/// batch, and the caller has zeroed the marks.
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
-                           uint64_t first, uint64_t tiles, const ShadowQueries<char>* queries,
+                           uint64_t first, uint64_t tiles, bool is_cut, const ShadowQueries<char>* queries,
                            const View<char, char>* older, const Filters* filters, char* scratch,
                            const RunOutput<char, char>* out, const Combiner* combiner, cudaStream_t stream) {
     MergeTiling tiling(key_width, value_width, sources->count, bound);
@@ -174,10 +192,12 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
                            {Zeros(out->marks, begins ? out->sectors * sizeof(Sector) : 0),
                             Zeros(out->filter, begins ? out->filter_len * sizeof(uint64_t) : 0),
                             Zeros(scratch, begins ? bytes_of_chain : 0)}};
-        int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), to_cut,
-                            reinterpret_cast<const ShadowQueries<Key>*>(queries),
-                            typed<Key, Nothing>(*older), *filters, stream);
-        if (error != cudaSuccess) return error;
+        if (!is_cut) {
+            int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), to_cut,
+                                reinterpret_cast<const ShadowQueries<Key>*>(queries),
+                                typed<Key, Nothing>(*older), *filters, stream);
+            if (error != cudaSuccess) return error;
+        }
         constexpr int MANY = merge_items(sizeof(Key), std::is_empty_v<Value> ? 0 : sizeof(Value));
         auto choose = [&](auto combines, auto marks) {
             return tiling.few ? merge_kernel<combines, marks, FEW_ITEMS, Key, Value>

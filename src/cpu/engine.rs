@@ -116,6 +116,26 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
         })
     }
 
+    fn merge_in_place(
+        &self,
+        runs: &mut [Self::Run],
+        _older: &[Self::Run],
+    ) -> Result<Option<Self::Run>, Error> {
+        Err(Error::OutOfMemory { wanted: self.merge_bytes(runs), free: self.available_bytes() })
+    }
+
+    fn in_place_bytes(&self, _runs: &[Self::Run]) -> Option<u64> {
+        None
+    }
+
+    fn is_unshared(run: &mut Self::Run) -> bool {
+        run.is_unshared()
+    }
+
+    fn merge_bytes(&self, runs: &[Self::Run]) -> u64 {
+        self.bytes_to_apply(0, runs)
+    }
+
     fn max_merge_per_batch(&self) -> usize {
         MAX_MERGE_PER_BATCH
     }

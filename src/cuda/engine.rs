@@ -8,6 +8,7 @@ use crate::budget::{Allowance, Budget};
 use crate::combine::Combiner;
 use crate::cuda::context::Cuda;
 use crate::cuda::ffi::View;
+use crate::cuda::merge::in_place;
 use crate::cuda::merge::incremental::Merge;
 use crate::cuda::query::{aggregate, asof, count, lookup, nearest, range, select};
 #[cfg(feature = "testing")]
@@ -72,6 +73,28 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
     fn write_run(&self, len: usize, write: &mut WritePairs<'_, B>) -> Result<Option<Run>, Error> {
         let cuda = self.cuda.enter()?;
         absorb(&cuda, &Batch::upload_parts(&cuda, len, write)?, &[], &[])
+    }
+
+    fn merge_in_place(&self, runs: &mut [Run], older: &[Run]) -> Result<Option<Run>, Error> {
+        in_place::merge(&self.cuda.enter()?, runs, older)
+    }
+
+    fn in_place_bytes(&self, runs: &[Run]) -> Option<u64> {
+        in_place::max_bytes(&self.cuda, runs)
+    }
+
+    fn is_unshared(run: &mut Run) -> bool {
+        run.is_unshared()
+    }
+
+    fn merge_bytes(&self, runs: &[Run]) -> u64 {
+        plan::working_bytes(&self.cuda, 0, runs)
+    }
+
+    fn available_bytes(&self) -> Option<u64> {
+        let entered = self.cuda.stream.enter().ok();
+        let of_gpu = entered.and_then(|entered| self.cuda.gpu().available(&entered));
+        [of_gpu, self.cuda.budget().free()].into_iter().flatten().min()
     }
 
     fn max_merge_per_batch(&self) -> usize {
@@ -152,6 +175,9 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         }
         let oversized = Oversized::new(&self.cuda, run)?;
         let cuda = self.cuda.enter().ok()?;
+        if oversized.truncate(&cuda) {
+            return None;
+        }
         oversized.copy(&cuda).ok() // Without memory for it, the run stays as it is.
     }
 

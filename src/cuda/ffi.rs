@@ -434,6 +434,14 @@ unsafe extern "C" {
         sources: c_int,
         bound: u64,
     ) -> u64;
+    pub(crate) fn gpulsm_merge_cut(
+        key_width: c_int,
+        value_width: c_int,
+        sources: *const Sources,
+        bound: u64,
+        scratch: Address,
+        stream: CUstream,
+    ) -> c_int;
     pub(crate) fn gpulsm_merge(
         key_width: c_int,
         value_width: c_int,
@@ -441,6 +449,7 @@ unsafe extern "C" {
         bound: u64,
         first: u64,
         tiles: u64,
+        is_cut: bool,
         queries: *const [ShadowQueries; MAX_PARTS],
         older: *const View,
         filters: *const Filters,

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use super::cleanup::Count;
-use super::levels::Levels;
+use super::deferred::MAX_RUNS_TO_DEFER;
+use super::levels::{Carry, Levels};
+use super::settings::CleanupPolicy;
 use super::state::{Store, reserve_bytes};
 use crate::engine::{DeviceBatch, Engine, WritePairs};
 use crate::error::Error;
-
-/// Deletes without memory to merge them are added as runs of their own while there are fewer runs than this:
-/// queries search every one.
-const MAX_RUNS_FOR_DELETES: usize = 32;
 
 impl<E: Engine> Store<E> {
     /// Applies one batch that is on the device, as a whole or not at all.
@@ -29,7 +27,7 @@ impl<E: Engine> Store<E> {
         let mut levels = Levels::clone(&self.state_mut().levels);
         let merged = match self.install(&self.engine, &mut levels, batch) {
             Err(Error::OutOfMemory { .. })
-                if batch.inserts() == 0 && levels.runs().len() < MAX_RUNS_FOR_DELETES =>
+                if batch.inserts() == 0 && levels.runs().len() < MAX_RUNS_TO_DEFER =>
             {
                 self.add_deletes(&mut levels, batch)?
             }
@@ -38,7 +36,8 @@ impl<E: Engine> Store<E> {
         let state = self.state_mut();
         state.levels = Arc::new(levels);
         state.count_updates(batch.len());
-        self.after_batch(batch.len(), merged);
+        drop(self.after_batch(batch.len(), merged));
+        self.settle();
         Ok(())
     }
 
@@ -61,16 +60,39 @@ impl<E: Engine> Store<E> {
     /// cleanup leaves one less.
     fn make_room(&mut self, inserts: usize) -> Result<(), Error> {
         let levels = self.state_mut().levels.clone();
-        let has_room = || self.has_room(&levels, inserts);
+        let has_room = || self.has_room(&levels, inserts, None);
         if inserts == 0 || has_room().is_ok() || self.deferred.abandon() && has_room().is_ok() {
             return Ok(());
         }
-        self.has_room(&self.clean_up_at_limit(levels), inserts)
+        drop(levels);
+        if let Some(bytes) = self.in_place_cleanup_bytes()
+            && self.has_room(&self.state().levels.clone(), inserts, Some(bytes)).is_ok()
+        {
+            return Ok(());
+        }
+        let levels = self.state_mut().levels.clone();
+        let live = self.engine.known_len(levels.runs()).exact;
+        let is_clean = live == Some(self.entries(&levels));
+        let cleaned = self.clean_up_at_limit(levels);
+        if self.has_room(&cleaned, inserts, None).is_ok() {
+            return Ok(());
+        }
+        drop(cleaned);
+        if self.policy != CleanupPolicy::Manual && !is_clean {
+            self.clean_up_in_place().ok();
+        }
+        let in_place = self.in_place_cleanup_bytes();
+        self.has_room(&self.state().levels.clone(), inserts, in_place)
     }
 
     /// Returns an error unless the memory limit leaves room for this many inserts on top of these levels and
-    /// then for a cleanup.
-    fn has_room(&self, levels: &Levels<E::Run>, inserts: usize) -> Result<(), Error> {
+    /// then for a cleanup, which takes as many bytes in place, if it can be done that way.
+    fn has_room(
+        &self,
+        levels: &Levels<E::Run>,
+        inserts: usize,
+        in_place: Option<u64>,
+    ) -> Result<(), Error> {
         let Some(free) = self.engine.budget().free() else { return Ok(()) };
         let left = self.reserve.as_ref().map_or(0, |reserve| reserve.left());
         // As much as the reserve, whoever uses it now, is for the working space.
@@ -78,9 +100,11 @@ impl<E: Engine> Store<E> {
         let free = (free + left).saturating_sub(working);
         let known = self.engine.known_len(levels.runs());
         let live = known.exact.unwrap_or_else(|| self.entries(levels));
-        let entries = live.saturating_add(2 * inserts as u64);
         // A sixteenth is for fences.
-        let wanted = entries.saturating_mul(self.engine.pair_bytes()).saturating_mul(17) / 16;
+        let bytes_of =
+            |entries: u64| entries.saturating_mul(self.engine.pair_bytes()).saturating_mul(17) / 16;
+        let cleanup = in_place.unwrap_or_else(|| bytes_of(live));
+        let wanted = cleanup.saturating_add(bytes_of(2 * inserts as u64));
         if wanted <= free { Ok(()) } else { Err(Error::OutOfMemory { wanted, free: Some(free) }) }
     }
 
@@ -99,14 +123,38 @@ impl<E: Engine> Store<E> {
         let (carried, older) = levels.runs().split_at(carry.runs);
         let entries = carried.iter().map(|run| engine.bound(run)).sum::<usize>() + len;
         self.deferred.abandon_if_among(levels, carry.runs);
-        if carry.runs > 0 && self.deferred.defers(engine, levels, len, entries) {
-            let run = self.with_memory(|| engine.absorb(batch, &[], levels.runs()))?;
-            levels.gather(&carry, run);
-            return Ok(0);
+        // Runs for whose merge there is no memory wait to be merged in place.
+        let can_wait = carry.runs > 0
+            && levels.runs().len() < MAX_RUNS_TO_DEFER
+            && engine.in_place_bytes(carried).is_some();
+        if carry.runs > 0 && self.deferred.defers(engine, levels, len, entries)
+            || can_wait && !self.deferred.is_affordable(engine, carried)
+        {
+            return self.gather(engine, levels, batch, &carry);
         }
-        let run = self.with_memory(|| engine.absorb(batch, carried, older))?;
-        levels.install(&carry, run);
-        Ok(entries)
+        match self.with_memory(|| engine.absorb(batch, carried, older)) {
+            Err(Error::OutOfMemory { .. }) if can_wait => {
+                self.gather(engine, levels, batch, &carry)
+            }
+            absorbed => {
+                levels.install(&carry, absorbed?);
+                Ok(entries)
+            }
+        }
+    }
+
+    /// Adds a batch as a run of its own, to be merged later with those of the carry. Returns how many entries were
+    /// merged: none.
+    fn gather(
+        &self,
+        engine: &E,
+        levels: &mut Levels<E::Run>,
+        batch: &E::Batch<'_>,
+        carry: &Carry,
+    ) -> Result<usize, Error> {
+        let run = self.with_memory(|| engine.absorb(batch, &[], levels.runs()))?;
+        levels.gather(carry, run);
+        Ok(0)
     }
 
     /// Adds a batch of deletes for whose merge there is no memory, as a run of its own, which takes little
@@ -122,9 +170,7 @@ impl<E: Engine> Store<E> {
             None => self.engine.clone(),
         };
         let carry = levels.walk(batch.len(), |run| engine.bound(run));
-        let run = self.with_memory(|| engine.absorb(batch, &[], levels.runs()))?;
-        levels.gather(&carry, run);
-        Ok(0)
+        self.gather(&engine, levels, batch, &carry)
     }
 
     /// Cleans up if it is time to, and advances deferred merges, after `len` updates were applied for

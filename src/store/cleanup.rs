@@ -22,8 +22,27 @@ impl<E: Engine> Store<E> {
     pub fn cleanup(&mut self) -> Result<(), Error> {
         let levels = self.flushed()?;
         self.deferred.abandon();
-        self.state_mut().levels = Arc::new(self.cleaned_up(&levels)?);
-        Ok(())
+        if self.must_clean_up_in_place(levels) && self.clean_up_in_place().is_ok() {
+            return Ok(());
+        }
+        let levels = self.flushed()?;
+        let cleaned = self.cleaned_up(&levels);
+        drop(levels);
+        match cleaned {
+            Err(Error::OutOfMemory { .. }) => self.clean_up_in_place(),
+            cleaned => {
+                self.state_mut().levels = Arc::new(cleaned?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns whether a cleanup beside the runs would hardly find memory, and one in place might do.
+    fn must_clean_up_in_place(&self, levels: Arc<Levels<E::Run>>) -> bool {
+        let runs = levels.runs();
+        runs.len() > 1
+            && self.deferred.may_merge_in_place(&self.engine, runs)
+            && !self.deferred.is_affordable(&self.engine, runs)
     }
 
     fn cleaned_up(&self, levels: &Levels<E::Run>) -> Result<Levels<E::Run>, Error> {
@@ -69,7 +88,9 @@ impl<E: Engine> Store<E> {
         // have merged everything before it failed, so the next one waits for an eighth as many updates.
         let Ok(cleaned) = cleaned else {
             let delay = (self.entries(&levels) / 8) as usize;
-            self.state().cleanup_delay = delay.max(self.batch_size);
+            let mut state = self.state();
+            state.cleanup_delay = delay.max(self.batch_size);
+            state.wants_cleanup = true;
             return levels;
         };
         if must_count {

@@ -14,17 +14,32 @@ use crate::engine::{Engine, IncrementalMerge, MergeProgress};
 const MIN_BATCHES: usize = 16;
 
 /// With this many runs, nothing more is deferred: queries must search all of them.
-const MAX_RUNS_TO_DEFER: usize = 32;
+pub(super) const MAX_RUNS_TO_DEFER: usize = 32;
+
+/// Whether there is memory for a merge of fewer bytes is found out by trying.
+const MIN_BYTES_TO_ASK: u64 = 64 << 20;
 
 /// How much one batch merges, and the merge that is under way.
 pub(crate) struct DeferredMerges<E: Engine> {
     max_merge_per_batch: usize,
     merge: Mutex<Option<E::Merge>>,
+    /// The merge beside its runs, and that in place, for which there was no memory.
+    refused: Mutex<[Option<Refusal>; 2]>,
 }
+
+/// A merge for which there was no memory. It is not tried again until there is more, or the runs are others.
+#[derive(Clone, Copy)]
+struct Refusal {
+    entries: usize,
+    available: u64,
+}
+
+const BESIDE: usize = 0;
+const IN_PLACE: usize = 1;
 
 impl<E: Engine> DeferredMerges<E> {
     pub fn new(max_merge_per_batch: usize) -> Self {
-        DeferredMerges { max_merge_per_batch, merge: Mutex::default() }
+        DeferredMerges { max_merge_per_batch, merge: Mutex::default(), refused: Mutex::default() }
     }
 
     pub fn max_merge_per_batch(&self) -> usize {
@@ -83,6 +98,51 @@ impl<E: Engine> DeferredMerges<E> {
         self.merge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns whether these runs can be merged beside themselves, as far as is known: there is memory, or a merge is
+    /// under way that has it.
+    pub fn is_affordable(&self, engine: &E, runs: &[E::Run]) -> bool {
+        if self.merge().as_ref().is_some_and(|merge| merge.merges(runs)) {
+            return true;
+        }
+        #[cfg(feature = "testing")]
+        if prefers_in_place() && engine.in_place_bytes(runs).is_some() {
+            return false;
+        }
+        let needed = engine.merge_bytes(runs);
+        let has_memory = needed < MIN_BYTES_TO_ASK
+            || engine.available_bytes().is_none_or(|available| needed <= available);
+        has_memory && self.may_try(engine, runs, BESIDE)
+    }
+
+    /// Returns whether these runs may be merged in place, as far as is known.
+    pub fn may_merge_in_place(&self, engine: &E, runs: &[E::Run]) -> bool {
+        engine.in_place_bytes(runs).is_some() && self.may_try(engine, runs, IN_PLACE)
+    }
+
+    /// Notes that there was no memory to merge this many entries in place.
+    pub fn refuse_in_place(&self, engine: &E, entries: usize) {
+        self.refuse(engine, entries, IN_PLACE);
+    }
+
+    /// Returns whether such a merge of these runs was not refused before, or there is more memory since.
+    fn may_try(&self, engine: &E, runs: &[E::Run], way: usize) -> bool {
+        let refused = self.refused()[way];
+        refused.is_none_or(|Refusal { entries, available }| {
+            let more = engine.merge_bytes(runs) / 8;
+            entries != entries_of(engine, runs)
+                || engine.available_bytes().is_none_or(|now| now > available.saturating_add(more))
+        })
+    }
+
+    fn refuse(&self, engine: &E, entries: usize, way: usize) {
+        let available = engine.available_bytes();
+        self.refused()[way] = available.map(|available| Refusal { entries, available });
+    }
+
+    fn refused(&self) -> MutexGuard<'_, [Option<Refusal>; 2]> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn advance(
         &self,
         engine: &E,
@@ -96,21 +156,38 @@ impl<E: Engine> DeferredMerges<E> {
         let runs = &newer[unmerged.start..];
         let begun = match begun {
             Some(merge) if merge.merges(runs) => Ok(merge),
+            _ if !self.is_affordable(engine, runs) => return None,
             _ => E::Merge::begin(engine, runs, older),
         };
-        // If memory is short, the runs stay as they are, until the next batch, or a carry, meets them.
-        match begun.ok()?.advance(engine, entries).ok()? {
-            MergeProgress::Partial(merge) => {
+        match begun.and_then(|merge| merge.advance(engine, entries)) {
+            // The runs stay as they are, until there is memory, or a carry meets them.
+            Err(_) => {
+                self.refuse(engine, entries_of(engine, runs), BESIDE);
+                None
+            }
+            Ok(MergeProgress::Partial(merge)) => {
                 self.merge().get_or_insert(merge); // Another thread's may have come as far.
                 None
             }
-            MergeProgress::Done(run) => {
+            Ok(MergeProgress::Done(run)) => {
                 let mut levels = levels.clone();
                 levels.merged(unmerged, run);
                 Some(levels)
             }
         }
     }
+}
+
+/// Returns whether tests want every merge that can be done in place to be.
+#[cfg(feature = "testing")]
+fn prefers_in_place() -> bool {
+    static IS_SET: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *IS_SET.get_or_init(|| std::env::var_os("GPULSM_IN_PLACE").is_some())
+}
+
+/// Returns an upper bound of the number of entries of these runs.
+fn entries_of<E: Engine>(engine: &E, runs: &[E::Run]) -> usize {
+    runs.iter().map(|run| engine.bound(run)).sum()
 }
 
 #[cfg(test)]

@@ -84,6 +84,11 @@ impl<R> Levels<R> {
         &self.runs
     }
 
+    /// Every run, newest first, for whoever takes them apart.
+    pub fn runs_mut(&mut self) -> &mut [R] {
+        &mut self.runs
+    }
+
     /// Every run with its level, newest first.
     pub fn placed(&self) -> impl DoubleEndedIterator<Item = (usize, &R)> {
         self.places.iter().copied().zip(&self.runs)

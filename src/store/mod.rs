@@ -2,7 +2,8 @@
 //!
 //! The way of a batch: [`AnyStore::apply`] brings it to the device; `apply.rs` buffers it (`buffer.rs`) or
 //! lets the engine sort it and merge it with the runs that the counter names (`levels.rs`). A merge that
-//! would take too long for one batch is deferred (`deferred.rs`). Afterwards stale entries may go
+//! would take too long for one batch is deferred (`deferred.rs`), and one for which memory is too short is done
+//! in place (`in_place.rs`). Afterwards stale entries may go
 //! (`cleanup.rs`).
 
 mod any;
@@ -10,6 +11,7 @@ mod apply;
 mod buffer;
 mod cleanup;
 mod deferred;
+mod in_place;
 mod levels;
 mod settings;
 mod state;
@@ -18,6 +20,8 @@ mod stats;
 mod validate;
 
 pub use any::AnyStore;
+#[cfg(feature = "testing")]
+pub use in_place::merges_in_place;
 #[cfg(feature = "cuda")]
 pub(crate) use levels::Levels;
 pub use settings::{CleanupPolicy, DEFAULT_BATCH_SIZE, Settings};

@@ -37,6 +37,8 @@ pub(super) struct State<E: Engine> {
     pub uncounted: usize,
     /// After a self-cleanup that found no memory: updates until the next attempt.
     pub cleanup_delay: usize,
+    /// Whether such a cleanup is still to be tried in place.
+    pub wants_cleanup: bool,
 }
 
 /// Buffered batches, and the memory that applying them will need: clones that share a memory limit could
@@ -54,16 +56,15 @@ impl<E: Engine> Clone for Buffered<E> {
 
 impl<E: Engine> Clone for State<E> {
     fn clone(&self) -> Self {
-        let State { levels, buffered, uncounted, cleanup_delay } = self;
-        let (levels, buffered) = (levels.clone(), buffered.clone());
-        State { levels, buffered, uncounted: *uncounted, cleanup_delay: *cleanup_delay }
+        let (levels, buffered) = (self.levels.clone(), self.buffered.clone());
+        State { levels, buffered, ..*self }
     }
 }
 
 impl<E: Engine> State<E> {
     pub fn new(batch_size: usize) -> Self {
         let levels = Arc::new(Levels::new(batch_size));
-        State { levels, buffered: None, uncounted: 0, cleanup_delay: 0 }
+        State { levels, buffered: None, uncounted: 0, cleanup_delay: 0, wants_cleanup: false }
     }
 
     /// Counts updates that were applied.

@@ -15,3 +15,5 @@ pub mod readers;
 mod rules;
 pub mod script;
 mod subject;
+
+pub use crate::store::merges_in_place;

@@ -14,6 +14,8 @@ mod corpus;
 mod cuda;
 #[cfg(feature = "cuda")]
 mod cuda_files;
+#[cfg(feature = "cuda")]
+mod cuda_in_place;
 mod dead;
 mod deferred;
 mod edges;

@@ -98,6 +98,11 @@ impl<B: OrderedKey> Run<B> {
         Arc::ptr_eq(&self.0, &run.0)
     }
 
+    /// Returns whether no clone shares its memory.
+    pub fn is_unshared(&mut self) -> bool {
+        Arc::get_mut(&mut self.0).is_some()
+    }
+
     #[inline]
     pub fn keys(&self) -> &[B] {
         &self.0.keys[..self.len()]

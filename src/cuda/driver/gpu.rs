@@ -12,6 +12,7 @@ use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 
 use crate::cuda::abi;
 use crate::cuda::driver::error::{check, describe};
+use crate::cuda::driver::mapped::{MappingPolicy, Retired, RetiredRanges};
 use crate::cuda::ffi;
 use crate::device::Device;
 use crate::error::Error;
@@ -25,8 +26,11 @@ pub(crate) struct Gpu {
     pub index: usize,
     context: sys::CUcontext,
     pool: sys::CUmemoryPool,
+    device: sys::CUdevice,
     /// Bytes that the pool keeps.
     kept: usize,
+    mapping: MappingPolicy,
+    retired: RetiredRanges,
     /// Events that are no longer in use, to be recorded again.
     events: Mutex<Vec<RawEvent>>,
     /// The last number that [`numbered`](Self::numbered) gave out.
@@ -68,10 +72,18 @@ impl Gpu {
         // SAFETY: the device is there; its primary context is never released.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(describe)?;
         // SAFETY: the device is there.
-        let kept = unsafe { result::device::total_mem(device) }.map_err(describe)? / KEPT_PART;
-        let pool = std::ptr::null_mut();
-        let (events, last_number) = (Mutex::default(), Mutex::default());
-        let gpu = Gpu { index, context, pool, kept, events, last_number };
+        let total = unsafe { result::device::total_mem(device) }.map_err(describe)?;
+        let gpu = Gpu {
+            index,
+            context,
+            pool: std::ptr::null_mut(),
+            device,
+            kept: total / KEPT_PART,
+            mapping: MappingPolicy::new(total as u64),
+            retired: RetiredRanges::default(),
+            events: Mutex::default(),
+            last_number: Mutex::default(),
+        };
         let entered = gpu.enter().map_err(|error| error.to_string())?;
         // SAFETY: no arguments; it only checks that there is code for this device.
         let probed = unsafe { ffi::gpulsm_probe() };
@@ -120,6 +132,55 @@ impl Gpu {
         entered.assert_on(self);
         // SAFETY: the pool is never destroyed.
         unsafe { result::mem_pool::trim_to(self.pool, bytes) }.ok();
+    }
+
+    /// Returns which runs are mapped.
+    pub fn mapping(&self) -> MappingPolicy {
+        self.mapping
+    }
+
+    /// Returns where this GPU's memory is.
+    pub fn location(&self) -> sys::CUmemLocation {
+        let type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        sys::CUmemLocation { type_, id: self.device }
+    }
+
+    /// Takes a range of addresses that is unmapped when its work is done.
+    pub fn retire(&self, range: Retired) {
+        self.retired.push(range);
+    }
+
+    /// Unmaps the retired ranges whose work is done; if told so, waits for it.
+    pub fn unmap_retired(&self, waits: bool, entered: &Entered) {
+        entered.assert_on(self);
+        self.retired.unmap(waits, entered);
+    }
+
+    /// Returns all memory to the system that nobody uses. Waits for work whose memory is retired.
+    pub fn reclaim(&self, entered: &Entered) {
+        self.unmap_retired(true, entered);
+        self.trim_to(0, entered);
+    }
+
+    /// Returns how many bytes could be allocated, as far as is known: what is free, and what is idle in the pool.
+    pub fn available(&self, entered: &Entered) -> Option<u64> {
+        self.unmap_retired(false, entered);
+        let (free, _) = result::mem_get_info().ok()?;
+        let of_pool = |attribute| {
+            let mut bytes = 0u64;
+            // SAFETY: the pool is never destroyed, and the attribute is a `u64`.
+            let got = unsafe {
+                result::mem_pool::get_attribute(
+                    self.pool,
+                    attribute,
+                    (&raw mut bytes).cast::<c_void>(),
+                )
+            };
+            got.ok().map(|_| bytes)
+        };
+        let reserved = of_pool(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+        let used = of_pool(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
+        Some(free as u64 + reserved.saturating_sub(used))
     }
 
     /// Returns an event to record.

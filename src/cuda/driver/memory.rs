@@ -102,14 +102,8 @@ impl Buffer {
     /// Sets `bytes` bytes from this offset on to zero.
     pub fn zero(&self, offset: u64, bytes: u64, entered: &Entered) -> Result<(), Error> {
         assert!(offset + bytes <= self.bytes, "the bytes are within the buffer");
-        if bytes == 0 {
-            return Ok(());
-        }
-        let (at, bytes) = (self.address + offset, bytes as usize);
         // SAFETY: the bytes are within the buffer, and this is on the buffer's own stream.
-        check("cuMemsetD8Async", unsafe {
-            result::memset_d8_async(at, 0, bytes, self.stream.raw(entered))
-        })
+        unsafe { zero(self.address + offset, bytes, &self.stream, entered) }
     }
 
     /// Moves the buffer to another stream, which has waited for its own: it is freed in the order of that
@@ -125,6 +119,26 @@ impl Drop for Buffer {
             free(self.address, &self.stream, self.is_captured);
         }
     }
+}
+
+/// Sets `bytes` bytes of the GPU's memory to zero.
+///
+/// # Safety
+///
+/// As many bytes are writable at `address` for work on this stream.
+pub(crate) unsafe fn zero(
+    address: Address,
+    bytes: u64,
+    stream: &Stream,
+    entered: &Entered,
+) -> Result<(), Error> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    check("cuMemsetD8Async", unsafe {
+        result::memset_d8_async(address, 0, bytes as usize, stream.raw(entered))
+    })
 }
 
 /// Memory to free when its stream is no longer being captured.
@@ -146,7 +160,7 @@ fn allocate(bytes: u64, stream: &Stream, entered: &Entered) -> Result<Address, E
     // small. (Synchronizing all streams would invalidate a graph that another thread is capturing.)
     if !stream.is_capturing(entered)? {
         stream.synchronize()?;
-        gpu.trim_to(0, entered);
+        gpu.reclaim(entered);
     }
     match attempt() {
         Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {

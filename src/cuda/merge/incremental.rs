@@ -70,6 +70,7 @@ impl Merge {
             shadows: &[ShadowQueries::default(); MAX_PARTS],
             older: &OlderRuns::none(),
             combiner: cuda.raw_combiner(),
+            is_cut: false,
         };
         let write = |out: &RunOutput| launch(cuda, &input, tiles.clone(), scratch.address(), out);
         // The last tile writes the head of the run.

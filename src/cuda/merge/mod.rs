@@ -1,6 +1,8 @@
 //! Merging sorted sources into a run: what a merge reads, the scratch it needs, and its launch.
 
+pub(super) mod in_place;
 pub(super) mod incremental;
+mod plan;
 
 use std::ops::Range;
 
@@ -86,6 +88,25 @@ pub(super) struct MergeInput<'a> {
     pub older: &'a OlderRuns,
     /// How the values of equal keys combine.
     pub combiner: Combiner,
+    /// Whether its tiles are cut already, and its marks zeroed.
+    pub is_cut: bool,
+}
+
+/// Cuts all tiles of a merge and prepares its scratch, so that its tiles need not be cut when they are merged. The stream
+/// has waited for the sources; `scratch` has [`MergeSize::scratch_bytes`] bytes.
+fn cut(
+    cuda: &EnteredCuda<'_>,
+    size: MergeSize,
+    sources: &Sources,
+    scratch: Address,
+) -> Result<(), Error> {
+    // SAFETY: the sources have at most `bound` entries, and are alive and written before what this stream does now;
+    // the scratch is of the size that the kernels need.
+    check("cutting the tiles of a merge", unsafe {
+        let (key_width, value_width, stream) =
+            (cuda.key_width, cuda.value_width, cuda.raw_stream());
+        ffi::gpulsm_merge_cut(key_width, value_width, sources, size.bound, scratch, stream)
+    })
 }
 
 /// Every tile of a merge.
@@ -101,7 +122,7 @@ pub(super) fn launch(
     scratch: Address,
     out: &RunOutput,
 ) -> Result<(), Error> {
-    let MergeInput { size, sources, shadows, older, combiner } = input;
+    let MergeInput { size, sources, shadows, older, combiner, is_cut } = input;
     debug_assert_eq!(size.sources, sources.count, "scratch is sized for the sources");
     // SAFETY: the sources have at most `bound` entries, and the keys whose shadows are looked for are among
     // them; they and the older runs are alive, and written before what this stream does now; the output has
@@ -115,6 +136,7 @@ pub(super) fn launch(
             size.bound,
             tiles.start,
             tiles.end - tiles.start,
+            *is_cut,
             *shadows,
             &older.view,
             &older.filters,

@@ -4,11 +4,12 @@ pub(super) mod filter;
 pub(super) mod filter_policy;
 #[cfg(feature = "testing")]
 pub(super) mod inspect;
-mod layout;
+pub(super) mod layout;
 mod readers;
 pub(super) mod reading;
 pub(super) mod resolve;
 pub(super) mod shrink;
+pub(super) mod storage;
 pub(super) mod unwritten;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +20,10 @@ use crate::cuda::driver::gpu::Entered;
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::driver::pinned::PinnedHead;
 use crate::cuda::driver::stream::{Event, Stream};
-use crate::cuda::ffi::{Address, Head, RunView, Source, SourceKind};
+use crate::cuda::ffi::{Head, RunView, Source, SourceKind};
 use crate::cuda::run::filter::{Filter, FilterKeys};
-use crate::cuda::run::layout::Layout;
 use crate::cuda::run::readers::LastReads;
+use crate::cuda::run::storage::{Addresses, Storage};
 use crate::error::Error;
 use crate::stats::{Bytes, RunStats};
 
@@ -37,8 +38,7 @@ pub(crate) struct Run(Arc<Parts>);
 struct Parts {
     /// No other run has the same.
     id: u64,
-    buffer: Buffer,
-    layout: Layout,
+    storage: Storage,
     marks: MarkStorage,
     /// Marks that were computed after the entries were written.
     lazy_marks: OnceLock<LazyMarks>,
@@ -82,22 +82,34 @@ pub(crate) struct LazyMarks {
 }
 
 impl Run {
-    fn at(&self, offset: u64) -> Address {
-        self.0.buffer.address() + offset
+    /// Returns whether no clone shares its memory.
+    pub fn is_unshared(&mut self) -> bool {
+        Arc::get_mut(&mut self.0).is_some()
+    }
+
+    /// Makes what is put on the stream from now on happen after all work that uses the run, which no clone shares.
+    pub fn before_overwriting(&self, stream: &Stream, entered: &Entered) -> Result<(), Error> {
+        self.before_reading(stream, entered)?;
+        stream.wait_for(&self.0.home)?;
+        let readers = self.0.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.points().try_for_each(|done| stream.wait(done, entered))
+    }
+
+    /// Returns the run's memory.
+    pub fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+
+    /// Returns the run's memory, if no clone shares it.
+    pub fn storage_mut(&mut self) -> Option<&mut Storage> {
+        Arc::get_mut(&mut self.0).map(|parts| &mut parts.storage)
     }
 
     /// Returns the run as kernels see it.
     pub fn view(&self) -> RunView {
-        let layout = &self.0.layout;
-        let inline = if layout.has_marks() { self.at(layout.marks) } else { 0 };
-        RunView {
-            keys: self.at(layout.keys),
-            values: self.at(layout.values),
-            marks: self.0.lazy_marks.get().map_or(inline, |later| later.marks.address()),
-            inner: self.at(layout.inner),
-            outer: self.at(layout.outer),
-            head: self.at(0),
-        }
+        let Addresses { head, keys, inner, outer, values, marks } = self.0.storage.addresses();
+        let marks = self.0.lazy_marks.get().map_or(marks, |later| later.marks.address());
+        RunView { keys, values, marks, inner, outer, head }
     }
 
     /// Returns the run as a source of a merge.
@@ -220,19 +232,17 @@ impl Run {
 
     /// Returns what the run holds and how many bytes it takes, once it is written.
     pub fn stats(&self, entered: &Entered) -> Result<RunStats, Error> {
-        let Layout { keys, inner, values, marks, end, .. } = self.0.layout;
         let head = self.head(entered)?;
+        let bytes = self.0.storage.stats();
         let lazy_marks = self.0.lazy_marks.get().map_or(0, |later| later.marks.bytes());
         let filters = self.0.filter.get().into_iter().chain(self.0.joint_filter.get());
         Ok(RunStats {
             entries: head.len,
             tombstones: head.tombstones,
             bytes: Bytes {
-                keys: inner - keys,
-                values: marks - values,
-                marks: end - marks + lazy_marks,
-                fences: values - inner + keys, // and the head
+                marks: bytes.marks + lazy_marks,
                 filters: filters.map(Filter::bytes).sum(),
+                ..bytes
             },
         })
     }
@@ -276,7 +286,7 @@ impl Drop for Parts {
         });
         match last {
             Ok(last) => {
-                self.buffer.outlive(&last);
+                self.storage.outlive(&last);
                 later.iter_mut().for_each(|buffer| buffer.outlive(&last));
             }
             // Where no stream can be made, the host waits.

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::cuda::context::{Cuda, EnteredCuda};
-use crate::cuda::driver::memory::Buffer;
 use crate::cuda::driver::pinned::{PinnedHead, take_pinned_head};
 use crate::cuda::driver::stream::Event;
 use crate::cuda::ffi::RunOutput;
 use crate::cuda::run::filter::Filter;
-use crate::cuda::run::layout::Layout;
+use crate::cuda::run::layout::{Layout, PartBytes};
 use crate::cuda::run::readers::LastReads;
+use crate::cuda::run::storage::{Addresses, Storage};
 use crate::cuda::run::{MarkStorage, Parts, Run};
 use crate::error::Error;
 
@@ -19,8 +19,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// A run that kernels are about to write.
 pub(crate) struct Unwritten {
-    pub(super) buffer: Buffer,
-    pub(super) layout: Layout,
+    pub(crate) storage: Storage,
     marks: MarkStorage,
     bound: u64,
     pub(super) head: PinnedHead,
@@ -30,15 +29,23 @@ pub(crate) struct Unwritten {
 impl Unwritten {
     /// Allocates a run of at most `bound` entries.
     pub fn new(cuda: &EnteredCuda<'_>, bound: u64, marks: MarkStorage) -> Result<Self, Error> {
-        let layout = layout(cuda, bound, marks);
-        let buffer = cuda.alloc(layout.end)?;
-        let head = take_pinned_head(cuda.entered())?;
-        Ok(Unwritten { buffer, layout, marks, bound, head, filter: None })
+        Self::in_storage(cuda, bound, marks, Storage::new(cuda, part_bytes(cuda, bound, marks))?)
     }
 
-    /// Returns how many bytes a run of at most `bound` entries takes.
+    /// Makes a run of at most `bound` entries in memory that has room for them.
+    pub fn in_storage(
+        cuda: &EnteredCuda<'_>,
+        bound: u64,
+        marks: MarkStorage,
+        storage: Storage,
+    ) -> Result<Self, Error> {
+        let head = take_pinned_head(cuda.entered())?;
+        Ok(Unwritten { storage, marks, bound, head, filter: None })
+    }
+
+    /// Returns how many bytes a run of at most `bound` entries takes in a buffer.
     pub fn bytes(cuda: &Cuda, bound: u64, marks: MarkStorage) -> u64 {
-        layout(cuda, bound, marks).end
+        Layout::new(&part_bytes(cuda, bound, marks)).end
     }
 
     /// Adds a filter, which the merge writes with the entries, if there is memory for it.
@@ -49,16 +56,16 @@ impl Unwritten {
 
     /// Returns where kernels write it.
     pub fn output(&self) -> RunOutput {
-        let at = |offset: u64| self.buffer.address() + offset;
+        let Addresses { head, keys, inner, outer, values, marks } = self.storage.addresses();
         let (filter, filter_len) = self.filter.as_ref().map(Filter::words).unwrap_or_default();
         RunOutput {
-            keys: at(self.layout.keys),
-            values: at(self.layout.values),
-            marks: if self.layout.has_marks() { at(self.layout.marks) } else { 0 },
-            inner: at(self.layout.inner),
-            outer: at(self.layout.outer),
-            head: self.buffer.address(),
-            sectors: self.layout.sectors(),
+            keys,
+            values,
+            marks,
+            inner,
+            outer,
+            head,
+            sectors: self.storage.bytes.sectors(),
             pinned_head: self.head.address(),
             filter,
             filter_len,
@@ -78,10 +85,9 @@ impl Unwritten {
 
     /// Returns the run, once the kernels that write it are on the stream.
     pub fn written(self, cuda: &EnteredCuda<'_>, least_sum: i64) -> Result<Run, Error> {
-        let Unwritten { buffer, layout, marks, bound, head, filter } = self;
+        let Unwritten { storage, marks, bound, head, filter } = self;
         Ok(Run(Arc::new(Parts {
-            buffer,
-            layout,
+            storage,
             marks,
             lazy_marks: OnceLock::new(),
             filter: filter.map_or_else(OnceLock::new, OnceLock::from),
@@ -99,8 +105,8 @@ impl Unwritten {
     }
 }
 
-/// Returns the layout of a run of at most `bound` entries.
-pub(super) fn layout(cuda: &Cuda, bound: u64, marks: MarkStorage) -> Layout {
+/// Returns the bytes of each part of a run of at most `bound` entries.
+pub(crate) fn part_bytes(cuda: &Cuda, bound: u64, marks: MarkStorage) -> PartBytes {
     let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
-    Layout::new(bound, key_width, value_width, marks == MarkStorage::Inline)
+    PartBytes::new(bound, key_width, value_width, marks == MarkStorage::Inline)
 }

@@ -139,6 +139,7 @@ fn write(
         shadows: &shadows,
         older,
         combiner: cuda.raw_combiner(),
+        is_cut: false,
     };
     merge::launch(cuda, &input, ALL_TILES, scratch.address(merge.scratch), output)
 }

@@ -131,6 +131,7 @@ impl MergedTileSort {
             shadows: &[ShadowQueries::default(); MAX_PARTS],
             older: &OlderRuns::none(),
             combiner: part.combiner,
+            is_cut: false,
         };
         let out = RunOutput { head, keys, values, ..RunOutput::default() };
         merge::launch(cuda, &input, ALL_TILES, scratch.address(self.merge), &out)?;
