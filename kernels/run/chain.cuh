@@ -40,6 +40,9 @@ public:
     /// tile never waits for one that cannot start.
     __device__ uint64_t tile() const { return first_ + blockIdx.x; }
 
+    /// Returns the first tile of this launch.
+    __device__ uint64_t first() const { return first_; }
+
     __device__ bool is_last() const { return tile() == tiles_ - 1; }
 
     /// Publishes the totals of this tile and returns those of all tiles before it. For one whole warp; every lane

@@ -7,11 +7,13 @@ namespace gpulsm {
 /// Keys play no part here: the last one of a tile is not looked at.
 using NoKey = uint32_t;
 
+/// Entries that a block marks.
+constexpr uint64_t TILE = THREADS * ITEMS;
+
 /// Writes the marks of a run, tile by tile, and its head's sum.
 __global__ void __launch_bounds__(THREADS, 3)
 mark_kernel(const uint8_t* shadows, Chain<NoKey> chain, Sector* marks, Head* head, PinnedHead* pinned_head) {
     __shared__ Tally<ITEMS, NoKey> tally;
-    constexpr uint64_t TILE = THREADS * ITEMS;
     uint64_t first = chain.tile() * TILE, len = head->len;
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
@@ -20,7 +22,7 @@ mark_kernel(const uint8_t* shadows, Chain<NoKey> chain, Sector* marks, Head* hea
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
         uint64_t position = first + i * THREADS + threadIdx.x;
-        bytes[i] = position < len ? shadows[position] : 0;
+        bytes[i] = position < len ? shadows[position - chain.first() * TILE] : 0;
     }
     unsigned live[ITEMS], shadow[ITEMS];
 #pragma unroll
@@ -56,7 +58,7 @@ mark_kernel(const uint8_t* shadows, Chain<NoKey> chain, Sector* marks, Head* hea
     }
 }
 
-uint64_t mark_tiles(uint64_t bound) { return (bound + SECTOR) / (THREADS * ITEMS) + 1; }
+uint64_t mark_tiles(uint64_t bound) { return (bound + SECTOR) / TILE + 1; }
 
 }  // namespace gpulsm
 
@@ -65,10 +67,16 @@ using namespace gpulsm;
 /// Returns the bytes of zeroed memory that `gpulsm_mark` needs.
 extern "C" uint64_t gpulsm_mark_scratch(uint64_t bound) { return chain_bytes(sizeof(NoKey), mark_tiles(bound)); }
 
-/// Marks the entries of a run, at most `bound`, given one byte per entry that is 1 if the entry is a shadow.
-GPULSM_EXPORT gpulsm_mark(const uint8_t* shadows, uint64_t bound, void* zeros, const RunOutput<char, char>* out,
-                          cudaStream_t stream) {
-    unsigned tiles = static_cast<unsigned>(mark_tiles(bound));
-    mark_kernel<<<tiles, THREADS, 0, stream>>>(shadows, Chain<NoKey>(zeros, tiles), out->marks, out->head, out->pinned_head);
+/// Returns what the parts of a run that are marked one after the other must begin at multiples of.
+extern "C" uint64_t gpulsm_mark_tile() { return TILE; }
+
+/// Marks entries of a run of at most `bound`: `entries` from `first` on, given one byte for each that is 1 if the entry is
+/// a shadow. Earlier calls marked those before; the last one marks whatever is left, and writes the head's sum.
+GPULSM_EXPORT gpulsm_mark(const uint8_t* shadows, uint64_t bound, uint64_t first, uint64_t entries, void* zeros,
+                          const RunOutput<char, char>* out, cudaStream_t stream) {
+    uint64_t tiles = mark_tiles(bound), from = first / TILE;
+    uint64_t to = first + entries < bound ? from + entries / TILE : tiles;
+    mark_kernel<<<static_cast<unsigned>(to - from), THREADS, 0, stream>>>(
+        shadows, Chain<NoKey>(zeros, tiles, from), out->marks, out->head, out->pinned_head);
     return cudaGetLastError();
 }

@@ -414,9 +414,12 @@ unsafe extern "C" {
     ) -> c_int;
 
     pub(crate) fn gpulsm_mark_scratch(bound: u64) -> u64;
+    pub(crate) fn gpulsm_mark_tile() -> u64;
     pub(crate) fn gpulsm_mark(
         shadows: Address,
         bound: u64,
+        first: u64,
+        entries: u64,
         zeros: Address,
         out: *const RunOutput,
         stream: CUstream,

@@ -68,7 +68,7 @@ pub(crate) fn merge(
     merge.launch(cuda, &slices, &mut run)?;
     note_reading(cuda, runs)?;
     let least_sum = runs.iter().map(Run::least_sum).sum();
-    run.written(cuda, least_sum).map(Some)
+    run.written(cuda, least_sum).map(|run| Some(run.inherit_searches(runs)))
 }
 
 /// A merge whose tiles are cut, and merged a slice at a time.

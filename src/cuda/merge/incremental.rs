@@ -84,7 +84,8 @@ impl Merge {
             return Ok(MergeProgress::Partial(self));
         }
         let least_sum = self.runs.iter().map(Run::least_sum).sum();
-        self.run.written(cuda, least_sum).map(|run| MergeProgress::Done(Some(run)))
+        let run = self.run.written(cuda, least_sum)?;
+        Ok(MergeProgress::Done(Some(run.inherit_searches(&self.runs))))
     }
 
     /// Returns whether these are the runs that it merges.

@@ -9,6 +9,9 @@ use crate::error::Error;
 /// Bits for each entry.
 const BITS: u64 = 12;
 
+/// Whether there is memory for a filter of fewer bytes is found out by trying.
+const MIN_BYTES_TO_ASK: u64 = 64 << 20;
+
 /// A blocked Bloom filter of all keys of a run, or of several.
 pub(crate) struct Filter {
     words: Buffer,
@@ -40,6 +43,8 @@ impl Filter {
     /// is no memory for it, or a graph is being captured: searches do without it then.
     pub fn build(cuda: &EnteredCuda<'_>, runs: &[FilterKeys]) -> Option<Self> {
         let may_build = cuda.is_capturing() == Ok(false) && cuda.budget().allows_filter();
+        let entries = runs.iter().map(|run| run.bound).sum();
+        let may_build = may_build && has_memory(cuda, entries);
         if may_build { Self::try_build(cuda, runs).ok() } else { None }
     }
 
@@ -90,10 +95,22 @@ impl Filter {
     }
 }
 
-/// Allocates the words for `entries` entries: a multiple of 16 bytes.
+/// Allocates the words for `entries` entries.
 fn alloc(cuda: &EnteredCuda<'_>, entries: u64) -> Result<Buffer, Error> {
-    let len = (entries * BITS).div_ceil(u64::from(u64::BITS)).max(1).next_multiple_of(2);
-    cuda.alloc(len * 8)
+    cuda.alloc(bytes_for(entries))
+}
+
+/// Returns the bytes of the words for `entries` entries: a multiple of 16.
+fn bytes_for(entries: u64) -> u64 {
+    (entries * BITS).div_ceil(u64::from(u64::BITS)).max(1).next_multiple_of(2) * 8
+}
+
+/// Returns whether there is memory for the filter of `entries` entries, and for as much else again: to try in vain
+/// takes long, and updates need memory more.
+fn has_memory(cuda: &EnteredCuda<'_>, entries: u64) -> bool {
+    let bytes = bytes_for(entries);
+    bytes < MIN_BYTES_TO_ASK
+        || cuda.gpu().available(cuda.entered()).is_none_or(|available| 2 * bytes <= available)
 }
 
 /// Returns how many words of a filter these are.

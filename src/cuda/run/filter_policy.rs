@@ -61,8 +61,11 @@ pub(crate) fn run_filters(
         run.count_searches(searches);
         let is_due = has_enough_searches(run, entries_per_search);
         let make = || if is_due { build(cuda, &runs[at..=at]) } else { None };
-        if let Some(filter) = run.filter(make) {
-            (filters.words[at], filters.len[at]) = filter.read(cuda)?;
+        match run.filter(make) {
+            Some(filter) => (filters.words[at], filters.len[at]) = filter.read(cuda)?,
+            // There was no memory for it: it is tried again after as many searches.
+            None if is_due => run.forget_searches(),
+            None => {}
         }
     }
     Ok(filters)

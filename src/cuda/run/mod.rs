@@ -31,6 +31,9 @@ use crate::stats::{Bytes, RunStats};
 /// be read on a new stream each time.
 const MANY_READERS: usize = 16;
 
+/// A merged run of at least this many entries inherits the searches of its sources.
+const MIN_BOUND_TO_INHERIT: u64 = 1 << 28;
+
 /// A run. Clones share their memory.
 #[derive(Clone)]
 pub(crate) struct Run(Arc<Parts>);
@@ -167,6 +170,20 @@ impl Run {
     /// Counts searches in it.
     pub fn count_searches(&self, searches: u64) {
         self.0.searches.fetch_add(searches, Ordering::Relaxed);
+    }
+
+    /// Begins anew to count searches in it.
+    pub fn forget_searches(&self) {
+        self.0.searches.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts the searches that were made in the runs that it was merged of, if it is long: a filter that pays for
+    /// them would pay for it, too, and it would take long to find that out again.
+    pub fn inherit_searches(self, sources: &[Run]) -> Self {
+        if self.bound() >= MIN_BOUND_TO_INHERIT {
+            self.count_searches(sources.iter().map(Run::searches).sum());
+        }
+        self
     }
 
     /// Returns how many searches were made in it.

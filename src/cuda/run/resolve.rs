@@ -13,6 +13,10 @@ use crate::cuda::run::reading::Reading;
 use crate::cuda::run::{LazyMarks, Run};
 use crate::error::Error;
 
+/// The marks of more entries than this are computed in parts, each of about as many: what it takes besides the marks
+/// must not grow with the run.
+const MAX_ENTRIES_AT_ONCE: u64 = 1 << 28;
+
 /// Computes the marks that a query needs and the runs lack. Runs are newest first, and all there are.
 pub(crate) fn resolve(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<(), Error> {
     // A caller who needs marks after one batch will need them after the next.
@@ -42,8 +46,8 @@ pub(crate) fn compute_missing(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<()
 
 /// Returns how many bytes computing the marks of a run takes, those of the marks included.
 pub(crate) fn working_bytes(run: &Run) -> u64 {
-    let Sizes { marks, zeros, shadows } = Sizes::new(run.bound());
-    marks + zeros + shadows
+    let Sizes { marks, zeros, part } = Sizes::new(run.bound());
+    marks + zeros + part
 }
 
 /// The bytes that computing marks takes.
@@ -51,35 +55,34 @@ struct Sizes {
     marks: u64,
     /// Scratch that must be zero.
     zeros: u64,
-    /// Scratch with a byte for each entry, which says whether it is a shadow.
-    shadows: u64,
+    /// Scratch with a byte for each entry of a part, which says whether it is a shadow.
+    part: u64,
 }
 
 impl Sizes {
     fn new(bound: u64) -> Self {
         // SAFETY: no pointers.
-        let zeros = unsafe { ffi::gpulsm_mark_scratch(bound) };
-        Sizes { marks: mark_bytes(bound), zeros, shadows: bound }
+        let (zeros, tile) = unsafe { (ffi::gpulsm_mark_scratch(bound), ffi::gpulsm_mark_tile()) };
+        let part =
+            if bound <= MAX_ENTRIES_AT_ONCE { bound } else { MAX_ENTRIES_AT_ONCE / tile * tile };
+        Sizes { marks: mark_bytes(bound), zeros, part }
     }
 }
 
 /// Computes the marks of a run whose entries are all live.
 fn compute(cuda: &EnteredCuda<'_>, run: &Run, older: &[Run]) -> Result<LazyMarks, Error> {
     let reading = Reading::begin(cuda, std::iter::once(run).chain(older))?;
+    if run.bound() > MAX_ENTRIES_AT_ONCE {
+        run.wait_until_written(cuda.entered())?; // Then the bound is the number of entries.
+    }
     let (bound, view) = (run.bound(), run.view());
-    let sizes = Sizes::new(bound);
-    let marks = cuda.alloc(sizes.marks)?;
-    let scratch = cuda.alloc(sizes.zeros + sizes.shadows)?;
-    scratch.zero(0, sizes.zeros, cuda.entered())?;
+    let Sizes { marks, zeros, part } = Sizes::new(bound);
+    let marks = cuda.alloc(marks)?;
+    let scratch = cuda.alloc(zeros + part)?;
+    scratch.zero(0, zeros, cuda.entered())?;
     let mut head = take_pinned_head(cuda.entered())?;
-    let (zeros, shadows) = (scratch.address(), scratch.address() + sizes.zeros);
+    let (zeros, shadows) = (scratch.address(), scratch.address() + zeros);
     let older = View::new(older.iter().map(Run::view), Combiner::NONE);
-    // SAFETY: the run has at most `bound` keys, and there is a byte for each; the older runs are alive,
-    // lack no marks, and are written before what this stream does now.
-    check("finding shadows", unsafe {
-        let (keys, len, stream) = (view.keys, view.head, cuda.raw_stream());
-        ffi::gpulsm_shadows(cuda.key_width, keys, len, bound, &older, shadows, stream)
-    })?;
     let out = RunOutput {
         head: view.head,
         marks: marks.address(),
@@ -87,13 +90,25 @@ fn compute(cuda: &EnteredCuda<'_>, run: &Run, older: &[Run]) -> Result<LazyMarks
         pinned_head: head.address(),
         ..RunOutput::default()
     };
-    head.written_by(&cuda.stream, || {
+    let mark = |first: u64| {
+        let entries = part.min(bound - first);
+        let keys = view.keys + first * cuda.key_width as u64;
+        let len = if part == bound { view.head } else { 0 };
+        let stream = cuda.raw_stream();
+        // SAFETY: the run has at most `bound` keys, exactly as many if there are several parts, and there is a byte for
+        // each of a part; the older runs are alive, lack no marks, and are written before what this stream does now.
+        check("finding shadows", unsafe {
+            ffi::gpulsm_shadows(cuda.key_width, keys, len, entries, &older, shadows, stream)
+        })?;
         // SAFETY: as above; there is room for the marks of `bound` entries, and as many zeros as the kernel
-        // needs for them; all are used on this stream.
+        // needs for them; all are used on this stream, which has marked the parts before.
         check("marking a run", unsafe {
-            ffi::gpulsm_mark(shadows, bound, zeros, &out, cuda.raw_stream())
+            ffi::gpulsm_mark(shadows, bound, first, entries, zeros, &out, stream)
         })
-    })?;
+    };
+    let last = (bound.max(1) - 1) / part.max(1) * part;
+    (0..last).step_by(part.max(1) as usize).try_for_each(mark)?;
+    head.written_by(&cuda.stream, || mark(last))?;
     reading.end()?;
     Ok(LazyMarks { marks, head, written: Event::record(&cuda.stream, cuda.entered())? })
 }
