@@ -10,7 +10,7 @@ use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
 use crate::mark::Mark;
 use crate::query::Query;
-use crate::stats::RunStats;
+use crate::stats::{DeviceMemory, RunStats};
 
 /// What a device does with runs.
 ///
@@ -87,6 +87,16 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
     /// Returns how many bytes can still be allocated, as far as is known: of the memory limit, and of the device.
     fn available_bytes(&self) -> Option<u64> {
         self.budget().free()
+    }
+
+    /// Returns what is known of the device's memory, or of the memory limit.
+    fn memory(&self) -> Option<DeviceMemory> {
+        let (total, free) = (self.budget().limit()?, self.budget().free()?);
+        Some(DeviceMemory {
+            total,
+            free,
+            idle: total - free - self.budget().used().min(total - free),
+        })
     }
 
     /// Returns how many entries one batch merges at most, unless the user sets another number: merging

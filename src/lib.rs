@@ -96,7 +96,7 @@ pub use key::{AsOfKey, Key, OrderedKey, Prefix, ScalarKey};
 pub use query::Direction;
 pub use ranges::{KeyRange, PrefixRange, RangeBatch, Ranges, prefix};
 pub use snapshot::Snapshot;
-pub use stats::{Bytes, LevelStats, Stats};
+pub use stats::{Bytes, LevelStats, MemoryStats, Stats};
 pub use store::{CleanupPolicy, DEFAULT_BATCH_SIZE};
 pub use value::Value;
 pub use write_batch::WriteBatch;

@@ -24,8 +24,56 @@ pub struct Stats {
     pub bytes_shared: u64,
     /// The most bytes that they took at a time, with the working space of batches and queries.
     pub bytes_peak: u64,
+    /// Where the memory of the GPU is, or of the memory limit; `None` if neither is known.
+    pub memory: Option<MemoryStats>,
     /// Every level that holds a run, the newest first.
     pub levels: Vec<LevelStats>,
+}
+
+/// Where the bytes of a GPU's memory are, or, on a CPU, those of the memory limit. The parts add up to the total.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// All bytes.
+    pub total: u64,
+    /// Those that nobody has.
+    pub free: u64,
+    /// Those of the levels, without filters.
+    pub runs: u64,
+    /// Those of the levels' filters.
+    pub filters: u64,
+    /// Other bytes of the dictionary: snapshots and clones of what it held before, buffered batches, and working
+    /// space.
+    pub rest: u64,
+    /// Those that the dictionary's pool of memory keeps for the next allocation.
+    pub idle: u64,
+    /// Those of others: answers, other dictionaries, other programs, and the driver.
+    pub others: u64,
+}
+
+/// What a device knows of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceMemory {
+    pub total: u64,
+    pub free: u64,
+    pub idle: u64,
+}
+
+impl DeviceMemory {
+    /// Accounts for all bytes, of which the levels take `bytes`, and the dictionary `used`.
+    pub fn account(self, bytes: Bytes, used: u64) -> MemoryStats {
+        let DeviceMemory { total, free, idle } = self;
+        let runs = bytes.total() - bytes.filters;
+        MemoryStats {
+            total,
+            free,
+            runs,
+            filters: bytes.filters,
+            rest: used.saturating_sub(bytes.total()),
+            idle,
+            others: total.saturating_sub(free + idle + used.max(bytes.total())),
+        }
+    }
 }
 
 /// What one level holds.

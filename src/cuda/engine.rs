@@ -26,7 +26,7 @@ use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
 use crate::mark::Mark;
 use crate::query::Query;
-use crate::stats::RunStats;
+use crate::stats::{DeviceMemory, RunStats};
 
 /// Merging this many bytes takes about as long as the rest of a batch of 2^16 updates, on an H200.
 const MAX_MERGE_BYTES_PER_BATCH: u64 = 32 << 20;
@@ -89,6 +89,11 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
 
     fn merge_bytes(&self, runs: &[Run]) -> u64 {
         plan::working_bytes(&self.cuda, 0, runs)
+    }
+
+    fn memory(&self) -> Option<DeviceMemory> {
+        let entered = self.cuda.stream.enter().ok()?;
+        self.cuda.gpu().memory(&entered)
     }
 
     fn available_bytes(&self) -> Option<u64> {

@@ -81,7 +81,15 @@ impl Journal {
             return self.update_unlogged(store, apply);
         }
         let sequence = self.folder.append(record)?;
-        if let Err(error) = apply(store) {
+        let applied = match apply(store) {
+            // The checkpoint holds runs, whose memory a merge may need.
+            Err(Error::OutOfMemory { .. }) if self.background.is_some() => {
+                self.wait();
+                apply(store)
+            }
+            applied => applied,
+        };
+        if let Err(error) = applied {
             self.folder.undo(sequence)?;
             return Err(error);
         }

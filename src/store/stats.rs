@@ -32,6 +32,7 @@ impl<E: Engine> Store<E> {
             });
         }
         let entries = levels.iter().map(|level| level.entries).sum();
+        let used = self.engine.budget().used();
         Ok(Stats {
             device,
             batch_size: self.batch_size,
@@ -39,8 +40,9 @@ impl<E: Engine> Store<E> {
             live,
             stale: entries - live,
             bytes,
-            bytes_shared: self.engine.budget().used(),
+            bytes_shared: used,
             bytes_peak: self.engine.budget().peak(),
+            memory: self.engine.memory().map(|memory| memory.account(bytes, used)),
             levels,
         })
     }

@@ -354,3 +354,33 @@ each_device! {
         d.validate().unwrap();
     }
 }
+
+each_device! {
+    /// Every byte of the GPU's memory, or of the limit, is accounted for.
+    fn stats_account_for_all_memory(device) {
+        let limit = 64 << 20;
+        let mut d = Dictionary::<u64, u64>::builder()
+            .device(device)
+            .memory_limit(limit)
+            .build()
+            .unwrap();
+        let keys: Vec<u64> = (0..100_000).collect();
+        d.insert(&keys, &keys).unwrap();
+        let snapshot = d.snapshot();
+        d.delete_range_one(1000..).unwrap();
+        d.cleanup().unwrap();
+        let stats = d.stats().unwrap();
+        let memory = stats.memory.unwrap();
+        let sum = memory.free + memory.runs + memory.filters + memory.rest + memory.idle + memory.others;
+        assert_eq!(sum, memory.total, "{memory:?}");
+        assert_eq!(memory.runs + memory.filters, stats.bytes.total());
+        // What only the snapshot holds.
+        assert!(memory.rest >= 16 * 100_000, "{memory:?}");
+        assert_eq!(snapshot.len(), Ok(100_000));
+        if device == Device::cpu() {
+            assert_eq!((memory.total, memory.others), (limit, 0));
+            let d = Dictionary::<u64, u64>::builder().device(device).build().unwrap();
+            assert_eq!(d.stats().unwrap().memory, None);
+        }
+    }
+}

@@ -16,6 +16,7 @@ use crate::cuda::driver::mapped::{MappingPolicy, Retired, RetiredRanges};
 use crate::cuda::ffi;
 use crate::device::Device;
 use crate::error::Error;
+use crate::stats::DeviceMemory;
 
 /// When a dictionary is dropped, the pool keeps 1/32 of the GPU's memory for the next one.
 const KEPT_PART: usize = 32;
@@ -164,8 +165,13 @@ impl Gpu {
 
     /// Returns how many bytes could be allocated, as far as is known: what is free, and what is idle in the pool.
     pub fn available(&self, entered: &Entered) -> Option<u64> {
+        self.memory(entered).map(|DeviceMemory { free, idle, .. }| free + idle)
+    }
+
+    /// Returns how many bytes there are, how many of them are free, and how many are idle in the pool.
+    pub fn memory(&self, entered: &Entered) -> Option<DeviceMemory> {
         self.unmap_retired(false, entered);
-        let (free, _) = result::mem_get_info().ok()?;
+        let (free, total) = result::mem_get_info().ok()?;
         let of_pool = |attribute| {
             let mut bytes = 0u64;
             // SAFETY: the pool is never destroyed, and the attribute is a `u64`.
@@ -180,7 +186,8 @@ impl Gpu {
         };
         let reserved = of_pool(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
         let used = of_pool(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
-        Some(free as u64 + reserved.saturating_sub(used))
+        let idle = reserved.saturating_sub(used);
+        Some(DeviceMemory { total: total as u64, free: free as u64, idle })
     }
 
     /// Returns an event to record.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{self, CUmemGenericAllocationHandle, CUresult};
 
-use crate::budget::{Account, Reserved};
+use crate::budget::{Account, Budget, Reserved};
 use crate::cuda::driver::error::check;
 use crate::cuda::driver::gpu::{Entered, Gpu};
 use crate::cuda::driver::stream::{Event, Stream};
@@ -19,13 +19,19 @@ use crate::error::Error;
 /// sources have.
 const BLOCK_BYTES: u64 = 64 << 20;
 
-/// Runs that take at least this part of the GPU's memory are mapped.
+/// Runs that take at least this part of the memory, and as many bytes, are mapped; shorter ones, too, when a good deal of
+/// the memory is in use, so that little of what is merged in place is not.
 const MAPPED_PART: u64 = 32;
+const MIN_MAPPED_BYTES: u64 = 512 << 20;
+const MUCH_USED_PART: u64 = 4;
 
 /// Which runs are mapped, and in what blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct MappingPolicy {
-    pub from_bytes: u64,
+    /// The GPU's memory.
+    total: u64,
+    /// For tests: from this many bytes on, every run is mapped.
+    from_bytes: Option<u64>,
     pub block_bytes: u64,
 }
 
@@ -37,9 +43,19 @@ impl MappingPolicy {
         if let Some(bytes) =
             std::env::var("GPULSM_MAPPED_FROM").ok().and_then(|text| text.parse().ok())
         {
-            return MappingPolicy { from_bytes: bytes, block_bytes: 2 << 20 };
+            return MappingPolicy { total, from_bytes: Some(bytes), block_bytes: 2 << 20 };
         }
-        MappingPolicy { from_bytes: total / MAPPED_PART, block_bytes: BLOCK_BYTES }
+        MappingPolicy { total, from_bytes: None, block_bytes: BLOCK_BYTES }
+    }
+
+    /// Returns whether a run of this many bytes is mapped.
+    pub fn maps(&self, bytes: u64, budget: &Budget) -> bool {
+        if let Some(from) = self.from_bytes {
+            return bytes >= from;
+        }
+        let memory = budget.limit().map_or(self.total, |limit| limit.min(self.total));
+        bytes >= MIN_MAPPED_BYTES
+            && (bytes >= memory / MAPPED_PART || budget.used() >= memory / MUCH_USED_PART)
     }
 }
 

@@ -30,10 +30,13 @@ pub(crate) fn max_bytes(cuda: &Cuda, runs: &[Run]) -> Option<u64> {
     };
     let (mapped, others) = (bytes_of(true), bytes_of(false));
     let size = merge_size(runs);
-    let partial = (runs.len() + 1) * SECTIONS;
-    let blocks = partial as u64 * cuda.gpu().mapping().block_bytes;
-    let slices = 2 * (mapped + others) / MAX_SLICES;
-    (mapped > others).then(|| others + blocks + slices + size.scratch_bytes(cuda))
+    // The blocks that a slice ends in, of all sources but their fences, and of the new run.
+    let partial = (runs.len() * (SECTIONS - 1) + SECTIONS) as u64;
+    let blocks = partial * cuda.gpu().mapping().block_bytes;
+    let slice = (mapped + others) / MAX_SLICES;
+    let fences = part_bytes(cuda, size.bound, MarkStorage::None).inner;
+    let new = (others + blocks + slice).saturating_sub(fences);
+    (mapped > others).then(|| new + size.scratch_bytes(cuda))
 }
 
 fn merge_size(runs: &[Run]) -> MergeSize {

@@ -48,7 +48,10 @@ impl<'a> Oversized<'a> {
         copy.head.set(head);
         let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
         let from = run.view();
-        let (buffer, to) = copy.storage.buffer().expect("as short a run is in a buffer");
+        let Some((buffer, to)) = copy.storage.buffer() else {
+            // It would be mapped now, and stays as it is.
+            return Err(Error::OutOfMemory { wanted: copy.storage.allocated(), free: None });
+        };
         let nodes = head.len.div_ceil(NODE);
         for (offset, from, bytes) in [
             (0, from.head, size_of::<Head>() as u64),

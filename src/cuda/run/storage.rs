@@ -56,7 +56,7 @@ impl Storage {
     pub fn new(cuda: &EnteredCuda<'_>, bytes: PartBytes) -> Result<Self, Error> {
         let layout = Layout::new(&bytes);
         let policy = cuda.gpu().mapping();
-        if layout.end < policy.from_bytes {
+        if !policy.maps(layout.end, cuda.budget()) {
             return Ok(Storage { bytes, memory: Memory::Buffer(cuda.alloc(layout.end)?, layout) });
         }
         let map = |bytes: u64| {
