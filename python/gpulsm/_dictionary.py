@@ -433,8 +433,8 @@ class Dictionary(Durable):
         CorruptFile
             If the file does not hold what was written to it.
         TypeError, ValueError
-            If the file has other types or another rule of combining, if it is not such a file, or if an argument
-            can't be used.
+            If the file has other types or another rule of combining, if it is empty or another kind of file, or if
+            an argument can't be used.
         OutOfMemoryError, CudaError
             As for `Dictionary`.
 

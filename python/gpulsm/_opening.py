@@ -212,7 +212,7 @@ def check(path: FilePath, progress: Progress | None = None) -> FileInfo:
     OSError
         If the system refuses to read a file.
     ValueError
-        If there is no dictionary.
+        If it is another kind of file or folder, or empty.
 
     Examples
     --------

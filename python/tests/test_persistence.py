@@ -413,9 +413,40 @@ def test_files_and_folders_are_told_apart(path: str, tmp_path: Path) -> None:
     assert error.value.filename is not None
     with pytest.raises(ValueError, match="there are other files in it: choose a new or an empty"):
         gpulsm.open(tmp_path, "uint32")
-    (tmp_path / "text").write_text("This is no dictionary, but a text of more than 32 bytes.")
-    with pytest.raises(gpulsm.CorruptFile, match="this is not the beginning of a manifest"):
-        gpulsm.Dictionary.load(tmp_path / "text")
+
+
+@pytest.mark.parametrize(
+    ("contents", "says"),
+    [
+        (b"", "it is an empty file"),
+        (b"x", "it is another kind of file"),
+        (b"key,value\n1,2\n", "it is another kind of file"),
+        (bytes(20), "it is another kind of file"),
+        (b"PAR1" * 5000, "it is another kind of file"),
+    ],
+    ids=["empty", "tiny", "text", "zeros", "large"],
+)
+def test_a_file_of_another_kind_is_not_a_damaged_one(
+    tmp_path: Path, contents: bytes, says: str
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(contents)
+    for use in (gpulsm.Dictionary.load, gpulsm.check, gpulsm.info):
+        with pytest.raises(ValueError, match=f"file` holds no dictionary: {says}") as error:
+            use(path)
+        assert type(error.value) is ValueError
+    assert path.read_bytes() == contents
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 31, 32, 100, 4096, 5000])
+def test_a_file_that_was_cut_off_is_a_damaged_one(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "file"
+    gpulsm.Dictionary.build([1, 2], [10, 20]).save(path)
+    path.write_bytes(path.read_bytes()[:length])
+    for use in (gpulsm.Dictionary.load, gpulsm.check, gpulsm.info):
+        with pytest.raises(gpulsm.CorruptFile) as error:
+            use(path)
+        assert error.value.file == str(path) and error.value.offset <= length
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do anything")

@@ -78,13 +78,20 @@ impl Manifest {
         file.0
     }
 
-    /// Returns whether a file begins, apart from one damaged byte, as manifests do, even if it ends early.
-    pub fn is_in(file: &File) -> Result<bool, Error> {
-        let mut magic = MAGIC.map(|byte| !byte);
+    /// Returns what a file is that never began with a manifest; `None` if it begins with one, be it damaged: most of
+    /// its first bytes are right.
+    pub fn other_kind(file: &File) -> Result<Option<&'static str>, Error> {
+        let mut first = [0; MAGIC.len()];
         let len = file.len()?.min(MAGIC.len() as u64) as usize;
-        file.read_at(0, &mut magic[..len])?;
-        let same = MAGIC.iter().zip(&magic).filter(|(expected, found)| expected == found).count();
-        Ok(len > 0 && same + usize::from(len == MAGIC.len()) >= len)
+        file.read_at(0, &mut first[..len])?;
+        let right = first[..len].iter().zip(&MAGIC).filter(|(byte, expected)| byte == expected);
+        Ok(match right.count() {
+            _ if len == 0 => Some("it is an empty file"),
+            right if 2 * right <= len => Some(
+                "it is another kind of file: its first bytes are not those of a saved dictionary",
+            ),
+            _ => None,
+        })
     }
 
     /// Reads the manifest that is all of a file.

@@ -152,8 +152,7 @@ impl SavedReader {
     /// Reads the manifest, and verifies that the file is as long as its runs are.
     pub fn open(storage: &Storage, path: &Path) -> Result<Self, Error> {
         let file = storage.open(path)?;
-        if !Manifest::is_in(&file)? {
-            let reason = "it is no file that a dictionary was saved to";
+        if let Some(reason) = Manifest::other_kind(&file)? {
             return Err(Error::NotADictionary { path: path.into(), reason });
         }
         let (manifest, manifest_len) = Manifest::read(&file)?;

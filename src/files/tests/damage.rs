@@ -330,6 +330,26 @@ fn newer_versions_are_told_from_damaged_numbers() {
     }
 }
 
+#[test]
+fn files_of_another_kind_are_not_damaged_ones() {
+    let storage = Simulated::new();
+    let raw = Storage::new(storage.clone());
+    let check = |contents: &[u8]| {
+        storage.replace(Path::new(SAVED), Some(contents.to_vec()));
+        check_in(&raw, Path::new(SAVED), &mut |_, _| {}).unwrap_err()
+    };
+    for contents in [&b""[..], b"x", b"dear", b"key,value\n1,2\n", &[0; 100], &[b'a'; 5000]] {
+        let error = check(contents);
+        assert!(matches!(error, Error::NotADictionary { .. }), "{error}");
+    }
+    let damaged =
+        [&b"G"[..], b"GPLS", b"GPLSMDIC", b"GPLSM\0\0\0 and what follows it", b"GPxSMDyC"];
+    for contents in damaged {
+        let error = check(contents);
+        assert!(matches!(error, Error::CorruptFile { .. }), "{error}");
+    }
+}
+
 /// Blocks would be read that the table has no checksums of.
 #[test]
 fn a_run_of_other_widths_than_the_manifest_says_is_damage() {
