@@ -29,6 +29,7 @@ from gpulsm._types import (
     Duplicates,
     FilePath,
     Header,
+    KeyColumns,
     KeyLike,
     Missing,
     Progress,
@@ -342,10 +343,10 @@ class Dictionary(Durable):
     def from_file(
         cls,
         path: FilePath,
-        key: ColumnChoice | None = None,
+        key: KeyColumns | None = None,
         value: ColumnChoice | None = None,
         *,
-        key_type: DTypeLike = "uint32",
+        key_type: KeyLike = "uint32",
         value_type: DTypeLike | None = "uint32",
         separator: str | None = None,
         header: Header = "auto",
@@ -360,7 +361,8 @@ class Dictionary(Durable):
         path, key, value, separator, header, missing, duplicates
             As of `insert_file`. `key` and `value` are columns, as of `from_pandas`.
         key_type, value_type
-            The types, as `key` and `value` of `Dictionary`. Without a `value_type` (None) it is a set.
+            The types, as `key` and `value` of `Dictionary`; a tuple of types makes keys of several parts. Without
+            a `value_type` (None) it is a set.
         **settings
             As of `Dictionary`: `device`, `batch_size`, …
 
@@ -378,6 +380,9 @@ class Dictionary(Durable):
         >>> d = gpulsm.Dictionary.from_file(path, key="id", value="price", value_type="float64")
         >>> d.first()
         (5, 0.5)
+        >>> d = gpulsm.Dictionary.from_file(path, ["name", "id"], key_type=("S4", "uint32"), value_type=None)
+        >>> list(d)
+        [(b'bolt', 5), (b'nut\\x00', 7)]
         >>> folder.cleanup()
         """
         types = named_key_type(key_type, "key_type"), value_dtype(value_type, "value_type")

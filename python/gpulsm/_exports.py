@@ -133,7 +133,8 @@ class Exports(RangeQueries):
         return to_polars(*self.arrays())
 
     def to_file(self, path: FilePath, *, separator: str | None = None, force: bool = False) -> None:
-        """Writes every pair to a CSV or Parquet file with the columns `key` and, unless it is a set, `value`.
+        """Writes every pair to a CSV or Parquet file with the columns `key` and, unless it is a set, `value`. Keys of
+        several parts have the columns `key1`, `key2`, ….
 
         The rows are written to a new file in the same folder, which is renamed at the end. A symbolic link
         stays one if it leads to a file, which is replaced; one that leads nowhere is replaced itself. Times

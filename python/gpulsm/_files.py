@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -10,11 +13,11 @@ from numpy.typing import NDArray
 
 from gpulsm._base import whole
 from gpulsm._families import NUMPY, DType, describe
-from gpulsm._keys import KeyType
+from gpulsm._keys import KeyType, describe_key
 from gpulsm._layouts import Layout
 from gpulsm._native import Column, read_file, write_file
 from gpulsm._times import check_no_nat, in_unit
-from gpulsm._types import ColumnChoice, FilePath, Header, Missing
+from gpulsm._types import ColumnChoice, FilePath, Header, KeyColumns, Missing
 
 _TYPES = ("uint32", "uint64", "int32", "int64", "float32", "float64")
 
@@ -25,8 +28,9 @@ _TOO_FINE = ("ps", "fs", "as")
 class FileColumns(NamedTuple):
     """What was read from a file."""
 
-    keys: NDArray[Any]
+    keys: NDArray[Any] | tuple[NDArray[Any], ...]
     values: NDArray[Any] | None
+    rows: int
     skipped: int
     keys_rounded: int
     values_rounded: int
@@ -35,61 +39,92 @@ class FileColumns(NamedTuple):
 def read_columns(
     path: FilePath,
     types: tuple[KeyType, DType | None],
-    columns: tuple[ColumnChoice | None, ColumnChoice | None],
+    columns: tuple[KeyColumns | None, ColumnChoice | None],
     separator: str | None,
     header: Header,
     missing: Missing,
 ) -> FileColumns:
     """The keys and values of a file, as arrays of these types over the memory that they were read to."""
-    path, key, value = file_name(path), _key_of_file(types[0]), types[1]
+    path, value = file_name(path), types[1]
+    parts = _named_parts(types[0])
     if value is None and columns[1] is not None:
         raise TypeError("value: expected none, for a set has no values")
     keys, values, skipped = read_file(
         path,
         {
-            "key_type": _stored("keys", key, path),
+            "key_types": [_stored_part(name, part, path) for name, part in parts],
             "value_type": None if value is None else _stored("values", value, path),
-            "key_column": _chosen("key", columns[0]),
+            "key_columns": _chosen_keys(columns[0], types[0]),
             "value_column": _chosen("value", columns[1]),
             "separator": _separator(separator),
             "header": _one_of("header", header, get_args(Header)),
             "missing": _one_of("missing", missing, get_args(Missing)),
         },
     )
+    arrays = tuple(
+        _array(f"{path}: {name}", column, part)
+        for (name, part), column in zip(parts, keys, strict=True)
+    )
     return FileColumns(
-        _array(f"{path}: keys", keys, key),
-        None if value is None else _array(f"{path}: values", values, value),
-        skipped,
-        keys.rounded,
-        values.rounded,
+        keys=arrays if _is_tuple(types[0]) else arrays[0],
+        values=None if value is None else _array(f"{path}: values", values, value),
+        rows=len(arrays[0]),
+        skipped=skipped,
+        keys_rounded=sum(column.rounded for column in keys),
+        values_rounded=values.rounded,
     )
 
 
 def write_columns(
     path: FilePath,
-    keys: NDArray[Any],
+    keys: NDArray[Any] | tuple[NDArray[Any], ...],
     values: NDArray[Any] | None,
     types: tuple[KeyType, DType | None],
     separator: str | None,
     force: bool,
 ) -> None:
     """Writes keys and values to a file."""
-    path, key, value = file_name(path), _key_of_file(types[0]), types[1]
-    if not isinstance(force, (bool, np.bool_)):
-        raise TypeError(f"force: expected True or False, got {type(force).__name__}")
-    options = {
-        "key_type": _stored("keys", key, path),
-        "value_type": None if value is None else _stored("values", value, path),
-        "separator": _separator(separator),
-        "force": bool(force),
-    }
-    keys, options["key_times"] = _timestamps("keys", keys)
-    options["value_times"] = None
-    if values is not None:
-        values, options["value_times"] = _timestamps("values", values)
-    # Those of a set have no bytes.
-    with_values = 0 if values is None else NUMPY.address(values)
-    write_file(path, ((NUMPY.address(keys), len(keys)), (with_values, len(keys))), options)
+    path = file_name(path)
+    parts, value = _named_parts(types[0]), types[1]
+    options = {"separator": _separator(separator), "force": flag("force", force)}
+    stored = [_stored_part(name, part, path) for name, part in parts]
+    arrays = list(keys) if isinstance(keys, tuple) else [keys]
+    # As the program names them.
+    titles = ["key"] if len(parts) == 1 else [f"key{at}" for at in range(1, len(parts) + 1)]
+    names = [name for name, _ in parts]
+    if value is not None and values is not None:
+        stored.append(_stored("values", value, path))
+        arrays.append(values)
+        titles.append("value")
+        names.append("values")
+    written, kept = [], []
+    for title, name, cell_type, array in zip(titles, names, stored, arrays, strict=True):
+        array, times = _timestamps(name, array)
+        kept.append(array)  # Until the file is written.
+        cells = NUMPY.address(array), len(array)
+        written.append({"name": title, "cell_type": cell_type, "times": times, "cells": cells})
+    with naming_missing_folder(path):
+        write_file(path, written, options)
+
+
+@contextmanager
+def naming_missing_folder(path: str) -> Iterator[None]:
+    """If a file or folder can't be created because the folder that it is to be in is missing, the error names that."""
+    try:
+        yield
+    except FileNotFoundError:
+        folder = os.path.dirname(path.rstrip(os.sep))
+        if not folder or os.path.isdir(folder):
+            raise
+        text = "there is no such folder; `os.makedirs(…)` creates it"
+        raise FileNotFoundError(errno.ENOENT, text, folder) from None
+
+
+def flag(name: str, given: Any) -> bool:
+    """True or False."""
+    if not isinstance(given, (bool, np.bool_)):
+        raise TypeError(f"{name}: expected True or False, got {type(given).__name__}")
+    return bool(given)
 
 
 def file_name(path: FilePath) -> str:
@@ -101,14 +136,22 @@ def file_name(path: FilePath) -> str:
         raise TypeError(f"path: expected the name of a file, got {kind}") from None
 
 
-def _key_of_file(key: KeyType) -> DType:
-    """The type of keys, if one column of a file can hold them."""
-    if isinstance(key, Layout):
-        raise TypeError(
-            f"keys: expected keys of one number, for which a file has a column, got {key}; use pandas, Polars "
-            "or PyArrow for the file, and `from_pandas(…, key=[…])`, `to_pandas` and the like"
-        )
-    return key
+def _is_tuple(key: KeyType) -> bool:
+    return isinstance(key, Layout) and key.is_tuple
+
+
+def _named_parts(key: KeyType) -> list[tuple[str, DType]]:
+    """The parts of keys, each of which has a column, with the names that messages give them."""
+    if not isinstance(key, Layout):
+        return [("keys", key)]
+    if not key.is_tuple:
+        return [("keys", key.parts[0])]
+    return [(f"keys[{at}]", part) for at, part in enumerate(key.parts)]
+
+
+def _stored_part(name: str, dtype: DType, path: str) -> str:
+    """The type that a file has for a part of keys, which may also be bytes."""
+    return f"S{dtype.itemsize}" if dtype.kind == "S" else _stored(name, dtype, path)
 
 
 def _stored(name: str, dtype: DType, path: str) -> str:
@@ -151,6 +194,33 @@ def _timestamps(name: str, array: NDArray[Any]) -> tuple[NDArray[Any], str | Non
     unit = np.datetime_data(array.dtype)[0]
     unit = unit if unit in ("ms", "us", "ns") else "ms"
     return in_unit(name, array, np.dtype(f"datetime64[{unit}]")), unit
+
+
+def _chosen_keys(columns: Any, key: KeyType) -> list[ColumnChoice]:
+    """The columns of the parts of keys; none, if they are to be found by their names."""
+    if columns is None:
+        return []
+    is_list = isinstance(columns, (list, tuple))
+    if not _is_tuple(key):
+        if is_list:
+            raise TypeError(
+                f"key: expected one column, for keys are {describe_key(key)}, got a {type(columns).__name__}; "
+                "a tuple of types makes keys of several parts (`from_file(…, key_type=('uint32', 'int64'))`)"
+            )
+        one = _chosen("key", columns)
+        return [] if one is None else [one]
+    parts = len(key.parts) if isinstance(key, Layout) else 1
+    if not is_list or len(columns) != parts:
+        got = f"{len(columns)} of them" if is_list else repr(columns)
+        raise TypeError(
+            f"key: expected a list of {parts} columns, one for each part of keys {describe_key(key)}, got {got}"
+        )
+    chosen = [_chosen(f"key[{at}]", column) for at, column in enumerate(columns)]
+    if None in chosen:
+        raise TypeError(
+            f"key[{chosen.index(None)}]: expected the name or the number of a column, got None"
+        )
+    return [column for column in chosen if column is not None]
 
 
 def _chosen(name: str, column: Any) -> ColumnChoice | None:

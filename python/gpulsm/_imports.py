@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gpulsm._errors import DuplicateKeyError
 from gpulsm._files import file_name, read_columns
-from gpulsm._types import ColumnChoice, Duplicates, FilePath, Header, Missing
+from gpulsm._types import ColumnChoice, Duplicates, FilePath, Header, KeyColumns, Missing
 from gpulsm._updates import Updates
 
 
@@ -43,7 +43,7 @@ class Imports(Updates):
     def insert_file(
         self,
         path: FilePath,
-        key: ColumnChoice | None = None,
+        key: KeyColumns | None = None,
         value: ColumnChoice | None = None,
         *,
         separator: str | None = None,
@@ -53,8 +53,9 @@ class Imports(Updates):
     ) -> Imported:
         """Inserts the rows of a CSV or Parquet file, as one batch.
 
-        Keys and values must be uint32, uint64, int32, int64, float32 or float64; in Parquet also times
-        (datetime64), which come from timestamps and dates. Timestamps in UTC stay in UTC.
+        Keys, or their parts, and values must be uint32, uint64, int32, int64, float32 or float64; in Parquet also
+        times (datetime64), which come from timestamps and dates. Timestamps in UTC stay in UTC. Keys, or their
+        parts, may also be bytes, from columns of text or bytes.
 
         Parameters
         ----------
@@ -62,9 +63,10 @@ class Imports(Updates):
             The file. Its name tells the format: .csv; .tsv or .tab, with tabs; these with .gz at the end; or
             .parquet.
         key, value
-            The columns of keys and values: a name, or a number, counted from 1. Default: those named 'key'
-            and 'value'; if the file has no others, those that there are, in their order. Names match
-            exactly or, where none does, regardless of case.
+            The columns of keys and values: a name, or a number, counted from 1. For keys of several parts, `key`
+            is a list, with a column for each part. Default: those named 'key' (of several parts 'key1', 'key2',
+            …) and 'value'; if the file has no others, those that there are, in their order. Names match exactly
+            or, where none does, regardless of case.
         separator
             What separates the fields of text: one character. Default: a comma, or a tab, as the name says.
         header
@@ -119,10 +121,9 @@ class Imports(Updates):
                 error.key,
                 error.positions,
             ) from None
-        inserted = len(read.keys)
         return Imported(
-            rows=inserted + read.skipped,
-            replaced=inserted - (len(self) - before),
+            rows=read.rows + read.skipped,
+            replaced=read.rows - (len(self) - before),
             skipped=read.skipped,
             keys_rounded=read.keys_rounded,
             values_rounded=read.values_rounded,

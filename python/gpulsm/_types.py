@@ -52,6 +52,8 @@ KeyLike: TypeAlias = DTypeLike | tuple[DTypeLike, ...]
 FilePath: TypeAlias = str | os.PathLike[str]
 #: A column of a file, by its name or by its number, counted from 1.
 ColumnChoice: TypeAlias = str | int
+#: The column of keys, or those of their parts.
+KeyColumns: TypeAlias = ColumnChoice | Sequence[ColumnChoice]
 #: Whether the first line of text names the columns.
 Header: TypeAlias = Literal["auto", "yes", "no"]
 #: What to do with a row that lacks its key or value.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpulsm::Error;
-use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyFileExistsError, PyOSError, PyTypeError, PyValueError};
 use pyo3::{PyErr, import_exception};
 
 // Written in Python (`gpulsm/_errors.py`): each has two base classes, `gpulsm.Error` and a built-in one.
@@ -15,6 +15,9 @@ import_exception!(gpulsm._errors, Locked);
 import_exception!(gpulsm._errors, OutOfMemoryError);
 import_exception!(gpulsm._errors, ThreadsError);
 import_exception!(gpulsm._errors, UpdatesRefused);
+
+/// The code of the error that a file exists, on every system.
+const EEXIST: i32 = 17;
 
 /// Returns the exception for an error. The dictionary is as it was.
 pub fn raise(error: Error) -> PyErr {
@@ -44,4 +47,10 @@ pub fn raise(error: Error) -> PyErr {
 pub fn os_error(code: i32, text: &str, path: PathBuf) -> PyErr {
     let text = text.split(" (os error").next().unwrap_or_default().to_owned();
     PyOSError::new_err((code, text, path.into_os_string()))
+}
+
+/// Returns the exception for a file that exists and is not to be replaced; `with` is the argument that replaces it.
+pub fn file_exists(path: PathBuf, with: &str) -> PyErr {
+    let text = format!("this file exists; to replace it, give {with}");
+    PyFileExistsError::new_err((EEXIST, text, path.into_os_string()))
 }

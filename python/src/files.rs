@@ -3,34 +3,56 @@
 use std::path::PathBuf;
 
 use gpulsm_tables::{
-    Choice, Error, Notes, Numbers, ReadOptions, Separator, Step, Table, Type, Unit, WriteOptions,
+    Choice, Error, Field, FixedBytes, Notes, Numbers, RowOptions, Scalar, Separator, Step, Type,
+    Unit, WriteColumn, WriteOptions,
 };
-use pyo3::exceptions::{PyFileExistsError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::os_error;
+use crate::error::{file_exists, os_error};
 use crate::guard::detached;
 use crate::span::Span;
-use crate::typed::Pairs;
-
-/// The code of the error that a file exists, on every system.
-const EEXIST: i32 = 17;
 
 /// A column of a file, which NumPy reads where it is.
 #[pyclass(frozen, module = "gpulsm._native")]
 pub struct Column {
-    numbers: Numbers,
+    cells: Cells,
     notes: Notes,
 }
 
-#[pymethods]
-impl Column {
-    /// Where the numbers are, how many, and of which type, as NumPy asks for it. For a set's values there
-    /// is nothing to read.
-    #[getter]
-    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (address, kind) = match &self.numbers {
+/// What is in the rows of a column: numbers, or bytes, as many in each.
+enum Cells {
+    Numbers(Numbers),
+    Bytes(Vec<u8>, usize),
+}
+
+impl Cells {
+    fn new(field: Field) -> PyResult<Self> {
+        match field {
+            Field::Number(of) => Ok(Cells::Numbers(Numbers::new(of))),
+            Field::Bytes(width) => Ok(Cells::Bytes(Vec::new(), width)),
+            Field::I128 => Err(PyTypeError::new_err("NumPy has no such numbers")),
+        }
+    }
+
+    fn push(&mut self, cell: Scalar) {
+        match (self, cell) {
+            (Cells::Numbers(numbers), number) => numbers.push(number),
+            (Cells::Bytes(all, _), Scalar::Bytes(bytes)) => all.extend(bytes.as_slice()),
+            (Cells::Bytes(..), _) => unreachable!("a field of bytes has bytes"),
+        }
+    }
+
+    /// Where they are, how many, and what NumPy calls their type.
+    fn span(&self) -> PyResult<(usize, usize, String)> {
+        let numbers = match self {
+            Cells::Bytes(bytes, width) => {
+                return Ok((bytes.as_ptr().addr(), bytes.len() / width, format!("|S{width}")));
+            }
+            Cells::Numbers(numbers) => numbers,
+        };
+        let (address, kind) = match numbers {
             Numbers::U32(numbers) => (numbers.as_ptr().addr(), "u4"),
             Numbers::U64(numbers) => (numbers.as_ptr().addr(), "u8"),
             Numbers::I32(numbers) => (numbers.as_ptr().addr(), "i4"),
@@ -42,11 +64,22 @@ impl Column {
             }
         };
         let order = if cfg!(target_endian = "little") { '<' } else { '>' };
+        Ok((address, numbers.len(), format!("{order}{kind}")))
+    }
+}
+
+#[pymethods]
+impl Column {
+    /// Where the cells are, how many, and of which type, as NumPy asks for it. For a set's values there
+    /// is nothing to read.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (address, len, typestr) = self.cells.span()?;
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
         interface.set_item("data", (address, true))?; // Read only.
-        interface.set_item("shape", (self.numbers.len(),))?;
-        interface.set_item("typestr", format!("{order}{kind}"))?;
+        interface.set_item("shape", (len,))?;
+        interface.set_item("typestr", typestr)?;
         Ok(interface)
     }
 
@@ -79,9 +112,11 @@ impl Column {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Reading {
-    key_type: String,
+    /// Those of the parts of a key.
+    key_types: Vec<String>,
     value_type: Option<String>,
-    key_column: Option<ColumnChoice>,
+    /// As many as there are parts, or none.
+    key_columns: Vec<ColumnChoice>,
     value_column: Option<ColumnChoice>,
     separator: Option<String>,
     header: String,
@@ -105,77 +140,118 @@ impl From<ColumnChoice> for Choice {
 }
 
 impl Reading {
-    fn options(self) -> PyResult<ReadOptions> {
+    fn options(self) -> PyResult<RowOptions> {
+        let keys = self.key_types.iter().map(|name| field_of(name));
         let value = self.value_type.as_deref().map_or(Ok(Type::None), type_of)?;
-        Ok(ReadOptions {
-            key_column: self.key_column.map(Choice::from),
+        Ok(RowOptions {
+            key_columns: self.key_columns.into_iter().map(Choice::from).collect(),
             value_column: self.value_column.map(Choice::from),
             separator: self.separator.as_deref().map(separator).transpose()?,
             header: self.header.parse().map_err(PyValueError::new_err)?,
             missing: self.missing.parse().map_err(PyValueError::new_err)?,
-            ..ReadOptions::new(type_of(&self.key_type)?, value)
+            ..RowOptions::new(keys.collect::<PyResult<_>>()?, value)
         })
     }
 }
 
-/// The keys and the values of a file, and how many rows were skipped.
-pub fn read(py: Python<'_>, path: PathBuf, reading: Reading) -> PyResult<(Column, Column, u64)> {
+/// The parts of the keys of a file, the values, and how many rows were skipped.
+pub fn read(
+    py: Python<'_>,
+    path: PathBuf,
+    reading: Reading,
+) -> PyResult<(Vec<Column>, Column, u64)> {
     let options = reading.options()?;
-    let table = detached(py, || gpulsm_tables::read(&path, &options))?;
-    let Table { keys, values, skipped, key_notes, value_notes } = table.map_err(raise)?;
-    Ok((
-        Column { numbers: keys, notes: key_notes },
-        Column { numbers: values, notes: value_notes },
-        skipped,
-    ))
+    let parts = options.keys.iter().map(|&field| Cells::new(field));
+    let mut parts = parts.collect::<PyResult<Vec<_>>>()?;
+    let mut values = Numbers::new(options.value);
+    let notes = detached(py, || {
+        gpulsm_tables::read_rows(&path, &options, &mut |key, value| {
+            parts.iter_mut().zip(key).for_each(|(cells, &part)| cells.push(part));
+            values.push(value);
+        })
+    })?;
+    let notes = notes.map_err(raise)?;
+    let columns = parts.into_iter().zip(notes.keys);
+    let columns = columns.map(|(cells, notes)| Column { cells, notes }).collect();
+    let values = Column { cells: Cells::Numbers(values), notes: notes.value };
+    Ok((columns, values, notes.skipped))
 }
 
-/// How a file is to be written: types by NumPy's names, and what times count.
+/// A column to be written: its name, type by NumPy's name, what times count, and where the cells are.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Written {
+    name: String,
+    cell_type: String,
+    times: Option<String>,
+    cells: Span,
+}
+
+/// How a file is to be written.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Writing {
-    key_type: String,
-    value_type: Option<String>,
-    key_times: Option<String>,
-    value_times: Option<String>,
     separator: Option<String>,
     force: bool,
 }
 
 impl Writing {
     fn options(&self) -> PyResult<WriteOptions> {
-        Ok(WriteOptions {
-            separator: self.separator.as_deref().map(separator).transpose()?,
-            force: self.force,
-            key_times: self.key_times.as_deref().map(step_of).transpose()?,
-            value_times: self.value_times.as_deref().map(step_of).transpose()?,
-        })
+        let separator = self.separator.as_deref().map(separator).transpose()?;
+        Ok(WriteOptions { separator, force: self.force, ..WriteOptions::default() })
     }
 }
 
-/// Writes keys and values to a file.
-pub fn write(py: Python<'_>, path: PathBuf, pairs: Pairs, writing: Writing) -> PyResult<()> {
+/// Writes columns, all of which have as many rows, to a file.
+pub fn write(
+    py: Python<'_>,
+    path: PathBuf,
+    written: &[Written],
+    writing: &Writing,
+) -> PyResult<()> {
     let options = writing.options()?;
-    let value = writing.value_type.as_deref().map_or(Ok(Type::None), type_of)?;
-    let key = type_of(&writing.key_type)?;
-    let Pairs(keys, values) = pairs;
+    let rows = written.first().map_or(0, |column| column.cells.len());
+    let fields = written.iter().map(|column| field_of(&column.cell_type));
+    let fields = fields.collect::<PyResult<Vec<_>>>()?;
+    let times = written.iter().map(|column| column.times.as_deref().map(step_of).transpose());
+    let times = times.collect::<PyResult<Vec<_>>>()?;
     detached(py, || {
-        gpulsm_tables::write(&path, &numbers(keys, key), &numbers(values, value), &options)
+        let cells = written.iter().zip(&fields).map(|(column, &field)| reader(column.cells, field));
+        let cells: Vec<_> = cells.collect();
+        let columns = written.iter().zip(&fields).zip(&times).zip(&cells);
+        let columns: Vec<_> = columns
+            .map(|(((column, &field), &times), get)| WriteColumn {
+                name: column.name.clone(),
+                field,
+                times,
+                get: &**get,
+            })
+            .collect();
+        gpulsm_tables::write_rows(&path, rows, &columns, &options)
     })?
     .map_err(raise)
 }
 
-/// The elements of a span, which are of this type.
-fn numbers(span: Span, of: Type) -> Numbers {
-    match of {
-        Type::U32 => Numbers::U32(span.host().to_vec()),
-        Type::U64 => Numbers::U64(span.host().to_vec()),
-        Type::U128 => Numbers::U128(span.host().to_vec()),
-        Type::I32 => Numbers::I32(span.host().to_vec()),
-        Type::I64 => Numbers::I64(span.host().to_vec()),
-        Type::F32 => Numbers::F32(span.host().to_vec()),
-        Type::F64 => Numbers::F64(span.host().to_vec()),
-        Type::None => Numbers::None(span.host::<()>().len()),
+/// Returns a function that reads one element of a span, which are of this type.
+fn reader(span: Span, field: Field) -> Box<dyn Fn(usize) -> Scalar> {
+    fn each<T: Copy + 'static>(span: Span, of: fn(T) -> Scalar) -> Box<dyn Fn(usize) -> Scalar> {
+        let elements = span.host::<T>();
+        Box::new(move |row| of(elements[row]))
+    }
+    match field {
+        Field::Number(Type::U32) => each::<u32>(span, |number| Scalar::Unsigned(number.into())),
+        Field::Number(Type::U64) => each::<u64>(span, |number| Scalar::Unsigned(number.into())),
+        Field::Number(Type::U128) => each(span, Scalar::Unsigned),
+        Field::Number(Type::I32) => each::<i32>(span, |number| Scalar::Signed(number.into())),
+        Field::Number(Type::I64) => each::<i64>(span, |number| Scalar::Signed(number.into())),
+        Field::Number(Type::F32) => each(span, Scalar::Single),
+        Field::Number(Type::F64) => each(span, Scalar::Double),
+        Field::Number(Type::None) => Box::new(|_| Scalar::Present),
+        Field::I128 => each(span, Scalar::Signed),
+        Field::Bytes(width) => {
+            let bytes = span.bytes(width).host::<u8>();
+            Box::new(move |row| Scalar::Bytes(FixedBytes::new(&bytes[row * width..][..width])))
+        }
     }
 }
 
@@ -192,6 +268,12 @@ const TYPES: [(&str, Type); 6] = [
 fn type_of(name: &str) -> PyResult<Type> {
     let known = TYPES.into_iter().find(|(known, _)| *known == name);
     known.map(|(_, of)| of).ok_or_else(|| PyTypeError::new_err(format!("no file holds {name}")))
+}
+
+/// The type of a part of keys: `S4` is 4 bytes.
+fn field_of(name: &str) -> PyResult<Field> {
+    let width = name.strip_prefix('S').and_then(|width| width.parse().ok());
+    width.map_or_else(|| type_of(name).map(Field::from), |width| Ok(Field::Bytes(width)))
 }
 
 fn step_of(unit: &str) -> PyResult<Step> {
@@ -216,17 +298,15 @@ fn raise(error: Error) -> PyErr {
             Some(code) => os_error(code, &source.to_string(), path),
             None => source.into(),
         },
-        Error::Exists { path } => {
-            let text = "this file exists; to replace it, give force=True";
-            PyFileExistsError::new_err((EEXIST, text, path.into_os_string()))
-        }
+        Error::Exists { path } => file_exists(path, "force=True"),
         error => PyValueError::new_err(in_words_of_python(error.to_string())),
     }
 }
 
 /// Returns a message with the names that types and options have in Python.
 fn in_words_of_python(message: String) -> String {
-    const OPTIONS: [(&str, &str); 6] = [
+    const OPTIONS: [(&str, &str); 7] = [
+        ("(option key-column, given for each part)", "(argument key, a list)"),
         ("(option key-column)", "(argument key)"),
         ("(option value-column)", "(argument value)"),
         ("(option separator)", "(argument separator)"),
@@ -242,6 +322,8 @@ fn in_words_of_python(message: String) -> String {
             (format!("too large for {of}"), format!("too large for {name}")),
         ]
     });
+    let bytes =
+        (1..=16).map(|len| (format!("(expected bytes{len})"), format!("(expected S{len})")));
     let options = OPTIONS.into_iter().map(|(from, to)| (from.into(), to.into()));
-    options.chain(types).fold(message, |text, (from, to)| text.replace(&from, &to))
+    options.chain(types).chain(bytes).fold(message, |text, (from, to)| text.replace(&from, &to))
 }

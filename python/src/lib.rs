@@ -64,25 +64,25 @@ mod _native {
             .map_err(error::raise)
     }
 
-    /// The keys and the values of a file, and how many rows were skipped.
+    /// The parts of the keys of a file, the values, and how many rows were skipped.
     #[pyfunction]
     fn read_file(
         py: Python<'_>,
         path: PathBuf,
         options: files::Reading,
-    ) -> PyResult<(Column, Column, u64)> {
+    ) -> PyResult<(Vec<Column>, Column, u64)> {
         files::read(py, path, options)
     }
 
-    /// Writes keys and values to a file.
+    /// Writes columns to a file.
     #[pyfunction]
     fn write_file(
         py: Python<'_>,
         path: PathBuf,
-        pairs: typed::Pairs,
+        columns: Vec<files::Written>,
         options: files::Writing,
     ) -> PyResult<()> {
-        files::write(py, path, pairs, options)
+        files::write(py, path, &columns, &options)
     }
 
     /// The types of the dictionary in a file, or in a folder; None if the folder is missing or empty.

@@ -355,3 +355,114 @@ def test_a_link_to_a_file_stays_a_link(tmp_path: Path, device: str) -> None:
     file.unlink()
     d.to_file(link)
     assert not link.is_symlink() and not file.exists()
+
+
+COMPOSITES: list[Any] = [
+    ("uint32", "int64"),
+    ("S4", "int32", "float64"),
+    ("float32", "S3"),
+    ("uint32", "uint32", "uint32", "uint32"),
+    "S16",
+    "S5",
+]
+
+
+def some_parts(key: Any) -> Any:
+    """Three keys of a type, out of order."""
+    if isinstance(key, tuple):
+        return tuple(some_parts(part) for part in key)
+    if key.startswith("S"):
+        return np.array([b"nut", b"b\x00t", b""], key)
+    return np.array([7, 5, 6], key)
+
+
+@pytest.mark.parametrize("value", ["float64", None])
+@pytest.mark.parametrize("key", COMPOSITES, ids=str)
+def test_keys_of_several_parts_have_a_column_for_each(
+    key: Any, value: Any, tmp_path: Path, device: str
+) -> None:
+    d = Dictionary(key, value, device=device)
+    d.insert(some_parts(key), None if value is None else [0.7, 0.5, 0.6])
+    for name in ("a.csv", "a.tsv.gz", "a.parquet"):
+        d.to_file(tmp_path / name)
+        types = {"key_type": key, "value_type": value, "device": device}
+        again = Dictionary.from_file(tmp_path / name, **types)
+        assert (again.key_dtype, again.value_dtype) == (d.key_dtype, d.value_dtype)
+        assert len(again) == 3 and [*again] == [*d]
+        assert value is None or again.values().tolist() == d.values().tolist()
+        assert again.insert_file(tmp_path / name) == Imported(3, 3, 0, 0, 0)
+    parts = len(key) if isinstance(key, tuple) else 1
+    keys = [f"key{at}" for at in range(1, parts + 1)] if parts > 1 else ["key"]
+    names = [*keys, *([] if value is None else ["value"])]
+    assert (tmp_path / "a.csv").read_text().splitlines()[0] == ",".join(names)
+    assert pandas.read_parquet(tmp_path / "a.parquet").columns.tolist() == names
+
+
+def test_columns_of_parts_are_chosen(tmp_path: Path, device: str) -> None:
+    path = written(tmp_path, "time,price,symbol\n100,0.5,AAPL\n200,0.7,MSFT\n")
+    types = {"key_type": ("S4", "int64"), "value_type": "float64", "device": device}
+    expected = {(b"AAPL", 100): 0.5, (b"MSFT", 200): 0.7}
+    for key in (["symbol", "time"], ("symbol", 1), [3, "TIME"]):
+        d = Dictionary.from_file(path, key, "price", **types)
+        assert dict(d.items()) == expected
+    assert d.insert_file(path, ["symbol", "time"], 2).replaced == 2
+    path = written(tmp_path, "AAPL,100,0.5\nMSFT,200,0.7\n")
+    assert dict(Dictionary.from_file(path, **types).items()) == expected
+    frame = d.to_pandas()
+    frame["key_0"] = frame["key_0"].str.decode("ascii")
+    frame.to_csv(tmp_path / "pandas.csv", index=False)
+    assert dict(Dictionary.from_file(tmp_path / "pandas.csv", **types).items()) == expected
+
+
+def test_times_are_parts(tmp_path: Path, device: str) -> None:
+    key = ("uint32", "datetime64[s]")
+    times = np.array(["2024-01-01", "1960-01-01", "2030-01-01"], "M8[s]")
+    d = Dictionary(key, "int64", device=device)
+    d.insert(([7, 7, 8], times), [1, 2, 3])
+    path = tmp_path / "a.parquet"
+    d.to_file(path)
+    again = Dictionary.from_file(path, key_type=key, value_type="int64", device=device)
+    assert [*again.items()] == [*d.items()]
+    assert pandas.read_parquet(path)["key2"].dtype.kind == "M"
+    with pytest.raises(TypeError, match=r"keys\[1\]: expected a .parquet file, for text has no"):
+        d.to_file(tmp_path / "a.csv")
+    fine = ("uint32", "datetime64[D]")
+    at = pyarrow.table({"key1": [7], "key2": [times[0] + 1], "value": [1]})
+    pyarrow.parquet.write_table(at, path)
+    with pytest.raises(ValueError, match=r"keys\[1\]\[0\] is 2024.*datetime64\[D\] can't hold"):
+        Dictionary.from_file(path, key_type=fine, device=device)
+
+
+def test_what_is_wrong_with_parts_is_said(tmp_path: Path, device: str) -> None:
+    path = written(tmp_path, "symbol,time,price\nAAPL,100,0.5\nMSFTX,200,0.7\n")
+    types = {"key_type": ("S4", "int64"), "value_type": "float64", "device": device}
+    for options, says in (
+        ({}, r"line 3: column 1 \(symbol\) is `MSFTX`: 5 bytes \(expected at most 4 bytes\)"),
+        ({"key": ["symbol", "date"]}, "no column is named `date`"),
+        ({"key": ["symbol", "symbol"]}, "is to hold both part 1 of the keys and part 2"),
+        ({"key_type": ("S5", "int32", "int32")}, r"which column holds .*\(argument key, a list\)"),
+        ({"key": ["symbol", 0]}, r"key\[1\]: expected a number from 1"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            Dictionary.from_file(path, **{**types, **options})
+    for options, says in (
+        ({"key": "symbol"}, r"key: expected a list of 2 columns, one for each part .*got 'symbol'"),
+        ({"key": ["symbol"]}, r"expected a list of 2 columns.* keys \(S4, int64\), got 1 of them"),
+        ({"key": ["symbol", None]}, r"key\[1\]: expected the name or the number .* got None"),
+        ({"key": ["symbol", 1.5]}, r"key\[1\]: expected the name or the number .* got float"),
+        ({"key_type": ("S4", "timedelta64[s]")}, r"keys\[1\]: .*got timedelta64\[s\]; use pandas"),
+        (
+            {"key": ["symbol", "time"], "key_type": "uint32"},
+            r"one column, for keys are uint32, got a list; a tuple of types makes keys of several",
+        ),
+    ):
+        with pytest.raises(TypeError, match=says):
+            Dictionary.from_file(path, **{**types, **options})
+    d = Dictionary("S4", "float64", device=device)
+    (tmp_path / "a.csv").write_text("key,value\n,1\n")
+    with pytest.raises(ValueError, match=r"line 2: column 1 \(key\) is empty"):
+        d.insert_file(tmp_path / "a.csv")
+    duplicates = written(tmp_path, "key1,key2,value\n7,1,2\n7,1,3\n")
+    pairs = Dictionary(("uint32", "uint32"), device=device)
+    with pytest.raises(gpulsm.DuplicateKeyError, match=r"rows 1 and 2 .* both have the key \(7, 1"):
+        pairs.insert_file(duplicates, duplicates="error")

@@ -93,6 +93,8 @@ def others(d: gpulsm.Dictionary) -> None:
 def files(d: gpulsm.Dictionary) -> None:
     assert_type(gpulsm.Dictionary.from_file("a.csv", key="id", value=2), gpulsm.Dictionary)
     assert_type(d.insert_file(Path("a.csv"), missing="skip"), gpulsm.Imported)
+    gpulsm.Dictionary.from_file("a.csv", key=["symbol", 2], key_type=("S4", "int64"))
+    gpulsm.Dictionary.from_file("a.csv", key=1.5)  # type: ignore[arg-type]
     d.insert_file("a.csv", missing="drop")  # type: ignore[arg-type]
     d.snapshot().to_file("a.parquet", force=True)
     d.snapshot().insert_file("a.csv")  # type: ignore[attr-defined]

@@ -93,8 +93,12 @@ impl Numbers {
     }
 
     /// Appends a number, which must have been parsed as, or converted to, this type.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is of another type.
     #[inline]
-    pub(crate) fn push(&mut self, number: Scalar) {
+    pub fn push(&mut self, number: Scalar) {
         match (self, number) {
             (Numbers::None(len), _) => *len += 1,
             (Numbers::U32(numbers), Scalar::Unsigned(number)) => numbers.push(number as u32),
