@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpulsm._families import Family
 from gpulsm._families import like as family_like
-from gpulsm._files import file_name, write_columns
+from gpulsm._files import file_name, flag, naming_missing_folder, write_columns
 from gpulsm._given import Given
 from gpulsm._keys import outermost
 from gpulsm._range_queries import RangeQueries
@@ -173,7 +173,9 @@ class Exports(RangeQueries):
         keys, values = self.arrays()
         write_columns(path, keys, values, (self._key, self._value), separator, force)
 
-    def save(self, path: FilePath, progress: Progress | None = None) -> None:
+    def save(
+        self, path: FilePath, progress: Progress | None = None, *, overwrite: bool = True
+    ) -> None:
         """Writes all pairs into one file, in the package's own format, for `Dictionary.load`. It gets its name,
         or replaces the file that has it, when it is complete and on stable storage. Other threads can go on
         meanwhile; what they change is not in it.
@@ -181,13 +183,20 @@ class Exports(RangeQueries):
         Parameters
         ----------
         path
-            The file.
+            The file. Its folder must exist.
         progress
             Is called now and then with how many bytes were written, of how many. An exception of its own is raised
             when the file is complete.
+        overwrite
+            Whether an existing file is replaced. If not, nothing that has the name is touched, even if another
+            program creates it during the call; also a link that leads nowhere counts.
 
         Raises
         ------
+        FileExistsError
+            If `overwrite` is False, and the file exists.
+        FileNotFoundError
+            If there is no such folder. It names the folder.
         OSError, OutOfMemoryError
             If the file can't be written. An old one is as it was.
 
@@ -201,8 +210,11 @@ class Exports(RangeQueries):
         (10, 1)
         >>> folder.cleanup()
         """
+        path, told = file_name(path), checked_progress(progress)
         check_storable(self._value)
-        self._store.save(file_name(path), checked_progress(progress))
+        is_replaced = flag("overwrite", overwrite)
+        with naming_missing_folder(path):
+            self._store.save(path, is_replaced, told)
 
 
 def _as_array(scalar: Given, family: Family) -> Given:

@@ -11,6 +11,7 @@ mod files;
 mod guard;
 mod packing;
 mod parallel;
+mod saving;
 mod settings;
 mod span;
 mod store;

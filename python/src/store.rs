@@ -1,6 +1,7 @@
 //! The class that Python's half calls.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock, TryLockError};
 use std::time::Instant;
@@ -13,9 +14,10 @@ use pyo3::types::PyDict;
 
 use crate::asof::Asked;
 use crate::durable::{Progress, Types};
-use crate::error::{ForkError, raise};
+use crate::error::{ForkError, file_exists, raise};
 use crate::guard::detached;
 use crate::packing::{PyLayout, QuestionColumns};
+use crate::saving::save_new;
 use crate::settings::{Files, Settings, Source, element_of};
 use crate::span::{Place, Span};
 use crate::typed::{AnyDictionary, Pairs, Ranges, Which};
@@ -84,13 +86,25 @@ impl Store {
     }
 
     /// Writes all pairs to a file. `progress` is called with how many bytes were written, of how many.
-    fn save(&self, py: Python<'_>, path: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<()> {
+    fn save(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        overwrites: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
         // What `progress` does must not have to wait for this call.
         let copy = self.call(py, None, |dictionary, _| dictionary.copy())?;
         let mut progress = Progress::new(progress);
-        let saved =
-            detached(py, || copy.save(&path, &mut |done, total| progress.report(done, total)))?;
-        progress.finish(saved.map_err(raise))
+        let mut save =
+            |path: &Path| copy.save(path, &mut |done, total| progress.report(done, total));
+        let saved = detached(py, || if overwrites { save(&path) } else { save_new(&path, save) })?;
+        progress.finish(saved.map_err(|error| match error {
+            Error::Io { path, kind: ErrorKind::AlreadyExists, .. } if !overwrites => {
+                file_exists(path, "overwrite=True")
+            }
+            error => raise(error),
+        }))
     }
 
     /// Writes everything to the folder that the dictionary lives in.

@@ -9,6 +9,7 @@ import pickle
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -353,6 +354,78 @@ def test_what_progress_does_need_not_wait(path: str) -> None:
     assert len(gpulsm.Dictionary.load(path + ".file")) == 100
     with gpulsm.open(path) as d:
         assert len(d) == 101
+
+
+# Saving.
+
+
+def test_saving_replaces_a_file_unless_told_not_to(path: str, tmp_path: Path) -> None:
+    old, new = gpulsm.Dictionary.build([1], [10]), gpulsm.Dictionary.build([2], [20])
+    old.save(path, overwrite=False)
+    with pytest.raises(FileExistsError, match="this file exists; to replace it, give ove") as error:
+        new.save(path, overwrite=False)
+    assert (error.value.errno, error.value.filename) == (errno.EEXIST, path)
+    assert dict(gpulsm.Dictionary.load(path).items()) == {1: 10}
+    new.save(path)
+    new.snapshot().save(path, overwrite=np.bool_(True))
+    assert dict(gpulsm.Dictionary.load(path).items()) == {2: 20}
+    with pytest.raises(TypeError, match="overwrite: expected True or False, got str"):
+        new.save(path, overwrite="no")  # type: ignore[arg-type]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+def test_what_is_there_is_not_overwritten_whatever_it_is(tmp_path: Path) -> None:
+    d = gpulsm.Dictionary.build([1], [10])
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "nowhere").symlink_to("missing")
+    for name in ("folder", "file", "link", "nowhere"):
+        with pytest.raises(FileExistsError):
+            d.save(tmp_path / name, overwrite=False)
+    assert (tmp_path / "file").read_bytes() == b"" and not (tmp_path / "missing").exists()
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_file_that_comes_meanwhile_is_not_overwritten(path: str, tmp_path: Path) -> None:
+    d = gpulsm.Dictionary.build([1, 2], [10, 20])
+    calls = []
+
+    def create(done: int, total: int) -> None:
+        calls.append(done)
+        assert not os.path.exists(path)
+        Path(path).write_text("another program's")
+
+    with pytest.raises(FileExistsError):
+        d.save(path, create, overwrite=False)
+    assert calls and Path(path).read_text() == "another program's"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_of_many_that_save_a_new_file_one_succeeds(path: str, tmp_path: Path) -> None:
+    def save(number: int) -> bool:
+        try:
+            gpulsm.Dictionary.build([number], [number]).save(path, overwrite=False)
+        except FileExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            saved = list(pool.map(save, range(8)))
+            assert sum(saved) == 1
+            assert list(gpulsm.Dictionary.load(path)) == [saved.index(True)]
+            assert len(list(tmp_path.iterdir())) == 1
+            os.remove(path)
+
+
+def test_progress_that_fails_leaves_a_new_file_complete(path: str) -> None:
+    def fail(done: int, total: int) -> None:
+        raise KeyError(done)
+
+    with pytest.raises(KeyError):
+        gpulsm.Dictionary.build([1], [10]).save(path, fail, overwrite=False)
+    assert gpulsm.check(path).entries == 1
 
 
 # What can't be opened.
