@@ -13,7 +13,7 @@ from gpulsm import _native
 from gpulsm._base import whole
 from gpulsm._dictionary import Dictionary, of_new_store
 from gpulsm._families import DType
-from gpulsm._files import file_name
+from gpulsm._files import file_name, naming_missing_folder
 from gpulsm._keys import spec_of
 from gpulsm._settings import checked, checked_progress
 from gpulsm._stored import new_types, stored_key, stored_types, stored_value
@@ -45,7 +45,8 @@ def open(
     Parameters
     ----------
     path
-        The folder. A new dictionary is created in one that is missing or empty.
+        The folder. A new dictionary is created in one that is missing or empty; the folder that contains it must
+        exist.
     key, value
         The types, as of `Dictionary`. They may be left out if the dictionary exists; if given, they must be those
         that it has. To create one, `key` is needed; without a `value` it is a set.
@@ -70,7 +71,7 @@ def open(
     Raises
     ------
     FileNotFoundError
-        If there is no dictionary, and no `key` to create one with.
+        If there is no dictionary, and no `key` to create one with; or no folder to create it in, which it names.
     OSError
         If the system refuses to read or write a file.
     Locked
@@ -112,7 +113,8 @@ def open(
     )
     files = {"durability": durability, "log_limit": limit}
     told = checked_progress(progress)
-    store = _native.Store.open(path, types.names(), settings, files, told)
+    with naming_missing_folder(path):
+        store = _native.Store.open(path, types.names(), settings, files, told)
     return of_new_store(Dictionary, store, types, settings, path)
 
 

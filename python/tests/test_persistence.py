@@ -468,10 +468,34 @@ def test_what_is_missing_says_so(path: str) -> None:
         with pytest.raises(FileNotFoundError) as error:
             use(path)
         assert error.value.filename == path
-    with pytest.raises(FileNotFoundError):
-        gpulsm.open(os.path.join(path, "deeper"), "uint32")
-    with pytest.raises(FileNotFoundError):
-        gpulsm.Dictionary().save(os.path.join(path, "deeper"))
+
+
+def test_a_missing_folder_is_named(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    d = gpulsm.Dictionary.build([1], [10])
+    deeper = os.path.join(path, "b", "c.csv")
+    uses: list[Callable[[str], Any]] = [
+        lambda at: gpulsm.open(at, "uint32"),
+        lambda at: d.save(at),
+        lambda at: d.snapshot().save(at, overwrite=False),
+        lambda at: d.to_file(at),
+    ]
+    for use in uses:
+        with pytest.raises(FileNotFoundError, match="there is no such folder; `os.mak") as error:
+            use(deeper)
+        assert error.value.errno == errno.ENOENT
+        assert error.value.filename == os.path.join(path, "b")
+    assert not os.path.exists(path)
+    os.makedirs(os.path.join(path, "b"))
+    monkeypatch.chdir(path)
+    d.to_file("d.csv")
+    for use in uses[1:3]:
+        with pytest.raises(FileNotFoundError) as error:
+            use("c/d")
+        assert error.value.filename == "c"
+    gpulsm.open("here/", "uint32").close()
+    assert len(gpulsm.open("here")) == 0
+    d.save("b/c")
+    assert len(gpulsm.Dictionary.load("b/c")) == 1
 
 
 def test_files_and_folders_are_told_apart(path: str, tmp_path: Path) -> None:
