@@ -380,7 +380,8 @@ class Aggregates(Base):
         """The type of values; an error if they are no numbers that can be added up and compared."""
         if self._value is None:
             raise TypeError(
-                f"{operation}: a set has no values; `count` says how many keys there are"
+                f"{operation}: a set has no values; `count` says how many keys there are; "
+                f"{self._why_a_set()}"
             )
         base = self._value.base
         if base.kind not in _SUMS or base.itemsize not in (4, 8):

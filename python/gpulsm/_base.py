@@ -164,7 +164,7 @@ class Base:
     def _read_default(self, default: Any) -> Given:
         """The value of what is missing."""
         if self._value is None:
-            raise TypeError("default: expected none, for a set has no values")
+            raise TypeError(f"default: expected none, for a set has no values; {self._why_a_set()}")
         item = read("default", default, self._value)
         if not item.is_scalar:
             raise TypeError(f"default: expected one {describe(self._value)}, got an array")
@@ -195,8 +195,13 @@ class Base:
     def _check_has_values(self) -> None:
         if self._value is None:
             raise TypeError(
-                "a set has no values: `in` and `contains` say what is there, `insert` adds to it"
+                "a set has no values: `in` and `contains` say what is there, `insert` adds to it; "
+                f"{self._why_a_set()}"
             )
+
+    def _why_a_set(self) -> str:
+        """What makes a dictionary a set, for who wanted one with values."""
+        return "it is a set because it was made without a `value` type, such as value='float64'"
 
 
 def read_indices(given: Any) -> Given:

@@ -105,6 +105,14 @@ class Durable(Imports):
         where = super()._where()
         return where if self._path is None else f"{where}, path={self._path!r}"
 
+    def _why_a_set(self) -> str:
+        if self._path is None:
+            return super()._why_a_set()
+        return (
+            f"the dictionary in {self._path!r} is a set because it was created without a `value` type; "
+            "`gpulsm.open(…, key=…, value='float64')` creates one with values, in another folder"
+        )
+
     def __del__(self) -> None:
         # Here and not in the native half, which would keep all threads waiting.
         if getattr(self, "_path", None) is not None and not self._store.is_from_before_fork:

@@ -133,8 +133,9 @@ def _stored_value(
         )
     if wanted is not None:
         has = "none" if values is None else describe(values)
+        cure = "" if values is not None else "; it is a set: one with values needs another path"
         raise TypeError(
-            f"value: expected {has}, as the dictionary in {path!r} has, got {describe(wanted)}"
+            f"value: expected {has}, as the dictionary in {path!r} has, got {describe(wanted)}{cure}"
         )
     return values
 

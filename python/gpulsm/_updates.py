@@ -218,8 +218,10 @@ class Updates(Queries):
             )
         keys = values = None
         if insert is not None and self._value is None:
-            if isinstance(insert, tuple) and len(insert) == 2 and insert[1] is None:
-                raise TypeError("insert: expected keys alone, for a set has no values")
+            if isinstance(insert, tuple) and len(insert) == 2 and self._has_values(insert):
+                raise TypeError(
+                    f"insert: expected keys alone, for a set has no values; {self._why_a_set()}"
+                )
             keys = self._keys("insert", insert)
         elif insert is not None:
             # A list would be ambiguous: of two numbers, it might as well be two keys.
@@ -441,11 +443,18 @@ class Updates(Queries):
     def _read_values(self, values: Any, name: str = "values") -> Given | None:
         if self._value is None:
             if values is not None:
-                raise TypeError(f"{name}: expected none, for the dictionary is a set")
+                raise TypeError(
+                    f"{name}: expected none, for a set has no values; {self._why_a_set()}"
+                )
             return None
         if values is None:
             raise TypeError(f"{name}: expected {describe(self._value)}; only a set has none")
         return read(name, values, self._value)
+
+    def _has_values(self, insert: tuple[Any, Any]) -> bool:
+        """Whether a tuple for a set has keys and values, and not two keys, or the two parts of keys."""
+        is_list = hasattr(insert[1], "__len__") and not isinstance(insert[1], (str, bytes))
+        return insert[1] is None or (is_list and not isinstance(self._key, Layout))
 
     def _apply(
         self,

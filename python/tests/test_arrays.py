@@ -6,6 +6,7 @@ import array
 import copy
 import datetime
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,32 @@ def test_a_set_has_no_values(device: str) -> None:
     with pytest.raises(TypeError, match="values: expected none"):
         s.insert([1], [1])
     assert gpulsm.Dictionary.build(np.arange(3, dtype=np.uint32), device=device).value_dtype is None
+
+
+def test_who_gives_values_to_a_set_is_told_how_it_became_one(device: str) -> None:
+    made = gpulsm.Dictionary("uint64", None, device=device)
+    built = gpulsm.Dictionary.build(np.arange(3, dtype=np.uint64), device=device)
+    uses: list[Callable[[Any], Any]] = [
+        lambda s: s.insert([1], [1]),
+        lambda s: s.set(1, 1.5),
+        lambda s: s.update(insert=([1, 2], [3, 4])),
+        lambda s: s.update(insert=(np.arange(2, dtype=np.uint64), np.arange(2))),
+        lambda s: s.__setitem__(1, 1),
+        lambda s: s[1],
+        lambda s: s.items(),
+        lambda s: s.pop(1),
+        lambda s: s.lookup([1], default=0),
+        lambda s: s.sum(),
+    ]
+    for s in (made, built, built.copy()):
+        before = s.keys().tolist()
+        for use in uses:
+            with pytest.raises(TypeError, match="made without a `value` type, such as value='fl"):
+                use(s)
+        assert s.keys().tolist() == before
+    made.update(insert=(5, 6))
+    made.update(insert=(7,))
+    assert list(made) == [5, 6, 7]
 
 
 def test_lists_are_converted_if_every_element_fits(device: str) -> None:

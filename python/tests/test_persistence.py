@@ -459,6 +459,17 @@ def test_other_types_are_refused(path: str, tmp_path: Path) -> None:
         gpulsm.open(path + "2", value="uint32")
 
 
+def test_a_set_in_a_folder_says_how_it_became_one(path: str) -> None:
+    with gpulsm.open(path, key="uint32") as d:
+        for use in (lambda: d.insert([1], [2.5]), lambda: d.__setitem__(1, 2), lambda: d.sum()):
+            with pytest.raises(TypeError, match="was created without a `value` type") as error:
+                use()
+            assert repr(path) in str(error.value) and "value='float64')` creates" in str(error.value)
+        assert len(d) == 0
+    with pytest.raises(TypeError, match="got float64; it is a set: one with values needs another"):
+        gpulsm.open(path, value="float64")
+
+
 def test_what_is_missing_says_so(path: str) -> None:
     with pytest.raises(FileNotFoundError, match="to create one, give its types: key=…") as error:
         gpulsm.open(path)
