@@ -8,16 +8,16 @@ from typing import Any, get_args, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsm._arrays import read
-from gpulsm._base import Base, whole
-from gpulsm._call import BOOL, INT64, Call
+from gpulsm._base import Base
+from gpulsm._call import BOOL, Call
 from gpulsm._composites import packed, read_columns
 from gpulsm._errors import OutOfRangeError
-from gpulsm._families import HOST, DType, describe
+from gpulsm._families import HOST
 from gpulsm._given import Given
 from gpulsm._keys import beside, describe_key, kind_of_last_part, last_part, no_key
 from gpulsm._layouts import Layout
 from gpulsm._times import ticks
+from gpulsm._tolerances import read_tolerance
 from gpulsm._types import A, ArrayLike, Composite, Direction, Host, Scalar, Tolerance
 
 
@@ -86,13 +86,16 @@ class AsOf(Base):
         ----------
         keys
             An array, list or column of keys, or one key; a tuple of those, if keys have several parts, such as
-            `(symbols, times)`. They need not be there. One key may have parts that the types can't hold.
+            `(symbols, times)`. They need not be there. One key may have parts that the types can't hold. Times of a
+            finer unit than that of the dictionary are an error unless they are exact in it. Rounded down
+            (`.astype("datetime64[s]")`), they find the same pairs at or before them.
         direction
             Where the last part of an answer is: 'backward' (the default), at or before that of the key;
             'forward', at or after it; 'nearest', on either side, and of two that are as far the one before.
         tolerance
-            The most that the last parts may be apart. For times a span of time, such as
-            `numpy.timedelta64(5, "ms")`. Default: any distance.
+            The most that the last parts may be apart: an integer or a float, as they are. For times a span of
+            time, such as `numpy.timedelta64(5, "ms")` or `pandas.Timedelta("5ms")`; it may be of a finer unit than
+            theirs. Default: any distance.
         allow_exact_matches
             Whether a pair with the key itself is an answer.
 
@@ -105,7 +108,8 @@ class AsOf(Base):
         Raises
         ------
         TypeError, ValueError
-            If an argument can't be used, or the last part of keys is bytes, which have no distances.
+            If an argument can't be used, such as a key that is NaT, or the last part of keys is bytes, which have
+            no distances.
 
         Examples
         --------
@@ -127,7 +131,7 @@ class AsOf(Base):
         asked = {
             "on": on,
             "direction": _checked(direction),
-            "tolerance": None if tolerance is None else self._tolerance(tolerance),
+            "tolerance": None if tolerance is None else read_tolerance(tolerance, self._key),
             "allows_exact_matches": bool(allow_exact_matches),
         }
         try:
@@ -192,19 +196,6 @@ class AsOf(Base):
         first, second = (ticks("keys", end, on) if on.kind in "Mm" else int(end) for end in ends)
         return abs(first - second)
 
-    def _tolerance(self, tolerance: Any) -> int | float:
-        """A tolerance as the native half takes it."""
-        on = last_part(self._key)
-        if on.kind in "iu":
-            return whole("tolerance", tolerance, 0, (1 << 64) - 1)
-        one = read("tolerance", tolerance, _distance(on))
-        if not one.is_scalar:
-            raise TypeError(f"tolerance: expected one {describe(_distance(on))}, got an array")
-        number = one.array.view(INT64)[0] if on.kind in "Mm" else one.array[0]
-        if not number >= 0:  # Of floats also NaN; of spans, NaT is the least.
-            raise ValueError(f"tolerance: expected a distance of at least 0, got {one.array[0]}")
-        return int(number) if on.kind in "Mm" else float(number)
-
 
 def _as_float(number: Any) -> float:
     """A number as a float; an integer may be beyond all of them."""
@@ -212,14 +203,6 @@ def _as_float(number: Any) -> float:
         return float(number)
     except OverflowError:
         return np.inf if number > 0 else -np.inf
-
-
-def _distance(on: DType) -> DType:
-    """The type of distances between parts of a type."""
-    if on.kind not in "Mm":
-        return on
-    unit, count = np.datetime_data(on)
-    return np.dtype(f"timedelta64[{count}{unit}]")
 
 
 def _checked(direction: Direction) -> Direction:

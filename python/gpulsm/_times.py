@@ -35,6 +35,11 @@ def is_time(given: Any) -> bool:
     return isinstance(given, _SCALARS)
 
 
+def is_span(given: Any) -> bool:
+    """Whether this is one span of time, of any library, or NaT."""
+    return isinstance(given, (np.timedelta64, datetime.timedelta)) or _is_nat(given)
+
+
 def of_time(name: str, given: Any, dtype: DType) -> Any:
     """One time in the unit of a type; an error if it is none, or can't be expressed in it."""
     if not is_time(given):
@@ -74,6 +79,21 @@ def ticks(name: str, given: Any, dtype: DType) -> int:
     (of, steps), months = np.datetime_data(time.dtype), {"Y": 12, "M": 1}
     lengths = _ATTOSECONDS if unit in _ATTOSECONDS else months
     return int(time.astype(np.int64)) * lengths[of] * steps // (lengths[unit] * count)
+
+
+def span_rounded_down(name: str, span: Any, dtype: DType) -> int | None:
+    """How many whole units of a type one span of time has, if the type can hold as many; None for NaT."""
+    if _is_nat(span):
+        return None
+    try:
+        return int(of_time(name, span, dtype).astype(np.int64))
+    except OutOfRangeError:
+        raise
+    except ValueError:
+        units = (np.datetime_data(one)[0] for one in (_to_numpy(name, span, "m").dtype, dtype))
+        if not all(unit in _ATTOSECONDS for unit in units):
+            raise
+        return ticks(name, span, dtype)
 
 
 def is_no_time(name: str, given: Any, dtype: DType) -> TypeError:
@@ -177,7 +197,9 @@ def _inexact(name: str, time: Any, dtype: DType, *, is_one_of_many: bool = False
     if in_other_unit(np.ones(1, np.int64).view(time.dtype), dtype)[1] is None:
         above = None if is_one_of_many else bool(time.astype(np.int64) > 0)
         return OutOfRangeError(f"{text}: a dictionary of a coarser unit can", above)
-    return ValueError(f"{text} exactly: round it first, or make the dictionary with a finer unit")
+    return ValueError(
+        f"{text} exactly: round it first (`.astype('{dtype}')` rounds down), or make the dictionary with a finer unit"
+    )
 
 
 def _is_a_number(name: str, got: str, dtype: DType) -> TypeError:

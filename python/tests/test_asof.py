@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,72 @@ def test_times_have_tolerances_of_time(device: str) -> None:
     assert values.tolist() == [2.5, 0.0] and found.tolist() == [True, False] and np.isnat(times[1])
 
 
+def test_tolerances_may_be_finer_than_keys(device: str) -> None:
+    """Keys are whole seconds apart, so what is within 1.999 s is within 1 s."""
+    d = gpulsm.Dictionary("datetime64[s]", "int32", device=device)
+    noon = np.datetime64("2024-01-01T12:00", "s")
+    d.insert(np.array([noon]), [1])
+    later = np.arange(4) + noon
+    for tolerance, expected in (
+        (np.timedelta64(999, "ms"), [True, False, False, False]),
+        (np.timedelta64(1, "as"), [True, False, False, False]),
+        (pandas.Timedelta("1999999999ns"), [True, True, False, False]),
+        (datetime.timedelta(seconds=2, microseconds=1), [True, True, True, False]),
+        (np.timedelta64(1, "m"), [True] * 4),
+    ):
+        assert d.asof(later, tolerance=tolerance)[2].tolist() == expected
+        beyond = np.datetime64(noon + 1, "ms")
+        assert d.asof(beyond, tolerance=tolerance)[2] is expected[1]
+    days = gpulsm.Dictionary("timedelta64[D]", "int32", device=device)
+    days.insert(np.array([5], "m8[D]"), [1])
+    for hours, expected_one in ((47, False), (48, True), (49, True)):
+        found = days.asof(np.timedelta64(7, "D"), tolerance=np.timedelta64(hours, "h"))[2]
+        assert found is expected_one
+
+
+@pytest.mark.parametrize("spec", ["datetime64[s]", ("uint32", "datetime64[s]")], ids=str)
+def test_questions_that_are_no_whole_units_are_refused(spec: Any, device: str) -> None:
+    is_tuple = isinstance(spec, tuple)
+    keys = np.array(["1969-12-31T12:00:00", "2024-01-01T12:00:00"], "M8[s]")
+    at = "keys[1]" if is_tuple else "keys"
+
+    def key(times: Any) -> Any:
+        return (7, times) if is_tuple else times
+
+    d = gpulsm.Dictionary(spec, "int32", device=device)
+    d.insert(key(keys), [1, 2])
+    exact = keys.astype("M8[ns]")
+    assert d.asof(key(exact))[1].tolist() == d.asof(key(pandas.Series(exact)))[1].tolist() == [1, 2]
+    finer = exact + np.timedelta64(999_999_999, "ns")
+    for times in (finer, list(finer), pandas.Series(finer), pandas.DatetimeIndex(finer)):
+        says = re.escape(
+            f"{at}[0] is 1969-12-31T12:00:00.999999999, which datetime64[s] can't hold"
+        )
+        with pytest.raises(ValueError, match=f"{says} exactly: round it first .*rounds down"):
+            d.asof(key(times))
+    for time in (finer[1], pandas.Timestamp(finer[1]), datetime.datetime(2024, 1, 1, 12, 0, 0, 5)):
+        with pytest.raises(ValueError, match=f"{re.escape(at)} is 2024-01-01T12:00:00.* exactly"):
+            d.asof(key(time))
+    # What the message says finds the pairs at or before the questions.
+    assert d.asof(key(finer.astype("datetime64[s]")))[1].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("spec", ["datetime64[s]", ("uint32", "datetime64[s]")], ids=str)
+def test_questions_that_are_nat_are_named(spec: Any, device: str) -> None:
+    is_tuple = isinstance(spec, tuple)
+    at = re.escape("keys[1]" if is_tuple else "keys")
+    d = gpulsm.Dictionary(spec, "int32", device=device)
+    times = np.array(["2024-01-01", "NaT", "NaT"], "M8[s]")
+    for column in (times, list(times), times.astype("M8[ns]")):
+        with pytest.raises(ValueError, match=rf"{at}\[1\] is NaT, which is no key"):
+            d.asof((7, column) if is_tuple else column)
+    with pytest.raises(ValueError, match=rf"{at}: .* 2 missing values, the first at \[1\]"):
+        d.asof((7, pandas.Series(times)) if is_tuple else pandas.Series(times))
+    for one in (pandas.NaT, np.datetime64("NaT"), np.datetime64("NaT", "ns")):
+        with pytest.raises(ValueError, match=f"{at} is NaT, which is no key"):
+            d.asof((7, one) if is_tuple else one)
+
+
 @pytest.mark.parametrize(
     ("spec", "arguments", "kind", "text"),
     [
@@ -195,13 +262,39 @@ def test_times_have_tolerances_of_time(device: str) -> None:
             "direction: expected 'backward', 'forward' or",
         ),
         ("int64", {"tolerance": -1}, ValueError, "tolerance: expected a number from 0 to"),
-        ("int64", {"tolerance": 1.5}, TypeError, "tolerance: expected an integer, got float"),
+        (
+            "int64",
+            {"tolerance": 1.5},
+            TypeError,
+            "expected an integer, such as tolerance=5, for keys int64, got float 1.5$",
+        ),
         (
             "int64",
             {"tolerance": np.timedelta64(5, "s")},
             TypeError,
-            "tolerance: expected an integer, got timedelta64",
+            r"keys int64, got timedelta64 5 seconds; keys of times are made with .* 'datetime64\[ns\]'",
         ),
+        (
+            ("uint32", "uint64"),
+            {"tolerance": "5s"},
+            TypeError,
+            r"expected an integer, such as tolerance=5, for keys \(uint32, uint64\), got str 5s; keys of",
+        ),
+        (
+            "int64",
+            {"tolerance": datetime.timedelta(5)},
+            TypeError,
+            "got timedelta 5 days, 0:00:00; keys of times",
+        ),
+        ("int64", {"tolerance": True}, TypeError, "tolerance: expected an integer.*got bool True"),
+        ("int64", {"tolerance": pandas.NaT}, TypeError, "expected an integer, .*got NaTType"),
+        (
+            "float64",
+            {"tolerance": "0.5"},
+            TypeError,
+            "expected a number, such as tolerance=0.5, for keys float64, got str 0.5",
+        ),
+        ("float64", {"tolerance": True}, TypeError, "expected a number, .*got bool True"),
         (
             "float32",
             {"tolerance": -1.0},
@@ -213,14 +306,55 @@ def test_times_have_tolerances_of_time(device: str) -> None:
             "float64",
             {"tolerance": [1.0, 2.0]},
             TypeError,
-            "tolerance: expected one float64, got an",
+            "tolerance: expected a number, .*got list$",
         ),
-        ("datetime64[s]", {"tolerance": 5}, TypeError, r"tolerance: expected timedelta64\[s\]"),
+        (
+            "datetime64[s]",
+            {"tolerance": 5},
+            TypeError,
+            r"a span of time, such as tolerance=numpy.timedelta64\(5, 's'\), for keys datetime64\[s\], got "
+            r"int 5; if it counts s, `numpy.timedelta64\(5, 's'\)` says so",
+        ),
+        (
+            ("S4", "datetime64[25us]"),
+            {"tolerance": "5s"},
+            TypeError,
+            r"timedelta64\(5, 'us'\), for keys \(S4, datetime64\[25us\]\), got str 5s; `pandas.Timedelta",
+        ),
+        ("datetime64[s]", {"tolerance": 2.5}, TypeError, r"expected a span .*got float 2.5$"),
+        ("datetime64[s]", {"tolerance": np.datetime64("2024")}, TypeError, "got datetime64 2024$"),
+        ("datetime64[s]", {"tolerance": datetime.date(2024, 1, 1)}, TypeError, "got date$"),
+        ("datetime64[s]", {"tolerance": np.timedelta64(5)}, TypeError, "which has no unit"),
+        (
+            "datetime64[s]",
+            {"tolerance": [np.timedelta64(5, "s")]},
+            TypeError,
+            "a span of time, .*got list$",
+        ),
         (
             "datetime64[s]",
             {"tolerance": np.timedelta64("NaT", "s")},
             ValueError,
-            "tolerance: expected a distance of at least 0, got NaT",
+            "tolerance: expected a distance of at least 0, got NaT; leave it out for any distance",
+        ),
+        ("timedelta64[s]", {"tolerance": pandas.NaT}, ValueError, "at least 0, got NaT; leave it"),
+        (
+            "datetime64[s]",
+            {"tolerance": pandas.Timedelta("-1ms")},
+            ValueError,
+            "expected a distance of at least 0, got -1 days",
+        ),
+        (
+            "datetime64[s]",
+            {"tolerance": np.timedelta64(2**62, "D")},
+            ValueError,
+            r"timedelta64\[s\] can't hold: .*leave it out for any distance",
+        ),
+        (
+            "datetime64[M]",
+            {"tolerance": np.timedelta64(40, "D")},
+            ValueError,
+            r"tolerance is 40 days, which timedelta64\[M\] can't hold exactly",
         ),
     ],
 )
