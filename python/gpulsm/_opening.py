@@ -49,7 +49,7 @@ def open(
         exist.
     key, value
         The types, as of `Dictionary`. They may be left out if the dictionary exists; if given, they must be those
-        that it has. To create one, `key` is needed; without a `value` it is a set.
+        that it has. To create one, `key` is needed; without a `value` it is a set (not uint32, as of `Dictionary`).
     durability
         What is durable when an update returns. 'batch': the update, whatever happens to the machine. 'os': it
         survives the end of the process; a crash of the machine may lose the last updates, in order (`sync` waits

@@ -464,7 +464,9 @@ def test_a_set_in_a_folder_says_how_it_became_one(path: str) -> None:
         for use in (lambda: d.insert([1], [2.5]), lambda: d.__setitem__(1, 2), lambda: d.sum()):
             with pytest.raises(TypeError, match="was created without a `value` type") as error:
                 use()
-            assert repr(path) in str(error.value) and "value='float64')` creates" in str(error.value)
+            assert repr(path) in str(error.value) and "value='float64')` creates" in str(
+                error.value
+            )
         assert len(d) == 0
     with pytest.raises(TypeError, match="got float64; it is a set: one with values needs another"):
         gpulsm.open(path, value="float64")
