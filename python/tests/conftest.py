@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from families import FAMILIES
 
@@ -15,6 +17,12 @@ def device(request: pytest.FixtureRequest) -> str:
     """Where dictionaries live."""
     device: str = request.config.getoption("--device")
     return device
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A folder, or a file, that does not exist yet."""
+    return str(tmp_path / "folder")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

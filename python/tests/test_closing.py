@@ -1,0 +1,100 @@
+"""Closing dictionaries: by hand, at the end of a block, and when nobody has them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpulsm
+
+
+def test_a_closed_dictionary_refuses_everything(path: str, device: str) -> None:
+    d = gpulsm.open(path, "uint32", "uint32", device=device)
+    d.insert([1, 2], [10, 20])
+    other = d.copy()
+    assert not d.closed
+    d.close()
+    d.close()
+    assert d.closed and d.path == path and d.device.startswith(device)
+    assert d.key_dtype == np.dtype("uint32") and d.batch_size == 65536
+    assert "closed" in repr(d) and "closed" in str(d) and path in repr(d)
+    uses: list[Callable[[], Any]] = [
+        lambda: len(d),
+        lambda: bool(d),
+        lambda: d[1],
+        lambda: d[1:2],
+        lambda: 1 in d,
+        lambda: 1 << 40 in d,
+        lambda: d.get(1),
+        lambda: d.get(1 << 40),
+        lambda: d.lookup([1]),
+        lambda: d.contains([1]),
+        lambda: d.count(0, 5),
+        lambda: d.range(0, 5),
+        lambda: d.sum(),
+        lambda: d.min(),
+        lambda: d.successor([1]),
+        lambda: d.successor(1 << 40),
+        lambda: d.rank([1]),
+        lambda: d.select([0]),
+        lambda: d.asof([1]),
+        lambda: d.asof(-1),
+        lambda: d.first(),
+        lambda: d.nlargest(1),
+        lambda: d.arrays(),
+        lambda: d.keys(),
+        lambda: list(d),
+        lambda: list(d.items()),
+        lambda: d.to_pandas(),
+        lambda: d.insert([1], [2]),
+        lambda: d.set([1], [2]),
+        lambda: d.__setitem__(1, 2),
+        lambda: d.delete([1]),
+        lambda: d.delete(1 << 40),
+        lambda: d.pop(1),
+        lambda: d.update(insert=([1], [2])),
+        lambda: d.delete_range(0, 5),
+        lambda: d.merge_from(other),
+        lambda: other.merge_from(d),
+        lambda: d.cleanup(),
+        lambda: d.clear(),
+        lambda: d.snapshot(),
+        lambda: d.copy(),
+        lambda: pickle.dumps(d),
+        lambda: d.stats(),
+        lambda: d.flush(),
+        lambda: d.synchronize(),
+        lambda: d.validate(),
+        lambda: d.checkpoint(),
+        lambda: d.sync(),
+        lambda: d.save(path + ".file"),
+        lambda: d.__enter__(),
+    ]
+    for use in uses:
+        with pytest.raises(ValueError, match="^this dictionary is closed$"):
+            use()
+    assert len(other) == 2
+
+
+def test_leaving_a_block_closes(path: str) -> None:
+    with pytest.raises(KeyError, match="in the block"), gpulsm.open(path, "uint32", "uint32") as d:
+        d.insert([1], [2])
+        raise KeyError("in the block")
+    assert d.closed
+    with gpulsm.open(path) as d:
+        assert d[1] == 2
+    with gpulsm.Dictionary() as memory:
+        memory[1] = 2
+    assert memory.closed
+
+
+def test_a_dictionary_that_nobody_has_releases_its_folder(path: str) -> None:
+    d = gpulsm.open(path, "uint32", "uint32", durability="checkpoint")
+    d[1] = 2
+    del d
+    with gpulsm.open(path) as d:
+        assert d[1] == 2
