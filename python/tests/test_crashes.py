@@ -22,12 +22,6 @@ import pytest
 import gpulsm
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    """A folder that does not exist yet."""
-    return str(tmp_path / "folder")
-
-
 def watermarks(path: str) -> list[tuple[int, int]]:
     """Of every update in the log: its number, and that of the last one known to be synced when it was written."""
     [log] = Path(path, "log").iterdir()
