@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from gpulsm._base import whole
 from gpulsm._durable import Durable
 from gpulsm._families import HOST, DType, is_of
-from gpulsm._files import file_name
+from gpulsm._files import file_name, is_table
 from gpulsm._inference import dtype_of, place_of, type_of_keys
 from gpulsm._keys import spec_of
 from gpulsm._mapping import Queries
@@ -455,7 +455,13 @@ class Dictionary(Durable):
         >>> folder.cleanup()
         """
         path = file_name(path)
-        stored = read_types(path, False)
+        try:
+            stored = read_types(path, False)
+        except ValueError as error:
+            if type(error) is ValueError and is_table(path):
+                message = f"{error}; `Dictionary.from_file` reads CSV and Parquet"
+                raise ValueError(message) from None
+            raise
         assert stored is not None, "a file has types"
         types = stored_types(path, stored, key, value, combine)
         settings = checked(

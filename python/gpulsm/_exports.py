@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING, Any, overload
 
 from numpy.typing import NDArray
@@ -213,6 +215,8 @@ class Exports(RangeQueries):
         path, told = file_name(path), checked_progress(progress)
         check_storable(self._value)
         is_replaced = flag("overwrite", overwrite)
+        if os.path.isdir(path) and is_replaced:
+            raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file in it", path)
         with naming_missing_folder(path):
             self._store.save(path, is_replaced, told)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, get_args
@@ -23,6 +24,8 @@ _TYPES = ("uint32", "uint64", "int32", "int64", "float32", "float64")
 
 #: Units of `datetime64` that are finer than those of any file.
 _TOO_FINE = ("ps", "fs", "as")
+
+_TABLE = re.compile(r"\.((csv|tsv|tab)(\.gz)?|parquet)$", re.IGNORECASE)
 
 
 class FileColumns(NamedTuple):
@@ -117,6 +120,8 @@ def naming_missing_folder(path: str) -> Iterator[None]:
         if not folder or os.path.isdir(folder):
             raise
         text = "there is no such folder; `os.makedirs(…)` creates it"
+        if folder.startswith("~"):
+            text = "there is no such folder; `os.path.expanduser(…)` replaces ~ by the home folder"
         raise FileNotFoundError(errno.ENOENT, text, folder) from None
 
 
@@ -130,10 +135,19 @@ def flag(name: str, given: Any) -> bool:
 def file_name(path: FilePath) -> str:
     """The name of a file, as text."""
     try:
-        return os.fsdecode(path)
+        name = os.fsdecode(path)
     except TypeError:
         kind = type(path).__name__
         raise TypeError(f"path: expected the name of a file, got {kind}") from None
+    if not name or "\0" in name:
+        what = "one with a null character" if name else "an empty text"
+        raise ValueError(f"path: expected the name of a file, got {what}")
+    return name
+
+
+def is_table(path: str) -> bool:
+    """Whether a file is CSV or Parquet by its name."""
+    return _TABLE.search(path) is not None
 
 
 def _is_tuple(key: KeyType) -> bool:

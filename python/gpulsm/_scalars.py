@@ -214,7 +214,8 @@ def _check_text(name: str, given: Any, dtype: DType) -> None:
         return
     if isinstance(given, str):
         raise TypeError(
-            f"{name}: expected {describe(dtype)}, which is bytes, got a text; `.encode()` makes bytes of it"
+            f"{name}: expected {describe(dtype)}, which is bytes, got a text; `.encode()` makes bytes of it, and "
+            "`.str.encode('utf-8')` of a column of pandas"
         )
     if not isinstance(given, (bytes, np.void)):
         raise _wrong(name, given, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -65,7 +66,8 @@ def checked_rule(combine: Combine, value: DType | None) -> tuple[str, str]:
         return combine, ""
     if value is None:
         raise TypeError(
-            f"combine: expected 'replace' for a set, which has no values, got {combine!r}"
+            f"combine: expected 'replace' for a set, which has no values, got {combine!r}; give the type of values, "
+            "such as value='int64'"
         )
     base = value.base
     if base.kind not in "iuf" or base.itemsize not in (4, 8):
@@ -182,12 +184,17 @@ def value_dtype(value: DTypeLike | None, name: str = "value") -> DType | None:
 def _dtype(name: str, given: Any) -> DType:
     if str(type(given)) == "<class 'torch.dtype'>":
         given = str(given).removeprefix("torch.")
+    given = getattr(given, "numpy_dtype", given)  # That of a type of pandas's own.
     try:
-        dtype: DType = np.dtype(given)
+        dtype: DType | None = np.dtype(given)
     except (TypeError, ValueError):
-        is_list_of_parts = isinstance(given, list) and name.startswith("key")
-        several = "; a tuple of types makes keys of several parts" if is_list_of_parts else ""
-        raise TypeError(
-            f"{name}: expected a type, such as 'uint32' or 'float64', got {given!r}{several}"
-        ) from None
-    return dtype
+        dtype = None
+    # Classes that NumPy does not know it takes for objects.
+    if dtype is not None and (dtype.kind != "O" or given is object or not isinstance(given, type)):
+        return dtype
+    cure = ""
+    if isinstance(given, list) and name.startswith("key"):
+        cure = "; a tuple of types makes keys of several parts"
+    elif isinstance(given, type) and issubclass(given, (datetime.date, datetime.timedelta)):
+        cure = "; times have a type such as 'datetime64[us]' or 'timedelta64[us]'"
+    raise TypeError(f"{name}: expected a type, such as 'uint32' or 'float64', got {given!r}{cure}")

@@ -305,7 +305,11 @@ fn raise(error: Error) -> PyErr {
 
 /// Returns a message with the names that types and options have in Python.
 fn in_words_of_python(message: String) -> String {
-    const OPTIONS: [(&str, &str); 7] = [
+    const OPTIONS: [(&str, &str); 8] = [
+        (
+            "csv.gz and the like)",
+            "csv.gz and the like); `save` and `load` are for files of gpulsm's own",
+        ),
         ("(option key-column, given for each part)", "(argument key, a list)"),
         ("(option key-column)", "(argument key)"),
         ("(option value-column)", "(argument value)"),
@@ -325,5 +329,10 @@ fn in_words_of_python(message: String) -> String {
     let bytes =
         (1..=16).map(|len| (format!("(expected bytes{len})"), format!("(expected S{len})")));
     let options = OPTIONS.into_iter().map(|(from, to)| (from.into(), to.into()));
+    let mut message = message;
+    if message.contains("(key1, key2") && message.contains("none named `key`") {
+        message
+            .push_str("; keys of several parts have a tuple of types, such as ('uint32', 'int64')");
+    }
     options.chain(types).chain(bytes).fold(message, |text, (from, to)| text.replace(&from, &to))
 }

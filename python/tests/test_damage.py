@@ -105,3 +105,15 @@ def test_a_file_of_another_kind_is_not_a_damaged_one(
             use(path)
         assert type(error.value) is ValueError
     assert path.read_bytes() == contents
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.TSV.gz", "a.parquet"])
+def test_tables_are_not_loaded_but_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("key,value\n1,2\n")
+    with pytest.raises(ValueError, match="no dictionary: .*`Dictionary.from_file` reads CSV and"):
+        gpulsm.Dictionary.load(tmp_path / name)
+    gpulsm.Dictionary.build([1], [2]).save(tmp_path / name)
+    assert len(gpulsm.Dictionary.load(tmp_path / name)) == 1
+    flip(tmp_path / name, 0.5)
+    with pytest.raises(gpulsm.CorruptFile):
+        gpulsm.Dictionary.load(tmp_path / name)

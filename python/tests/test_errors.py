@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas
+import polars
 import pytest
 from families import Family
 from mistakes import WRONG
@@ -46,6 +49,12 @@ def test_mistakes_are_named_and_change_nothing(
         ),
         ({"key": "nonsense"}, TypeError, "key: expected a type, such as .*, got 'nonsense'"),
         (
+            {"key": datetime.datetime},
+            TypeError,
+            r"got <class 'datetime.datetime'>; times have a type such as 'datetime64\[us\]'",
+        ),
+        ({"key": polars.Int64}, TypeError, "key: expected a type, such as .*, got Int64$"),
+        (
             {"value": "uint8"},
             TypeError,
             "value: expected a type of 4, 8 or 16 bytes, or None, got uint8 of 1",
@@ -77,6 +86,13 @@ def test_mistakes_are_named_and_change_nothing(
 def test_settings_are_checked(settings: dict[str, Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         gpulsm.Dictionary(**settings)
+
+
+def test_types_of_pandas_are_types() -> None:
+    d = gpulsm.Dictionary(pandas.Int64Dtype(), pandas.Series([0.5], dtype="Float32").dtype)
+    assert (d.key_dtype, d.value_dtype) == (np.int64, np.float32)
+    d = gpulsm.Dictionary((pandas.UInt32Dtype(), "S4"), None)
+    assert d.key_dtype == (np.uint32, np.dtype("S4"))
 
 
 def test_no_memory_is_an_error_that_changes_nothing(device: str) -> None:

@@ -179,7 +179,9 @@ def test_errors_of_the_system_are_its_exceptions(tmp_path: Path, device: str) ->
     d = Dictionary(device=device)
     with pytest.raises(FileNotFoundError):
         d.to_file(tmp_path / "nowhere" / "a.csv")
-    with pytest.raises(ValueError, match=r"a.txt: a file's name must end in .csv or .parquet"):
+    with pytest.raises(
+        ValueError, match=r"a.txt: .* must end in .csv or .parquet.*`save` and `load`"
+    ):
         d.to_file(tmp_path / "a.txt")
     with pytest.raises(ValueError, match="this is a folder"):
         (tmp_path / "folder.csv").mkdir()
@@ -466,3 +468,5 @@ def test_what_is_wrong_with_parts_is_said(tmp_path: Path, device: str) -> None:
     pairs = Dictionary(("uint32", "uint32"), device=device)
     with pytest.raises(gpulsm.DuplicateKeyError, match=r"rows 1 and 2 .* both have the key \(7, 1"):
         pairs.insert_file(duplicates, duplicates="error")
+    with pytest.raises(ValueError, match="none named `key`; keys of several parts have a tuple of"):
+        Dictionary.from_file(duplicates, device=device)

@@ -161,6 +161,10 @@ def test_arguments_that_cannot_be_used(path: str) -> None:
             gpulsm.open(path, "uint32", "uint32", **arguments)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="path: expected the name of a file, got int"):
         gpulsm.open(3, "uint32")  # type: ignore[arg-type]
+    for name, what in (("", "an empty text"), ("a\0b", "one with a null character")):
+        for use in (gpulsm.open, gpulsm.Dictionary.load, gpulsm.check, gpulsm.Dictionary().save):
+            with pytest.raises(ValueError, match=f"path: expected the name of a file, got {what}"):
+                use(name)
     with pytest.raises(TypeError, match="key: expected"):
         gpulsm.open(path, "uint16")
     with pytest.raises(ValueError, match="names of this type's fields are too long"):

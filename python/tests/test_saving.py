@@ -43,6 +43,15 @@ def test_what_is_there_is_not_overwritten_whatever_it_is(tmp_path: Path) -> None
     assert len(list(tmp_path.iterdir())) == 4
 
 
+def test_a_folder_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (".", "..", str(tmp_path)):
+        with pytest.raises(IsADirectoryError, match="this is a folder; name a file in it") as error:
+            gpulsm.Dictionary().save(folder)
+        assert (error.value.errno, error.value.filename) == (errno.EISDIR, folder)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_that_comes_meanwhile_is_not_overwritten(path: str, tmp_path: Path) -> None:
     d = gpulsm.Dictionary.build([1, 2], [10, 20])
     calls = []
@@ -150,6 +159,10 @@ def test_a_missing_folder_is_named(path: str, monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(FileNotFoundError) as error:
             use("c/d")
         assert error.value.filename == "c"
+    with pytest.raises(
+        FileNotFoundError, match=r"`os.path.expanduser\(…\)` replaces ~ by the home"
+    ):
+        d.save("~/c")
     gpulsm.open("here/", "uint32").close()
     assert len(gpulsm.open("here")) == 0
     d.save("b/c")
