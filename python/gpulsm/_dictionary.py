@@ -415,12 +415,13 @@ class Dictionary(Durable):
         progress: Progress | None = None,
     ) -> Dictionary:
         """Returns the dictionary that `save` wrote to a file, in memory: changes are not written to the file. (For
-        a dictionary whose changes last, see `gpulsm.open`.)
+        a dictionary whose changes last, see `gpulsm.open`.) A folder that a dictionary lives in is loaded as well,
+        and left as it is; its disk may be full or read-only.
 
         Parameters
         ----------
         path
-            The file.
+            The file, or the folder.
         key, value, combine
             As of `Dictionary`. Default: those of the file; if given, they must be the same.
         batch_size

@@ -84,8 +84,9 @@ class Durable(Imports):
 
         Raises
         ------
-        OSError, OutOfMemoryError
-            If it fails. It is closed, and what was durable before is.
+        OSError, OutOfMemoryError, UpdatesRefused
+            If it fails. It is still open, so that nothing is lost: make room and close it again, or `save` it
+            elsewhere.
 
         Examples
         --------

@@ -32,6 +32,38 @@ class LevelStats:
 
 
 @dataclass(frozen=True)
+class MemoryStats:
+    """Where the bytes of a GPU's memory are, or, on a CPU, those of `memory_limit`. The parts add up to the total.
+
+    Attributes
+    ----------
+    total
+        All bytes.
+    free
+        Those that nobody has.
+    runs
+        Those of the levels, without filters.
+    filters
+        Those of the levels' filters.
+    rest
+        Other bytes of the dictionary: snapshots and copies of what it held before, buffered batches, and working
+        space.
+    idle
+        Those that its pool of memory keeps for the next allocation.
+    others
+        Those of others: answers, other dictionaries, other programs, and the driver.
+    """
+
+    total: int
+    free: int
+    runs: int
+    filters: int
+    rest: int
+    idle: int
+    others: int
+
+
+@dataclass(frozen=True)
 class Stats:
     """What a dictionary holds and takes. As text (`print(d.stats())`), a picture of the levels.
 
@@ -53,6 +85,8 @@ class Stats:
         Bytes that the dictionary, its copies and its snapshots take together.
     bytes_peak
         The most bytes that they took at a time, with the space that applying batches takes.
+    memory
+        Where the memory of the GPU is, or of `memory_limit`; None on a CPU without a limit.
     levels
         Every level that holds entries, the newest first.
     """
@@ -65,6 +99,7 @@ class Stats:
     bytes: int
     bytes_shared: int
     bytes_peak: int
+    memory: MemoryStats | None
     levels: tuple[LevelStats, ...]
 
     def __str__(self) -> str:
@@ -74,6 +109,8 @@ class Stats:
     def _of(cls, figures: dict[str, Any]) -> Stats:
         levels = tuple(LevelStats(**level) for level in figures.pop("levels"))
         picture = figures.pop("picture")
-        stats = cls(levels=levels, **figures)
+        memory = figures.pop("memory")
+        memory = None if memory is None else MemoryStats(**memory)
+        stats = cls(levels=levels, memory=memory, **figures)
         object.__setattr__(stats, "_picture", picture)  # Not one of its figures.
         return stats

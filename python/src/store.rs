@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock, TryLockError};
 use std::time::Instant;
 
 use gpulsm::private::{AsOf, Fold, Operation};
-use gpulsm::{Device, Error, Stats};
+use gpulsm::{Device, Error, MemoryStats, Stats};
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -444,6 +444,19 @@ fn fold_of(operation: &str, element: &str) -> PyResult<Fold> {
     Ok(Fold { operation, element: element_of(element)? })
 }
 
+/// The figures as Python's `MemoryStats` takes them.
+fn describe_memory<'py>(py: Python<'py>, memory: &MemoryStats) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    all.set_item("total", memory.total)?;
+    all.set_item("free", memory.free)?;
+    all.set_item("runs", memory.runs)?;
+    all.set_item("filters", memory.filters)?;
+    all.set_item("rest", memory.rest)?;
+    all.set_item("idle", memory.idle)?;
+    all.set_item("others", memory.others)?;
+    Ok(all)
+}
+
 /// The figures as Python's `Stats` takes them.
 fn describe<'py>(py: Python<'py>, stats: &Stats, picture: &str) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
@@ -455,6 +468,7 @@ fn describe<'py>(py: Python<'py>, stats: &Stats, picture: &str) -> PyResult<Boun
     all.set_item("bytes", stats.bytes.total())?;
     all.set_item("bytes_shared", stats.bytes_shared)?;
     all.set_item("bytes_peak", stats.bytes_peak)?;
+    all.set_item("memory", stats.memory.map(|memory| describe_memory(py, &memory)).transpose()?)?;
     let mut levels = Vec::new();
     for level in &stats.levels {
         let one = PyDict::new(py);

@@ -12,6 +12,38 @@ import pytest
 import gpulsm
 
 
+def test_a_dictionary_that_cannot_be_closed_stays_open(path: str, device: str) -> None:
+    resource = pytest.importorskip("resource")
+    d = gpulsm.open(path, "uint64", "uint64", device=device, durability="checkpoint")
+    keys = np.arange(100_000, dtype=np.uint64)
+    d.insert(keys, keys)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # As on a full disk.
+    try:
+        with pytest.raises(OSError):
+            d.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not d.closed and len(d) == 100_000
+    d.insert([1 << 40], [7])
+    d.close()
+    assert d.closed
+    with gpulsm.open(path, device=device) as again:
+        assert len(again) == 100_001 and again[1 << 40] == 7
+
+
+def test_a_folder_is_loaded_and_left_as_it_is(path: str, device: str) -> None:
+    with gpulsm.open(path, "uint32", "float64", device=device) as d:
+        d.insert([1, 2], [0.5, 1.5])
+        with pytest.raises(gpulsm.Locked):
+            gpulsm.Dictionary.load(path, device=device)
+    before = gpulsm.info(path)
+    loaded = gpulsm.Dictionary.load(path, device=device)
+    assert loaded.path is None and dict(loaded) == {1: 0.5, 2: 1.5}
+    loaded.insert([3], [2.5])
+    assert gpulsm.info(path) == before
+
+
 def test_a_closed_dictionary_refuses_everything(path: str, device: str) -> None:
     d = gpulsm.open(path, "uint32", "uint32", device=device)
     d.insert([1, 2], [10, 20])
