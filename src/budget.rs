@@ -159,6 +159,7 @@ impl Account {
     }
 
     /// Returns an error if this is the step that a test wants to fail: one that takes memory which is not counted.
+    #[cfg(feature = "cuda")]
     pub fn step(&self) -> Result<(), Error> {
         match self.budget.fails_now() {
             true => Err(Error::OutOfMemory { wanted: 0, free: self.budget.free() }),

@@ -7,6 +7,7 @@ use crate::batch::{Order, Updates};
 use crate::budget::{Allowance, Budget};
 use crate::combine::Combiner;
 use crate::cuda::context::Cuda;
+use crate::cuda::driver::mapped;
 use crate::cuda::ffi::View;
 use crate::cuda::merge::in_place;
 use crate::cuda::merge::incremental::Merge;
@@ -93,12 +94,12 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
 
     fn memory(&self) -> Option<DeviceMemory> {
         let entered = self.cuda.stream.enter().ok()?;
-        self.cuda.gpu().memory(&entered)
+        mapped::memory_of(self.cuda.gpu(), &entered)
     }
 
     fn available_bytes(&self) -> Option<u64> {
         let entered = self.cuda.stream.enter().ok();
-        let of_gpu = entered.and_then(|entered| self.cuda.gpu().available(&entered));
+        let of_gpu = entered.and_then(|entered| mapped::available(self.cuda.gpu(), &entered));
         [of_gpu, self.cuda.budget().free()].into_iter().flatten().min()
     }
 

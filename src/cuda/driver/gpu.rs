@@ -12,7 +12,7 @@ use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 
 use crate::cuda::abi;
 use crate::cuda::driver::error::{check, describe};
-use crate::cuda::driver::mapped::{MappingPolicy, Retired, RetiredRanges};
+use crate::cuda::driver::mapping_policy::MappingPolicy;
 use crate::cuda::ffi;
 use crate::device::Device;
 use crate::error::Error;
@@ -31,7 +31,6 @@ pub(crate) struct Gpu {
     /// Bytes that the pool keeps.
     kept: usize,
     mapping: MappingPolicy,
-    retired: RetiredRanges,
     /// Events that are no longer in use, to be recorded again.
     events: Mutex<Vec<RawEvent>>,
     /// The last number that [`numbered`](Self::numbered) gave out.
@@ -81,7 +80,6 @@ impl Gpu {
             device,
             kept: total / KEPT_PART,
             mapping: MappingPolicy::new(total as u64),
-            retired: RetiredRanges::default(),
             events: Mutex::default(),
             last_number: Mutex::default(),
         };
@@ -146,31 +144,9 @@ impl Gpu {
         sys::CUmemLocation { type_, id: self.device }
     }
 
-    /// Takes a range of addresses that is unmapped when its work is done.
-    pub fn retire(&self, range: Retired) {
-        self.retired.push(range);
-    }
-
-    /// Unmaps the retired ranges whose work is done; if told so, waits for it.
-    pub fn unmap_retired(&self, waits: bool, entered: &Entered) {
-        entered.assert_on(self);
-        self.retired.unmap(waits, entered);
-    }
-
-    /// Returns all memory to the system that nobody uses. Waits for work whose memory is retired.
-    pub fn reclaim(&self, entered: &Entered) {
-        self.unmap_retired(true, entered);
-        self.trim_to(0, entered);
-    }
-
-    /// Returns how many bytes could be allocated, as far as is known: what is free, and what is idle in the pool.
-    pub fn available(&self, entered: &Entered) -> Option<u64> {
-        self.memory(entered).map(|DeviceMemory { free, idle, .. }| free + idle)
-    }
-
     /// Returns how many bytes there are, how many of them are free, and how many are idle in the pool.
     pub fn memory(&self, entered: &Entered) -> Option<DeviceMemory> {
-        self.unmap_retired(false, entered);
+        entered.assert_on(self);
         let (free, total) = result::mem_get_info().ok()?;
         let of_pool = |attribute| {
             let mut bytes = 0u64;

@@ -8,56 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{self, CUmemGenericAllocationHandle, CUresult};
 
-use crate::budget::{Account, Budget, Reserved};
+use crate::budget::{Account, Reserved};
 use crate::cuda::driver::error::check;
 use crate::cuda::driver::gpu::{Entered, Gpu};
 use crate::cuda::driver::stream::{Event, Stream};
 use crate::cuda::ffi::Address;
 use crate::error::Error;
-
-/// Bytes of a block: mapping one takes about 50 µs, whatever its size, and a merge in place needs a few more than its
-/// sources have.
-const BLOCK_BYTES: u64 = 64 << 20;
-
-/// Runs that take at least this part of the memory, and as many bytes, are mapped; shorter ones, too, when a good deal of
-/// the memory is in use, so that little of what is merged in place is not.
-const MAPPED_PART: u64 = 32;
-const MIN_MAPPED_BYTES: u64 = 512 << 20;
-const MUCH_USED_PART: u64 = 4;
-
-/// Which runs are mapped, and in what blocks.
-#[derive(Clone, Copy)]
-pub(crate) struct MappingPolicy {
-    /// The GPU's memory.
-    total: u64,
-    /// For tests: from this many bytes on, every run is mapped.
-    from_bytes: Option<u64>,
-    pub block_bytes: u64,
-}
-
-impl MappingPolicy {
-    /// Returns the policy for a GPU with this much memory. Tests may choose another one: blocks must be multiples of
-    /// 2 MiB.
-    pub fn new(total: u64) -> Self {
-        #[cfg(feature = "testing")]
-        if let Some(bytes) =
-            std::env::var("GPULSM_MAPPED_FROM").ok().and_then(|text| text.parse().ok())
-        {
-            return MappingPolicy { total, from_bytes: Some(bytes), block_bytes: 2 << 20 };
-        }
-        MappingPolicy { total, from_bytes: None, block_bytes: BLOCK_BYTES }
-    }
-
-    /// Returns whether a run of this many bytes is mapped.
-    pub fn maps(&self, bytes: u64, budget: &Budget) -> bool {
-        if let Some(from) = self.from_bytes {
-            return bytes >= from;
-        }
-        let memory = budget.limit().map_or(self.total, |limit| limit.min(self.total));
-        bytes >= MIN_MAPPED_BYTES
-            && (bytes >= memory / MAPPED_PART || budget.used() >= memory / MUCH_USED_PART)
-    }
-}
+use crate::stats::DeviceMemory;
 
 /// A block of the GPU's memory. It is free when it is dropped and no longer mapped anywhere.
 pub(crate) struct Block {
@@ -171,7 +128,7 @@ impl Drop for Mapped {
         if self.range == 0 {
             return;
         }
-        self.stream.gpu().retire(Retired {
+        RETIRED.push(Retired {
             address: self.address,
             range: self.range,
             mapped: blocks.len() as u64 * self.block_bytes,
@@ -231,7 +188,7 @@ fn unmap(address: Address, range: u64, mapped: u64) {
 }
 
 /// A range that nobody needs any more, but whose last work may not be done.
-pub(crate) struct Retired {
+struct Retired {
     address: Address,
     range: u64,
     mapped: u64,
@@ -259,11 +216,12 @@ impl Drop for Retired {
 }
 
 /// The ranges that wait to be unmapped.
-#[derive(Default)]
-pub(crate) struct RetiredRanges(Mutex<Vec<Retired>>);
+static RETIRED: RetiredRanges = RetiredRanges(Mutex::new(Vec::new()));
+
+struct RetiredRanges(Mutex<Vec<Retired>>);
 
 impl RetiredRanges {
-    pub fn push(&self, mut retired: Retired) {
+    fn push(&self, mut retired: Retired) {
         let Ok(entered) = retired.stream.enter() else {
             std::mem::forget(retired); // The context is lost, and its memory with it.
             return;
@@ -272,19 +230,34 @@ impl RetiredRanges {
         self.ranges().push(retired);
     }
 
-    /// Unmaps the ranges whose work is done; if told so, waits for it. Returns whether there were any.
-    pub fn unmap(&self, waits: bool, entered: &Entered) -> bool {
-        if self.ranges().is_empty() {
-            return false;
-        }
-        let done: Vec<Retired> =
-            self.ranges().extract_if(.., |retired| retired.is_done(waits, entered)).collect();
-        !done.is_empty()
+    /// Unmaps the ranges of a GPU whose work is done; if told so, waits for it.
+    fn unmap(&self, gpu: &Gpu, waits: bool, entered: &Entered) {
+        let is_done =
+            |retired: &mut Retired| retired.stream.gpu() == gpu && retired.is_done(waits, entered);
+        let done: Vec<Retired> = self.ranges().extract_if(.., is_done).collect();
+        drop(done); // Not under the lock: this takes a while.
     }
 
     fn ranges(&self) -> MutexGuard<'_, Vec<Retired>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns all memory of a GPU to the system that nobody uses. Waits for work whose memory is retired.
+pub(crate) fn reclaim(gpu: &Gpu, entered: &Entered) {
+    RETIRED.unmap(gpu, true, entered);
+    gpu.trim_to(0, entered);
+}
+
+/// Returns how many bytes could be allocated, as far as is known: what is free, and what is idle in the pool.
+pub(crate) fn available(gpu: &Gpu, entered: &Entered) -> Option<u64> {
+    memory_of(gpu, entered).map(|DeviceMemory { free, idle, .. }| free + idle)
+}
+
+/// Returns how many bytes a GPU has, how many of them are free, and how many are idle in the pool.
+pub(crate) fn memory_of(gpu: &Gpu, entered: &Entered) -> Option<DeviceMemory> {
+    RETIRED.unmap(gpu, false, entered);
+    gpu.memory(entered)
 }
 
 fn create(gpu: &Gpu, bytes: u64, _entered: &Entered) -> Result<Block, Error> {
@@ -308,10 +281,10 @@ fn with_memory<T>(
     entered: &Entered,
     attempt: impl Fn() -> Result<T, Error>,
 ) -> Result<T, Error> {
-    gpu.unmap_retired(false, entered);
+    RETIRED.unmap(gpu, false, entered);
     match attempt() {
         Err(Error::OutOfMemory { .. }) => {
-            gpu.reclaim(entered);
+            reclaim(gpu, entered);
             attempt()
         }
         done => done,

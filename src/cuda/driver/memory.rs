@@ -9,6 +9,7 @@ use cudarc::driver::sys::{self, CUresult};
 use crate::budget::{Account, Reserved};
 use crate::cuda::driver::error::check;
 use crate::cuda::driver::gpu::{Entered, Gpu};
+use crate::cuda::driver::mapped::reclaim;
 use crate::cuda::driver::stream::Stream;
 use crate::cuda::ffi::Address;
 use crate::error::Error;
@@ -160,7 +161,7 @@ fn allocate(bytes: u64, stream: &Stream, entered: &Entered) -> Result<Address, E
     // small. (Synchronizing all streams would invalidate a graph that another thread is capturing.)
     if !stream.is_capturing(entered)? {
         stream.synchronize()?;
-        gpu.reclaim(entered);
+        reclaim(gpu, entered);
     }
     match attempt() {
         Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {

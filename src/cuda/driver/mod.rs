@@ -6,6 +6,7 @@
 pub(crate) mod error;
 pub(crate) mod gpu;
 pub(crate) mod mapped;
+pub(crate) mod mapping_policy;
 pub(crate) mod memory;
 pub(crate) mod pinned;
 pub(crate) mod staging;

@@ -1,6 +1,7 @@
 //! A filter: for most keys that a run, or several, don't have, one read tells so.
 
 use crate::cuda::context::EnteredCuda;
+use crate::cuda::driver::mapped::available;
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::driver::stream::Event;
 use crate::cuda::ffi::{self, Address, check};
@@ -110,7 +111,7 @@ fn bytes_for(entries: u64) -> u64 {
 fn has_memory(cuda: &EnteredCuda<'_>, entries: u64) -> bool {
     let bytes = bytes_for(entries);
     bytes < MIN_BYTES_TO_ASK
-        || cuda.gpu().available(cuda.entered()).is_none_or(|available| 2 * bytes <= available)
+        || available(cuda.gpu(), cuda.entered()).is_none_or(|available| 2 * bytes <= available)
 }
 
 /// Returns how many words of a filter these are.

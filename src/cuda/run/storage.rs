@@ -1,6 +1,6 @@
 //! The memory of a run: one buffer, or, for a long run, mapped memory for each part, which merges in place reuse.
 
-use crate::cuda::context::EnteredCuda;
+use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::gpu::Entered;
 use crate::cuda::driver::mapped::{Mapped, OwnedBlock};
 use crate::cuda::driver::memory::Buffer;
@@ -67,6 +67,18 @@ impl Storage {
         };
         let [keys, inner, values, marks] = bytes.sections().map(map);
         Self::mapped(cuda, bytes, [keys?, inner?, values?, marks?])
+    }
+
+    /// Returns how many bytes parts of these bytes take.
+    pub fn bytes_for(cuda: &Cuda, bytes: &PartBytes) -> u64 {
+        let (end, policy) = (Layout::new(bytes).end, cuda.gpu().mapping());
+        match policy.maps(end, cuda.budget()) {
+            true => {
+                let rounded = |bytes: u64| bytes.next_multiple_of(policy.block_bytes);
+                fixed_bytes(bytes) + bytes.sections().map(rounded).iter().sum::<u64>()
+            }
+            false => end,
+        }
     }
 
     /// Makes a run's memory of mapped parts.

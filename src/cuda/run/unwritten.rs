@@ -8,7 +8,7 @@ use crate::cuda::driver::pinned::{PinnedHead, take_pinned_head};
 use crate::cuda::driver::stream::Event;
 use crate::cuda::ffi::RunOutput;
 use crate::cuda::run::filter::Filter;
-use crate::cuda::run::layout::{Layout, PartBytes};
+use crate::cuda::run::layout::PartBytes;
 use crate::cuda::run::readers::LastReads;
 use crate::cuda::run::storage::{Addresses, Storage};
 use crate::cuda::run::{MarkStorage, Parts, Run};
@@ -43,9 +43,9 @@ impl Unwritten {
         Ok(Unwritten { storage, marks, bound, head, filter: None })
     }
 
-    /// Returns how many bytes a run of at most `bound` entries takes in a buffer.
+    /// Returns how many bytes a run of at most `bound` entries takes.
     pub fn bytes(cuda: &Cuda, bound: u64, marks: MarkStorage) -> u64 {
-        Layout::new(&part_bytes(cuda, bound, marks)).end
+        Storage::bytes_for(cuda, &part_bytes(cuda, bound, marks))
     }
 
     /// Adds a filter, which the merge writes with the entries, if there is memory for it.
