@@ -24,7 +24,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 const OLDEST: u32 = 80;
 
 /// The source files of `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 20] = [
+const KERNELS: [&str; 21] = [
     "update/sort",
     "query/range",
     "query/aggregate",
@@ -39,6 +39,7 @@ const KERNELS: [&str; 20] = [
     "query/asof",
     "update/dedup",
     "update/shadows",
+    "query/buckets",
     "run/columns",
     "run/marks",
     "run/keys",

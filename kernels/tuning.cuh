@@ -60,6 +60,20 @@ constexpr int RANK_BLOCKS = sizeof(Key) == 4 ? 5 : sizeof(Key) == 8 ? 4 : 3;
 template <class Key>
 constexpr int FEW_BLOCKS = sizeof(Key) == 4 ? 8 : 5;
 
+/// Threads that order keys by buckets; keys and answers per thread of those that find the buckets, that order keys, and
+/// that bring answers back; and blocks per multiprocessor, of the first and of the others.
+constexpr int BUCKET_THREADS = 384;
+constexpr int FIND_ITEMS = 4;
+template <class Key>
+constexpr int BUCKET_ITEMS = sizeof(Key) <= 8 ? 10 : 5;
+constexpr int RESTORE_ITEMS = 10;
+template <class Key>
+constexpr int FIND_BLOCKS = sizeof(Key) <= 8 ? 5 : 3;
+constexpr int BUCKET_BLOCKS = 3;
+
+/// The most buckets, as a power of two: what shared memory has room for.
+constexpr int MAX_BUCKET_BITS = 11;
+
 /// Ranges of this many pairs on average are long: their answers are written by a warp each over one run, and by a
 /// block each over several; shorter ones by `COPY_LANES` threads and by one thread.
 constexpr int LONG_RANGE = 64;

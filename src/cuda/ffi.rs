@@ -474,6 +474,28 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
+    pub(crate) fn gpulsm_order_by_bucket(
+        key_width: c_int,
+        run: *const RunView,
+        keys: Address,
+        len: u64,
+        bits: c_int,
+        counts: Address,
+        ordered: Address,
+        places: Address,
+        stream: CUstream,
+    ) -> c_int;
+    pub(crate) fn gpulsm_restore_order(
+        value_width: c_int,
+        places: Address,
+        len: u64,
+        ordered_values: Address,
+        ordered_found: Address,
+        values: Address,
+        found: Address,
+        stream: CUstream,
+    ) -> c_int;
+
     pub(crate) fn gpulsm_combine(
         key_width: c_int,
         value_width: c_int,

@@ -37,6 +37,9 @@ pub(crate) use context::Cuda;
 pub(crate) use driver::gpu::Gpu;
 pub use driver::stream::Stream;
 pub(crate) use engine::CudaEngine;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use query::bucket_policy::{Bucketing, choose_bucketing};
 #[doc(hidden)]
 pub use resident::columns;
 pub use resident::query::Resident;

@@ -4,6 +4,8 @@ mod aggregates;
 mod api;
 mod asof;
 mod batches;
+#[cfg(feature = "cuda")]
+mod buckets;
 mod buffer;
 #[cfg(feature = "cuda")]
 mod columns;

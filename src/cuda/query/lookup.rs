@@ -1,8 +1,10 @@
 //! Lookups: each run, newest first, unless a filter says that it doesn't have the key; until one has it or, if the
-//! dictionary combines values, until one has an entry that combines with nothing older.
+//! dictionary combines values, until one has an entry that combines with nothing older. Many keys are ordered by buckets
+//! first, if the dictionary is large.
 
 use crate::cuda::context::EnteredCuda;
-use crate::cuda::ffi::{self, Address, CombineQueries, View, check};
+use crate::cuda::ffi::{self, Address, CombineQueries, Filters, View, check};
+use crate::cuda::query::buckets::{Buckets, Lookups};
 use crate::cuda::query::combine;
 use crate::cuda::run::Run;
 use crate::cuda::run::filter_policy::lookup_filters;
@@ -23,9 +25,25 @@ pub(crate) fn lookup(
     }
     let filters = lookup_filters(cuda, runs, len)?;
     let view = View::new(runs.iter().map(Run::view), cuda.raw_combiner());
+    let lookups = Lookups { keys, len, values, found };
+    match Buckets::for_lookups(cuda, runs, &lookups)? {
+        Some(buckets) => {
+            buckets.look_up(cuda, &lookups, |ordered| search(cuda, &view, &filters, ordered))
+        }
+        None => search(cuda, &view, &filters, &lookups),
+    }
+}
+
+/// Searches the runs of the view for the keys.
+fn search(
+    cuda: &EnteredCuda<'_>,
+    view: &View,
+    filters: &Filters,
+    &Lookups { keys, len, values, found }: &Lookups,
+) -> Result<(), Error> {
     if cuda.combiner.is_some() && values != 0 {
         let queries = CombineQueries { keys, len, count: 0, values, found, are_answers: false };
-        return combine::lookup(cuda, &view, &filters, &queries);
+        return combine::lookup(cuda, view, filters, &queries);
     }
     // SAFETY: there are `len` keys, and room for as many answers; the runs and their filters are alive and
     // written before what this stream does now.
@@ -33,8 +51,8 @@ pub(crate) fn lookup(
         ffi::gpulsm_lookup(
             cuda.key_width,
             cuda.value_width,
-            &view,
-            &filters,
+            view,
+            filters,
             keys,
             len,
             values,

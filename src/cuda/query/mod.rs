@@ -2,6 +2,8 @@
 
 pub(super) mod aggregate;
 pub(super) mod asof;
+pub(super) mod bucket_policy;
+mod buckets;
 mod combine;
 pub(super) mod count;
 pub(super) mod lookup;
