@@ -469,6 +469,7 @@ unsafe extern "C" {
         filters: *const Filters,
         keys: Address,
         len: u64,
+        is_deep: bool,
         values: Address,
         found: Address,
         stream: CUstream,
