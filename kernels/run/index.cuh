@@ -77,8 +77,8 @@ __device__ __forceinline__ NodeResult search_nodes(const Key* node, Key key) {
     return {own & 0xff, own >> 8 != 0};
 }
 
-/// Like `search_nodes`, but issues the loads of `ROUNDS` rounds at once: for kernels that wait for memory rather than for
-/// caches, and have registers to spare.
+/// Like `search_nodes`, but issues the loads of `ROUNDS` rounds at once: for kernels that wait for memory rather than
+/// for caches, and have registers to spare.
 template <int ROUNDS, class Key>
 __device__ __forceinline__ NodeResult search_nodes_deep(const Key* node, Key key) {
     using Part = NodePart<Key>;

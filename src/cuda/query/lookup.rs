@@ -1,6 +1,6 @@
 //! Lookups: each run, newest first, unless a filter says that it doesn't have the key; until one has it or, if the
-//! dictionary combines values, until one has an entry that combines with nothing older. Many keys are ordered by buckets
-//! first, if the dictionary is large.
+//! dictionary combines values, until one has an entry that combines with nothing older. Many keys are ordered by
+//! buckets first, if the dictionary is large.
 
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{self, Address, CombineQueries, Filters, View, check};

@@ -67,8 +67,8 @@ mod chosen {
     }
 
     /// Chooses for the lookups of the calling thread. Without this, the environment variable `GPULSM_BUCKETS` does:
-    /// `never`, `always`, or, for 2^10 buckets and 2^22 keys at a time, `always:10:22`. If `GPULSM_DEEP` is set, to `never`
-    /// or `always`, that decides about the reads in flight.
+    /// `never`, `always`, or, for 2^10 buckets and 2^22 keys at a time, `always:10:22`. If `GPULSM_DEEP` is set, to
+    /// `never` or `always`, that decides about the reads in flight.
     pub fn choose_bucketing(bucketing: Bucketing) {
         CHOSEN.set(Some(bucketing));
     }
