@@ -58,6 +58,18 @@ pub fn key_named(name: &str) -> Result<KeyType, String> {
     KeyType::new(&parts.split(", ").map(part).collect::<Result<Vec<Part>, _>>()?)
 }
 
+/// Returns the type of keys that have these parts in files, or why this program has no such type.
+pub fn key_of_parts(parts: &[private::Part]) -> Result<KeyType, String> {
+    let part = |&stored: &private::Part| match stored {
+        private::Part::Bytes(len) => format!("bytes{len}").parse(),
+        private::Part::Number(_, width) => Part::NUMBERS
+            .into_iter()
+            .find(|&number| stored_part(number) == stored)
+            .ok_or_else(|| format!("there are no numbers of {width} bytes in keys")),
+    };
+    KeyType::new(&parts.iter().map(part).collect::<Result<Vec<Part>, _>>()?)
+}
+
 /// Returns the type of values that files name so; `None` if this program has no such type.
 pub fn value_named(name: &str) -> Option<ValueType> {
     ValueType::value_variants().iter().copied().find(|&value| stored_value(value) == name)

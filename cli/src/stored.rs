@@ -6,7 +6,8 @@ use std::path::Path;
 
 use gpulsm::Error;
 use gpulsm::files::{Info, info};
-use gpulsm_backends::stored::{key_named, value_named};
+use gpulsm::private::FileTypes;
+use gpulsm_backends::stored::{key_named, key_of_parts, value_named};
 use gpulsm_backends::types::{KeyType, Type, ValueType};
 use indicatif::HumanCount;
 
@@ -65,21 +66,20 @@ pub fn what_else(path: &Path) -> Option<String> {
 }
 
 /// Returns the type of keys of files.
-pub fn key_of(info: &Info, path: &Path) -> Result<KeyType, String> {
-    key_named(&info.key).map_err(|error| {
+pub fn key_of(types: &FileTypes, path: &Path) -> Result<KeyType, String> {
+    key_of_parts(&types.stored.key).map_err(|error| {
         format!(
-            "`{}` has keys of type {}, which this program lacks: {error}; use it from Rust or Python",
-            path.display(),
-            info.key
+            "`{}` has keys of a type that this program lacks: {error}; use it from Rust or Python",
+            path.display()
         )
     })
 }
 
 /// Returns the type of values of files.
-pub fn value_of(info: &Info, path: &Path) -> Result<ValueType, String> {
-    value_named(&info.value).ok_or_else(|| {
-        let (path, bytes) = (path.display(), info.value_bytes);
-        match &*info.value {
+pub fn value_of(types: &FileTypes, path: &Path) -> Result<ValueType, String> {
+    value_named(&types.stored.value).ok_or_else(|| {
+        let (path, bytes) = (path.display(), types.value_width);
+        match &*types.stored.value {
             "" => format!(
                 "`{path}` doesn't say what its values are: give --value, a type of {bytes} bytes"
             ),
@@ -115,16 +115,38 @@ pub fn options(info: &Info) -> String {
     }
 }
 
+/// Returns a path as a shell takes it.
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+,:@%=~\\".contains(letter);
+    match text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 /// Writes an error in the words of this program.
 pub fn explain(error: Error) -> String {
     let Error::WrongType { path, .. } = &error else { return error.to_string() };
     match info(path) {
         Ok(info) => format!(
-            "`{path}` holds a dictionary of {options}, and this one has other types; `gpulsm shell --load {path}` takes \
+            "`{}` holds a dictionary of {options}, and this one has other types; `gpulsm shell --load {}` takes \
              them from the file, and `gpulsm shell --open NEW-FOLDER {options}` makes a folder that can load it",
+            path.display(),
+            quoted(path),
             options = options(&info),
-            path = path.display()
         ),
         Err(_) => error.to_string(),
     }
+}
+
+/// Says that an option of `gpulsm shell` contradicts a file that is to be loaded.
+pub fn refuse_option(path: &Path, name: &str, given: &str) -> String {
+    let held = info(path).map(|info| options(&info)).unwrap_or_default();
+    format!(
+        "`{}` holds a dictionary of {held}, and this shell was started with --{name} {given}; `gpulsm shell --load \
+         {}` takes the types from the file",
+        path.display(),
+        quoted(path)
+    )
 }

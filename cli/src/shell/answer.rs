@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use gpulsm::private::Operation;
 use gpulsm::{Bytes, Combine, LevelStats, Stats};
-use gpulsm_backends::types::{Key, KeyType, Scalar, Type};
+use gpulsm_backends::types::{Key, KeyType, Scalar, Type, Types};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -48,8 +48,11 @@ pub enum Answer {
         pairs: u64,
         bytes: u64,
     },
-    /// How many pairs a file had that was loaded.
-    FileLoaded(u64),
+    /// How many pairs a file had that was loaded, and the types and the rule if the dictionary had others.
+    FileLoaded {
+        pairs: u64,
+        new_types: Option<(Types, Combine)>,
+    },
     Levels(Stats),
     Snapshots(Vec<Saved>),
     Stats {
@@ -188,9 +191,14 @@ impl Serialize for Answer {
                 map.serialize_entry("pairs", pairs)?;
                 map.serialize_entry("bytes", bytes)?;
             }
-            Answer::FileLoaded(pairs) => {
+            Answer::FileLoaded { pairs, new_types } => {
                 map.serialize_entry("ok", &true)?;
                 map.serialize_entry("pairs", pairs)?;
+                if let Some((types, combine)) = new_types {
+                    map.serialize_entry("key", &types.key.to_string())?;
+                    map.serialize_entry("value", Type::from(types.value).name())?;
+                    map.serialize_entry("combine", combine.name())?;
+                }
             }
             Answer::Levels(stats) => map.serialize_entry("levels", &levels(stats))?,
             Answer::Snapshots(all) => map.serialize_entry("snapshots", all)?,

@@ -76,7 +76,8 @@ pub const COMMANDS: &[Usage] = &[
     usage(
         "load",
         "FILE [--force]",
-        "make the dictionary what such a file has; --force replaces pairs that are there",
+        "make the dictionary what such a file has, and take its types unless options of the program gave others; \
+         --force replaces pairs that are there",
     ),
     usage(
         "checkpoint",

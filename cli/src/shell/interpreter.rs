@@ -12,9 +12,11 @@ use super::arguments::{
     expect_args, expect_exactly, expect_no_args, expect_pairs, help, take_asof, take_limit,
     unknown_command,
 };
+use super::beginning::Opened;
 use super::command::{Word, words};
 use super::failure::Failure;
 use super::snapshots::Snapshots;
+use super::type_options::TypeOptions;
 
 /// Commands that change the dictionary.
 const UPDATES: &[&str] =
@@ -28,6 +30,8 @@ pub struct Interpreter {
     pub(super) dictionary: Box<dyn AnyDictionary>,
     pub(super) snapshots: Snapshots,
     pub(super) settings: Settings,
+    /// Which types the program's arguments give.
+    pub(super) type_options: TypeOptions,
     /// At most this many pairs are listed, unless a command says otherwise.
     limit: Option<u64>,
 }
@@ -35,8 +39,9 @@ pub struct Interpreter {
 pub type Outcome = Result<Answer, Failure>;
 
 impl Interpreter {
-    pub fn new(dictionary: Box<dyn AnyDictionary>, settings: Settings, limit: Option<u64>) -> Self {
-        Interpreter { dictionary, snapshots: Snapshots::default(), settings, limit }
+    pub fn new(opened: Opened, limit: Option<u64>) -> Self {
+        let Opened { dictionary, settings, type_options, .. } = opened;
+        Interpreter { dictionary, snapshots: Snapshots::default(), settings, type_options, limit }
     }
 
     /// Returns an interpreter with a dictionary of its own, in memory, which it shares with this one.
@@ -49,7 +54,7 @@ impl Interpreter {
     pub fn adopt(&mut self, fork: Interpreter) {
         self.snapshots = fork.snapshots;
         if self.dictionary.path().is_none() {
-            self.dictionary = fork.dictionary;
+            (self.dictionary, self.settings) = (fork.dictionary, fork.settings);
         }
     }
 
@@ -65,13 +70,14 @@ impl Interpreter {
         self.dictionary.close()
     }
 
+    /// Returns the types of what queries go to.
     pub(super) fn types(&self) -> Types {
-        self.settings.types
+        self.snapshots.in_use().map_or(self.settings.types, |snapshot| snapshot.types)
     }
 
     /// Returns what queries go to: the snapshot that is in use, or the dictionary.
     pub(super) fn queried(&self) -> &dyn AnyDictionary {
-        self.snapshots.in_use().unwrap_or(&*self.dictionary)
+        self.snapshots.in_use().map_or(&*self.dictionary, |snapshot| &*snapshot.dictionary)
     }
 
     pub fn snapshots(&self) -> &Snapshots {

@@ -14,6 +14,7 @@ mod script;
 mod snapshots;
 mod storing;
 mod talk;
+mod type_options;
 
 use std::error::Error;
 use std::io::{self, BufWriter, IsTerminal};
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use answer::{Form, Source};
-use beginning::{Beginning, Opened};
+use beginning::Beginning;
 use interpreter::Interpreter;
 use script::Script;
 
@@ -116,12 +117,12 @@ impl Shell {
             }
         };
         let typed = self.commands.is_empty() && to_terminal && io::stdin().is_terminal();
-        let Opened { dictionary, settings, summary } = self.beginning.open()?;
-        if let (Some(summary), true) = (summary, typed && !self.json) {
+        let opened = self.beginning.open()?;
+        if let (Some(summary), true) = (&opened.summary, typed && !self.json) {
             println!("{summary}");
         }
         let limit = to_terminal.then_some(MOST_ON_TERMINAL);
-        let mut interpreter = Interpreter::new(dictionary, settings, limit);
+        let mut interpreter = Interpreter::new(opened, limit);
         for file in &self.import {
             match interpreter.import_file(file) {
                 Ok(imported) if typed && !self.json => println!("{}: {imported}", file.display()),

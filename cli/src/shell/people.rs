@@ -10,6 +10,7 @@ use gpulsm_backends::types::{Key, KeyType, Scalar, Type};
 
 use super::answer::{Answer, Saved};
 use super::command::{Usage, counted, shown};
+use super::type_options::describe;
 
 pub const RED: Style = AnsiColor::Red.on_default().bold();
 const KEY: Style = AnsiColor::Cyan.on_default();
@@ -68,8 +69,13 @@ impl<W: Write> People<'_, W> {
             Answer::FileSaved { pairs, bytes } => {
                 self.line(&format!("ok, {}, {bytes} bytes", counted(*pairs as usize, "pair")))
             }
-            Answer::FileLoaded(pairs) => {
-                self.line(&format!("ok, {}", counted(*pairs as usize, "pair")))
+            Answer::FileLoaded { pairs, new_types } => {
+                let mut text = format!("ok, {}", counted(*pairs as usize, "pair"));
+                if let Some((types, combine)) = *new_types {
+                    let types = describe(types, combine);
+                    text += &format!("; the types are now those of the file: {types}");
+                }
+                self.line(&text)
             }
             Answer::Levels(stats) => self.line(&stats.to_string()),
             Answer::Snapshots(all) => self.snapshots(all),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpulsm_backends::dictionary::AnyDictionary;
+use gpulsm_backends::types::Types;
 
 use super::answer::{Answer, Saved};
 use super::command::{Word, shown};
@@ -16,8 +17,15 @@ pub const ACTIONS: &[&str] = &["save", "use", "leave", "drop"];
 /// All snapshots, and the one that is in use.
 #[derive(Clone, Default)]
 pub struct Snapshots {
-    saved: BTreeMap<String, Arc<dyn AnyDictionary>>,
+    saved: BTreeMap<String, Snapshot>,
     used: Option<String>,
+}
+
+/// A dictionary as it was, and its types: `load` may change those of the shell.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub dictionary: Arc<dyn AnyDictionary>,
+    pub types: Types,
 }
 
 impl Snapshots {
@@ -26,8 +34,8 @@ impl Snapshots {
     }
 
     /// Returns the snapshot that is in use.
-    pub fn in_use(&self) -> Option<&dyn AnyDictionary> {
-        self.saved.get(self.used()?).map(|snapshot| &**snapshot)
+    pub fn in_use(&self) -> Option<&Snapshot> {
+        self.saved.get(self.used()?)
     }
 
     /// Returns the name of the snapshot that is in use.
@@ -46,7 +54,7 @@ impl Snapshots {
         Err(Failure::new(Code::ReadOnly, message))
     }
 
-    fn find(&self, name: Word<'_>) -> Result<&Arc<dyn AnyDictionary>, Failure> {
+    fn find(&self, name: Word<'_>) -> Result<&Snapshot, Failure> {
         self.saved.get(name.text).ok_or_else(|| {
             let names: Vec<String> =
                 self.saved.keys().map(|name| format!("`{}`", shown(name))).collect();
@@ -80,9 +88,9 @@ impl Interpreter {
 
     fn list_snapshots(&self) -> Outcome {
         let Snapshots { saved, used } = &self.snapshots;
-        let describe = |(name, dictionary): (&String, &Arc<dyn AnyDictionary>)| {
+        let describe = |(name, snapshot): (&String, &Snapshot)| {
             let in_use = used.as_ref() == Some(name);
-            Ok(Saved { name: name.clone(), len: dictionary.len()? as u64, in_use })
+            Ok(Saved { name: name.clone(), len: snapshot.dictionary.len()? as u64, in_use })
         };
         Ok(Answer::Snapshots(saved.iter().map(describe).collect::<Result<_, Failure>>()?))
     }
@@ -96,7 +104,8 @@ impl Interpreter {
             ));
             return Err(Failure { code: Code::Snapshot, ..wrong });
         }
-        self.snapshots.saved.insert(name.text.into(), self.dictionary.fork().into());
+        let snapshot = Snapshot { dictionary: self.dictionary.fork().into(), types: self.types() };
+        self.snapshots.saved.insert(name.text.into(), snapshot);
         Ok(Answer::Done)
     }
 

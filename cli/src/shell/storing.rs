@@ -51,7 +51,8 @@ impl Interpreter {
 
     pub(super) fn load(&mut self, command: Word<'_>, args: &[Word<'_>], line: &str) -> Outcome {
         expect_args(command, args)?;
-        files::load(&mut self.dictionary, self.settings, line).map_err(Failure::file)
+        let Interpreter { dictionary, settings, type_options, .. } = self;
+        files::load(dictionary, settings, *type_options, line).map_err(Failure::file)
     }
 
     /// Makes what is there durable.

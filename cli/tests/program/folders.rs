@@ -334,10 +334,6 @@ fn files_of_the_wrong_kind_are_explained() {
     printed(&["shell", "--key", "u32,i64", "--combine", "max"], &format!("save {path}"));
     let folder = folder.path().display().to_string();
     for (line, what) in [
-        (
-            format!("load {path}"),
-            "holds a dictionary of --key u32,i64 --value u32 --combine max, and".into(),
-        ),
         (format!("load {table}"), "tables (.csv, .parquet and others) are read by `import`".into()),
         (format!("import {path}"), format!("`{path}` is a saved dictionary: `load` reads it")),
         (format!("load {folder}/none"), "No such file".into()),
@@ -354,6 +350,50 @@ fn files_of_the_wrong_kind_are_explained() {
         let what: String = what;
         assert!(said.starts_with("error in line 1: ") && said.contains(&what), "{line}: {said}");
     }
+}
+
+#[test]
+fn a_shell_without_types_takes_those_of_the_file_that_it_loads() {
+    let (_folder, path) = scratch("prices.gpulsm");
+    let types = ["--key", "u32,i64", "--value", "f64", "--combine", "max"];
+    check(&types, &[("insert 7:-5 0.5 8:0 2.5", OK), (&format!("save {path}"), SAVED)]);
+    let load = format!("load {path}");
+    let loaded = r#"{"ok":true,"pairs":2,"key":"u32,i64","value":"f64","combine":"max"}"#;
+    check(
+        &[],
+        &[
+            ("insert 1 10", OK),
+            ("snapshot save before", OK),
+            ("clear", OK),
+            (&load, loaded),
+            ("insert 8:0 1.5", OK),
+            ("range 0 9", r#"{"pairs":[[[7,-5],0.5],[[8,0],2.5]]}"#),
+            (&format!("{load} --force"), LOADED),
+            // A snapshot has the types that the dictionary had.
+            ("snapshot use before", OK),
+            ("range 0 9", r#"{"pairs":[[1,10]]}"#),
+            ("snapshot leave", OK),
+            ("lookup 8:0", r#"{"values":[2.5]}"#),
+        ],
+    );
+    let said = printed(&["shell", "--value", "f64"], &load);
+    let types = "u32,i64 keys, f64 values, combined by max";
+    assert_eq!(said, format!("ok, 2 pairs; the types are now those of the file: {types}\n"));
+
+    for (options, given) in
+        [(&["--key", "i64"], "--key i64"), (&["--combine", "add"], "--combine add")]
+    {
+        let said = printed(&[&["shell"], &options[..]].concat(), &format!("{load}\nlen"));
+        let expected = format!(
+            "`{path}` holds a dictionary of --key u32,i64 --value f64 --combine max, and this shell was started \
+             with {given}; `gpulsm shell --load {path}` takes the types from the file\n0 keys\n"
+        );
+        assert_eq!(said, format!("error in line 1: {expected}"));
+    }
+    // The types of a folder stay.
+    let (_folder, folder) = scratch("counters");
+    let said = printed(&["shell", "--open", &folder], &load);
+    assert!(said.contains("and this one has other types; `gpulsm shell --load "), "{said}");
 }
 
 #[test]

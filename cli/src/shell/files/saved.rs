@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use gpulsm::private::types_in;
 use gpulsm_backends::dictionary::{AnyDictionary, Settings, open_at};
 use gpulsm_backends::stored::{Origin, keys_missing};
 
@@ -10,7 +11,8 @@ use crate::progress::Bar;
 use crate::shell::answer::Answer;
 use crate::shell::command::counted;
 use crate::shell::interrupt;
-use crate::stored::{explain, is_saved, what_else};
+use crate::shell::type_options::{Mismatch, TypeOptions};
+use crate::stored::{explain, is_saved, refuse_option, what_else};
 
 /// Writes every pair into one file.
 pub fn save(dictionary: &dyn AnyDictionary, line: &str) -> Result<Answer, String> {
@@ -28,10 +30,11 @@ pub fn save(dictionary: &dyn AnyDictionary, line: &str) -> Result<Answer, String
     Ok(Answer::FileSaved { pairs, bytes: path.metadata().map_or(0, |file| file.len()) })
 }
 
-/// Makes a dictionary what a saved file contains.
+/// Makes a dictionary what a saved file contains. In memory, it takes the file's types where no options give them.
 pub fn load(
     dictionary: &mut Box<dyn AnyDictionary>,
-    settings: Settings,
+    settings: &mut Settings,
+    options: TypeOptions,
     line: &str,
 ) -> Result<Answer, String> {
     let (path, force) = arguments::saved(line)?;
@@ -43,13 +46,30 @@ pub fn load(
             counted(pairs, "pair")
         ));
     }
+    let wanted = match dictionary.path() {
+        None => settings_for(&path, *settings, options)?,
+        Some(_) => *settings,
+    };
     let mut bar = Bar::new("loading").hidden_when(interrupt::is_pressed);
     let origin = Origin::File(path);
-    let loaded = open_at(settings, &origin, &mut |done, total| bar.tell(done, total));
+    let loaded = open_at(wanted, &origin, &mut |done, total| bar.tell(done, total));
     let loaded = loaded.map_err(explain)?;
     drop(bar);
-    let replaced = replace(dictionary, loaded).map_err(|error| error.to_string())?;
-    Ok(Answer::FileLoaded(replaced))
+    let pairs = replace(dictionary, loaded).map_err(|error| error.to_string())?;
+    let before = std::mem::replace(settings, wanted);
+    let types = (wanted.types, wanted.combine);
+    let new_types = (types != (before.types, before.combine)).then_some(types);
+    Ok(Answer::FileLoaded { pairs, new_types })
+}
+
+/// Returns the settings of a shell once it has loaded a file.
+fn settings_for(path: &Path, now: Settings, options: TypeOptions) -> Result<Settings, String> {
+    let stored = types_in(path).map_err(explain)?;
+    match options.of_files(&stored, path) {
+        Ok((types, combine)) => Ok(Settings { types, combine, ..now }),
+        Err(Mismatch::Unknown(what)) => Err(what),
+        Err(Mismatch::Option { name, given, .. }) => Err(refuse_option(path, name, &given)),
+    }
 }
 
 /// Says what reads a file that is no saved dictionary.
