@@ -2,6 +2,7 @@
 //! compiles beside the dictionary: a binary would wait until that is finished.
 
 mod bench;
+mod byte_size;
 mod check;
 mod completions;
 mod devices;

@@ -12,6 +12,7 @@ use gpulsm_backends::stored::Origin;
 use super::command::counted;
 use super::type_options::{Mismatch, TypeOptions, describe};
 use crate::batch_size;
+use crate::byte_size::byte_size;
 use crate::progress::Bar;
 use crate::stored::{explain, is_saved, what_else};
 
@@ -31,9 +32,10 @@ pub struct Beginning {
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Durable::Batch, requires = "open")]
     durability: Durable,
 
-    /// How many bytes of changes the folder's log may have before all pairs are written anew (a checkpoint is
-    /// begun at half of it). Default: about as many as the pairs have, and at least 256 MiB
-    #[arg(long, value_name = "BYTES", requires = "open", value_parser = clap::value_parser!(u64).range(1..))]
+    /// How long the folder's log may become before all pairs are written anew (a checkpoint is begun at half of
+    /// it): a number of bytes, or 64M, 2GiB and the like. Default: about as many bytes as the pairs have, and at
+    /// least 256 MiB
+    #[arg(long, value_name = "SIZE", requires = "open", value_parser = byte_size)]
     log_limit: Option<u64>,
 
     #[command(flatten)]

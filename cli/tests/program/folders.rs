@@ -86,7 +86,7 @@ fn imports_are_logged_and_small_logs_are_enough() {
     let rows: String = (0..5000).map(|key| format!("{key},{}\n", key * 2)).collect();
     let table = folder.path().join("pairs.csv");
     fs::write(&table, rows).expect("a file");
-    let open = ["shell", "--open", &path, "--log-limit", "1000", "--import"];
+    let open = ["shell", "--open", &path, "--log-limit", "1KB", "--import"];
     let table = table.to_str().expect("UTF-8");
     let arguments = [&open[..], &[table, "-c", "insert 9999 1"]].concat();
     assert_eq!(printed(&arguments, ""), "ok\n");
@@ -120,6 +120,9 @@ fn wrong_arguments_of_files_are_refused() {
     ] {
         assert_eq!(refused(arguments, "").1, Some(2), "{arguments:?}");
     }
+    let (said, status) = refused(&["shell", "--open", "a", "--log-limit", "1.5G"], "");
+    assert!(said.contains("--log-limit") && said.contains("64M, 2G, 1T (or KiB, MiB"), "{said}");
+    assert_eq!(status, Some(2));
     assert!(!Path::new("a").exists());
 }
 
