@@ -10,19 +10,26 @@ use clap::Args;
 use gpulsm::Error as Failure;
 use gpulsm::files::{Info, check_with};
 use indicatif::HumanBytes;
+use serde_json::{Map, Value, json};
 
+use crate::info::object;
 use crate::progress::Bar;
-use crate::stored::{counted, size, what_else};
+use crate::stored::{Refusal, counted, read, size};
 
 const NOTES: &str = "\
 Examples:
   gpulsm check prices                 the folder of `gpulsm shell --open prices`
   gpulsm check prices.gpulsm          a file that `save` wrote
   gpulsm check prices && cp -r prices backup
+  gpulsm check prices --json          for programs
 
 The exit status is 0 if everything is sound, 1 if something is damaged, and 2 if it cannot be checked: no such
 file, no permission, in use. Nothing is changed, and nothing is repaired: a damaged file is restored from a copy.
-An incomplete update at the end of the log is what a crash leaves, and no damage.";
+An incomplete update at the end of the log is what a crash leaves, and no damage.
+
+In JSON the answer is \"sound\": true with what `gpulsm info --json` says, or {\"sound\": false or null (not known),
+\"path\": PATH, \"error\": MESSAGE, \"code\": CODE}. The codes are damaged (with \"file\" and \"offset\"), not_a_dictionary,
+in_use, io (with \"file\"; no such file, no permission), unsupported_version and other.";
 
 /// Checks the files of a dictionary: reads everything, and verifies every checksum.
 #[derive(Args)]
@@ -30,6 +37,10 @@ An incomplete update at the end of the log is what a crash leaves, and no damage
 pub struct Check {
     /// The folder that a dictionary lives in, or a saved file
     path: PathBuf,
+
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The exit status if nothing is known of the files.
@@ -37,26 +48,42 @@ const CANNOT_CHECK: u8 = 2;
 
 impl Check {
     pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
-        if let Some(other) = what_else(&self.path) {
-            return Err(other.into());
-        }
         let started = Instant::now();
         let mut bar = Bar::new("checking");
-        let checked = check_with(&self.path, &mut |done, total| bar.tell(done, total));
+        let checked =
+            read(&self.path, |path| check_with(path, &mut |done, total| bar.tell(done, total)));
         drop(bar);
-        match checked {
+        let seconds = started.elapsed().as_secs_f64();
+        match &checked {
+            checked if self.json => writeln!(io::stdout(), "{}", self.object(checked, seconds))?,
             Ok(info) => {
-                let seconds = started.elapsed().as_secs_f64();
-                let size = HumanBytes(size(&self.path, &info));
-                writeln!(io::stdout(), "{}; {size} read in {seconds:.1} s", report(&info))?;
-                Ok(ExitCode::SUCCESS)
+                let size = HumanBytes(size(&self.path, info));
+                writeln!(io::stdout(), "{}; {size} read in {seconds:.1} s", report(info))?;
             }
-            Err(damage @ Failure::CorruptFile { .. }) => Err(damage.into()),
-            Err(error) => {
-                eprintln!("gpulsm: {error}");
-                Ok(ExitCode::from(CANNOT_CHECK))
-            }
+            Err(refusal) => eprintln!("gpulsm: {refusal}"),
         }
+        Ok(match checked {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(Refusal::OtherFile(_) | Refusal::Failed(Failure::CorruptFile { .. })) => {
+                ExitCode::FAILURE
+            }
+            Err(Refusal::Failed(_)) => ExitCode::from(CANNOT_CHECK),
+        })
+    }
+
+    /// Returns the outcome for programs.
+    fn object(&self, checked: &Result<Info, Refusal>, seconds: f64) -> Value {
+        let (sound, mut found) = match checked {
+            Ok(info) => (Some(true), object(&self.path, info)),
+            Err(refusal) => {
+                let is_damaged = matches!(refusal, Refusal::Failed(Failure::CorruptFile { .. }));
+                (is_damaged.then_some(false), refusal.object(&self.path))
+            }
+        };
+        let mut answer = Map::from_iter([("sound".to_string(), json!(sound))]);
+        answer.append(&mut found);
+        answer.insert("seconds".into(), seconds.into());
+        answer.into()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,7 +10,7 @@ use gpulsm::files::{self, RunFile};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Map, Value, json};
 
-use crate::stored::{counted, names, rule_of, size, what_else};
+use crate::stored::{counted, names, read, rule_of, size};
 
 const NOTES: &str = "\
 Examples:
@@ -20,7 +20,9 @@ Examples:
 
 Of the pairs nothing is read: `gpulsm check` does that. The watermark is the last update that is known to be on
 stable storage; updates are numbered from 1 on. The generation counts how often the folder was opened, closed or
-checkpointed.";
+checkpointed.
+
+In JSON an error is {\"path\": PATH, \"error\": MESSAGE, \"code\": CODE}; `gpulsm check --help` lists the codes.";
 
 /// Says what the files of a dictionary contain: types, pairs, runs and log.
 #[derive(Args)]
@@ -36,17 +38,21 @@ pub struct Info {
 
 impl Info {
     pub fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
-        if let Some(other) = what_else(&self.path) {
-            return Err(other.into());
-        }
-        let info = files::info(&self.path)?;
         let mut out = io::stdout();
-        if self.json {
-            writeln!(out, "{}", self.object(&info))?;
-        } else {
-            for (name, text) in self.rows(&info) {
-                writeln!(out, "{name:>10}  {text}")?;
+        match read(&self.path, |path| files::info(path)) {
+            Ok(info) if self.json => {
+                writeln!(out, "{}", Value::from(object(&self.path, &info)))?;
             }
+            Ok(info) => {
+                for (name, text) in self.rows(&info) {
+                    writeln!(out, "{name:>10}  {text}")?;
+                }
+            }
+            Err(refusal) if self.json => {
+                writeln!(out, "{}", Value::from(refusal.object(&self.path)))?;
+                return Ok(ExitCode::FAILURE);
+            }
+            Err(refusal) => return Err(refusal.to_string().into()),
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -86,36 +92,41 @@ impl Info {
         rows.push(("bytes".into(), format!("{size} ({})", HumanBytes(size))));
         rows
     }
+}
 
-    fn object(&self, info: &files::Info) -> Value {
-        let (key, value) = names(info);
-        let run = |run: &RunFile| json!({ "file": run.file, "level": run.level, "entries": run.entries, "bytes": run.bytes });
-        let settings = info.settings.iter().map(|(name, number)| (name.clone(), json!(number)));
-        let notes = info.notes.iter().map(|(name, note)| (name.clone(), json!(note)));
-        json!({
-            "path": self.path.display().to_string(),
-            "kind": if info.is_folder { "folder" } else { "file" },
-            "version": info.version,
-            "key": key,
-            "value": value,
-            "value_bytes": info.value_bytes,
-            "combine": rule_of(info),
-            "settings": settings.collect::<Map<_, _>>(),
-            "notes": notes.collect::<Map<_, _>>(),
-            "entries": info.entries(),
-            "runs": info.runs.iter().map(run).collect::<Vec<_>>(),
-            "log": {
+/// Returns what files contain, for programs.
+pub fn object(path: &Path, info: &files::Info) -> Map<String, Value> {
+    let (key, value) = names(info);
+    let run = |run: &RunFile| json!({ "file": run.file, "level": run.level, "entries": run.entries, "bytes": run.bytes });
+    let settings = info.settings.iter().map(|(name, number)| (name.clone(), json!(number)));
+    let notes = info.notes.iter().map(|(name, note)| (name.clone(), json!(note)));
+    let fields = [
+        ("path", json!(path.display().to_string())),
+        ("kind", json!(if info.is_folder { "folder" } else { "file" })),
+        ("version", json!(info.version)),
+        ("key", json!(key)),
+        ("value", json!(value)),
+        ("value_bytes", json!(info.value_bytes)),
+        ("combine", json!(rule_of(info))),
+        ("settings", settings.collect::<Map<_, _>>().into()),
+        ("notes", notes.collect::<Map<_, _>>().into()),
+        ("entries", json!(info.entries())),
+        ("runs", info.runs.iter().map(run).collect()),
+        (
+            "log",
+            json!({
                 "files": info.logs,
                 "updates": info.updates,
                 "bytes": info.log_bytes,
                 "torn_bytes": info.torn_bytes,
-            },
-            "sequence": info.sequence,
-            "watermark": info.synced,
-            "generation": info.generation,
-            "bytes": size(&self.path, info),
-        })
-    }
+            }),
+        ),
+        ("sequence", json!(info.sequence)),
+        ("watermark", json!(info.synced)),
+        ("generation", json!(info.generation)),
+        ("bytes", json!(size(path, info))),
+    ];
+    fields.into_iter().map(|(name, field)| (name.into(), field)).collect()
 }
 
 fn describe(run: &RunFile, is_folder: bool) -> String {

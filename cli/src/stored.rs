@@ -1,5 +1,6 @@
 //! What is said of dictionaries in files, in the words of this program.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,6 +11,7 @@ use gpulsm::private::FileTypes;
 use gpulsm_backends::stored::{key_named, key_of_parts, value_named};
 use gpulsm_backends::types::{KeyType, Type, ValueType};
 use indicatif::HumanCount;
+use serde_json::{Map, Value};
 
 /// How saved files begin, and the runs and logs of a folder.
 const SAVED: &[u8; 8] = b"GPLSMDIC";
@@ -62,6 +64,64 @@ pub fn what_else(path: &Path) -> Option<String> {
         )),
         // A folder, or something that cannot be read: the library says so.
         Err(_) => None,
+    }
+}
+
+/// Why nothing is said of files.
+pub enum Refusal {
+    /// It is another file than a saved dictionary; what it is.
+    OtherFile(String),
+    Failed(Error),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::OtherFile(what) => f.write_str(what),
+            Refusal::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Refusal {
+    /// Returns the kind of the refusal. The names stay as they are from version to version.
+    fn code(&self) -> &'static str {
+        match self {
+            Refusal::OtherFile(_) | Refusal::Failed(Error::NotADictionary { .. }) => {
+                "not_a_dictionary"
+            }
+            Refusal::Failed(Error::CorruptFile { .. }) => "damaged",
+            Refusal::Failed(Error::Locked { .. }) => "in_use",
+            Refusal::Failed(Error::Io { .. }) => "io",
+            Refusal::Failed(Error::UnsupportedVersion { .. }) => "unsupported_version",
+            Refusal::Failed(_) => "other",
+        }
+    }
+
+    /// Returns what is wrong, for programs.
+    pub fn object(&self, path: &Path) -> Map<String, Value> {
+        let mut object = Map::new();
+        object.insert("path".into(), path.display().to_string().into());
+        object.insert("error".into(), self.to_string().into());
+        object.insert("code".into(), self.code().into());
+        if let Refusal::Failed(Error::CorruptFile { path, .. } | Error::Io { path, .. }) = self {
+            object.insert("file".into(), path.display().to_string().into());
+        }
+        if let Refusal::Failed(Error::CorruptFile { offset, .. }) = self {
+            object.insert("offset".into(), (*offset).into());
+        }
+        object
+    }
+}
+
+/// Reads a folder or a saved file. What is another file is not read.
+pub fn read(
+    path: &Path,
+    reader: impl FnOnce(&Path) -> Result<Info, Error>,
+) -> Result<Info, Refusal> {
+    match what_else(path) {
+        Some(other) => Err(Refusal::OtherFile(other)),
+        None => reader(path).map_err(Refusal::Failed),
     }
 }
 

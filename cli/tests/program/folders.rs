@@ -226,6 +226,48 @@ fn damage_is_found_and_named() {
 }
 
 #[test]
+fn programs_get_the_outcome_of_a_check_in_json() {
+    let (folder, path) = scratch("prices");
+    let checked = |path: &str, status: i32| {
+        let output = gpulsm(&["check", "--json", path], b"");
+        assert_eq!(output.status.code(), Some(status), "{path}");
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let missing = checked(&path, 2);
+    assert_eq!((&missing["sound"], &missing["code"]), (&Value::Null, &json!("io")));
+    assert_eq!(missing["file"], json!(path));
+
+    printed(&["shell", "--open", &path], "insert 1 2 3 4\ncheckpoint\ninsert 5 6");
+    let mut sound = checked(&path, 0);
+    let fields = sound.as_object_mut().expect("an object");
+    assert_eq!(fields.shift_remove("sound"), Some(json!(true)));
+    let seconds = fields.shift_remove("seconds").and_then(|seconds| seconds.as_f64());
+    assert!(seconds.is_some_and(|seconds| seconds >= 0.0));
+    assert_eq!(sound, info(&path), "what `info` says");
+
+    let manifest = Path::new(&path).join("MANIFEST");
+    let mut bytes = fs::read(&manifest).expect("a file");
+    bytes[40] ^= 1;
+    fs::write(&manifest, bytes).expect("a file");
+    let damaged = checked(&path, 1);
+    assert_eq!((&damaged["sound"], &damaged["code"]), (&json!(false), &json!("damaged")));
+    assert_eq!(damaged["file"], json!(manifest.to_str().expect("UTF-8")));
+    assert!(damaged["offset"].is_u64(), "{damaged}");
+    assert!(damaged["error"].as_str().is_some_and(|text| text.contains("is damaged at byte ")));
+
+    let notes = folder.path().join("notes.txt");
+    fs::write(&notes, "no dictionary").expect("a file");
+    let notes = notes.to_str().expect("UTF-8");
+    let other = checked(notes, 1);
+    assert_eq!((&other["sound"], &other["code"]), (&Value::Null, &json!("not_a_dictionary")));
+    let output = gpulsm(&["info", "--json", notes], b"");
+    assert_eq!(output.status.code(), Some(1));
+    let refused: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&refused["path"], &refused["error"]), (&json!(notes), &other["error"]));
+}
+
+#[test]
 fn what_is_no_dictionary_is_refused() {
     let (folder, path) = scratch("prices");
     for command in ["check", "info"] {
