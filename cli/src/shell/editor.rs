@@ -22,19 +22,20 @@ pub struct Prompt {
 
 impl Prompt {
     pub fn new() -> Result<Self, ReadlineError> {
-        let config = Config::builder()
-            .completion_type(CompletionType::List)
-            .history_ignore_space(true)
-            .auto_add_history(true)
-            .build();
-        let mut editor = Editor::with_config(config)?;
-        editor
-            .set_helper(Some(Assistant { files: FilenameCompleter::new(), snapshots: Vec::new() }));
+        let mut editor = new_editor(DefaultHistory::default())?;
         let history = history_file();
         if let Some(file) = &history {
             editor.load_history(file).ok(); // There is none the first time.
         }
         Ok(Prompt { editor, history })
+    }
+
+    /// Forgets what was typed or pasted beyond the last line and read already. (Ctrl-C makes the terminal forget the
+    /// rest.) The editor keeps it, and hands it over to nobody.
+    pub fn forget_typed_ahead(&mut self) -> Result<(), ReadlineError> {
+        let history = std::mem::take(self.editor.history_mut());
+        self.editor = new_editor(history)?;
+        Ok(())
     }
 
     /// Reads the next line; `None` at the end of input. An interrupted line is empty. The prompt names
@@ -64,6 +65,17 @@ impl Drop for Prompt {
             self.editor.save_history(file).ok();
         }
     }
+}
+
+fn new_editor(history: DefaultHistory) -> Result<Editor<Assistant, DefaultHistory>, ReadlineError> {
+    let config = Config::builder()
+        .completion_type(CompletionType::List)
+        .history_ignore_space(true)
+        .auto_add_history(true)
+        .build();
+    let mut editor = Editor::with_history(config, history)?;
+    editor.set_helper(Some(Assistant { files: FilenameCompleter::new(), snapshots: Vec::new() }));
+    Ok(editor)
 }
 
 /// Returns the file of the history, as the XDG specification has it.

@@ -64,7 +64,9 @@ unreadable_line and stopped.
 
 At the prompt Ctrl-C clears the line and Ctrl-D ends the shell. While a command runs or prints, Ctrl-C
 ends that command alone: the dictionary is as it was before it. (An export or a save may still finish its
-file. A change of a dictionary in a folder is finished, unless it is an import that still reads.)
+file. A change of a dictionary in a folder is finished, unless it is an import that still reads.) Lines that are
+typed or pasted while a command runs are executed after it, unless Ctrl-C ends it: then they are forgotten. Of
+what is typed meanwhile, the terminal keeps about 4,000 bytes.
 
 With --open every change is logged in the folder before it is answered: what was answered is there the next time,
 whatever happens to the program (`--durability os`) and to the machine (`--durability batch`, the default). The

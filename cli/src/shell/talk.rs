@@ -31,6 +31,7 @@ pub fn talk(
     loop {
         // At the prompt Ctrl-C is a key: what is pressed from here on is meant for the next command.
         interrupt::forget();
+        let presses = interrupt::presses();
         let Some(text) = prompt.line(interpreter.snapshots())? else { break };
         // Several lines may be pasted at once.
         for line in text.lines() {
@@ -48,6 +49,11 @@ pub fn talk(
                         return Ok(false);
                     }
                 }
+            }
+            // Who stops a command does not want the next ones that are typed or pasted already.
+            if interrupt::presses() != presses {
+                prompt.forget_typed_ahead()?;
+                break;
             }
         }
     }

@@ -138,6 +138,54 @@ fn ctrl_c_ends_a_command_and_keeps_the_dictionary() {
 }
 
 #[test]
+fn lines_that_are_pasted_or_typed_ahead_are_executed_in_turn() {
+    let mut terminal = Terminal::start(&[]);
+    // A terminal without bracketed paste sends lines at once, as if they were typed.
+    terminal.enter("insert 1 10\rinsert 2 20\rlen\r");
+    terminal.wait_for("2 keys");
+    // A terminal with it sends them as one text.
+    terminal.enter("\x1b[200~insert 3 30\ninsert 4 40\nlen\x1b[201~\r");
+    terminal.wait_for("4 keys");
+    // A longer paste than the editor reads at once.
+    let lines: String = (0..200).map(|key| format!("insert {key} {key}\r")).collect();
+    terminal.enter(&lines[..lines.len() / 2]);
+    terminal.press(&lines[lines.len() / 2..]);
+    terminal.press("len\r");
+    terminal.wait_for("200 keys");
+
+    // While a command runs.
+    let pipe = terminal.state.path().join("pairs.csv");
+    make_pipe(&pipe);
+    terminal.say("import pairs.csv", LINE_READ);
+    terminal.press("insert 500 1\rlen\rcontains 5");
+    std::fs::write(pipe, "300,300\n").expect("the shell reads it");
+    terminal.wait_for("ok, 1 row");
+    terminal.wait_for("202 keys");
+    terminal.press("00\r");
+    terminal.wait_for("500  yes");
+    terminal.end();
+}
+
+#[test]
+fn ctrl_c_forgets_the_lines_that_follow_a_command() {
+    let mut terminal = Terminal::start(&[]);
+    make_pipe(&terminal.state.path().join("endless.csv"));
+    for (before, between, after) in [("", "\r", "\r"), ("\x1b[200~", "\n", "\x1b[201~\r")] {
+        let lines = ["import endless.csv", "insert 1 10", "insert 2 20"].join(between);
+        terminal.enter(&format!("{before}{lines}{after}"));
+        terminal.wait_for(LINE_READ);
+        terminal.press(CTRL_C);
+        terminal.wait_for("stopped by Ctrl-C");
+        terminal.say("len", "0 keys");
+    }
+    terminal.say("insert 1 10", "ok");
+    // The history is still there.
+    terminal.enter("\x1b[A\x1b[A\r");
+    terminal.wait_for("1 key");
+    terminal.end();
+}
+
+#[test]
 fn ctrl_c_ends_a_long_answer() {
     let mut terminal = Terminal::start(&[]);
     terminal.write("many.csv", &pairs(200_000));
