@@ -13,6 +13,8 @@ pub struct AsOf {
     /// How far the last part of a key may be from that of the question, in the type of
     /// [`tolerance_type`]; any distance if `None`.
     pub tolerance: Option<Scalar>,
+    /// Whether a key that equals the question is no answer.
+    pub is_strict: bool,
 }
 
 /// Returns the type of tolerances for keys of a type: unsigned for integers, so that any distance has a number.
@@ -39,10 +41,9 @@ pub fn asof(
 ) -> Result<Vec<Option<Pair>>, Error> {
     let mut column = of.column();
     questions.iter().for_each(|question| column.push(question.ordered()));
-    let (on, direction) = (on(&of), query.direction);
-    let tolerance = query.tolerance.map(distance);
-    let asof = private::AsOf { on, direction, tolerance, is_strict: false };
-    dictionary.asof(&column, asof)
+    let AsOf { direction, tolerance, is_strict } = query;
+    let tolerance = tolerance.map(distance);
+    dictionary.asof(&column, private::AsOf { on: on(&of), direction, tolerance, is_strict })
 }
 
 fn last(of: &KeyType) -> Part {
@@ -105,12 +106,18 @@ mod tests {
         let questions: Vec<Key> = keys.iter().map(|&it| key.key(ordered(it))).collect();
         for direction in DIRECTIONS {
             for &tolerance in tolerances {
-                let query = AsOf { direction, tolerance: tolerance.map(&scalar) };
-                let found = asof(&*any, key, &questions, query).unwrap();
-                let known = typed.asof(keys, direction, tolerance).unwrap();
-                let bits = |(key, value): (K, u32)| (ordered(key), value.into());
-                let known: Vec<Option<Pair>> = known.into_iter().map(|it| it.map(bits)).collect();
-                assert_eq!(found, known, "{of} {direction:?} {tolerance:?}");
+                for is_strict in [false, true] {
+                    let query = AsOf { direction, tolerance: tolerance.map(&scalar), is_strict };
+                    let found = asof(&*any, key, &questions, query).unwrap();
+                    let known = match is_strict {
+                        false => typed.asof(keys, direction, tolerance).unwrap(),
+                        true => typed.strict_asof(keys, direction, tolerance).unwrap(),
+                    };
+                    let bits = |(key, value): (K, u32)| (ordered(key), value.into());
+                    let known: Vec<Option<Pair>> =
+                        known.into_iter().map(|it| it.map(bits)).collect();
+                    assert_eq!(found, known, "{of} {direction:?} {tolerance:?} {is_strict}");
+                }
             }
         }
     }

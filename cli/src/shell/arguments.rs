@@ -76,7 +76,7 @@ pub fn take_limit<'a>(args: &[Word<'a>]) -> Result<(Vec<Word<'a>>, Option<Option
     Ok(([&args[..at], &args[at + 2..]].concat(), Some(limit)))
 }
 
-/// Takes `--direction D` and `--tolerance T` out of arguments: returns the others, and the query.
+/// Takes `--direction D`, `--tolerance T` and `--strict` out of arguments: returns the others, and the query.
 pub fn take_asof<'a>(
     command: Word<'_>,
     args: &[Word<'a>],
@@ -85,16 +85,17 @@ pub fn take_asof<'a>(
     let Some(tolerance_type) = tolerance_type(key) else {
         return Err(command.wrong(format!("keys must end with a number, and these are {key}")));
     };
-    let mut query = AsOf { direction: Direction::Backward, tolerance: None };
+    let mut query = AsOf { direction: Direction::Backward, tolerance: None, is_strict: false };
     let (mut others, mut args) = (Vec::new(), args.iter());
     while let Some(&word) = args.next() {
         let mut value = || args.next().ok_or_else(|| word.wrong("its value is missing"));
         match word.text {
             "--direction" => query.direction = direction(*value()?)?,
             "--tolerance" => query.tolerance = Some(tolerance(*value()?, tolerance_type)?),
+            "--strict" => query.is_strict = true,
             text if text.starts_with("--") => {
                 return Err(word.wrong(
-                    "no such option; there are --direction backward|forward|nearest and --tolerance T",
+                    "no such option; there are --direction backward|forward|nearest, --tolerance T and --strict",
                 ));
             }
             // No key is written like this.

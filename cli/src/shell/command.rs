@@ -44,9 +44,9 @@ pub const COMMANDS: &[Usage] = &[
     usage("predecessor", "K [K …]", "the last pair whose key is K or less"),
     usage(
         "asof",
-        "K [K …] [--direction backward|forward|nearest] [--tolerance T]",
+        "K [K …] [--direction backward|forward|nearest] [--tolerance T] [--strict]",
         "the pair whose key has the same parts as K but the last, which is the nearest to K's in this direction \
-         (default: backward, so at K or before it), and at most T away",
+         (default: backward, so at K or before it), and at most T away; --strict: not K itself",
     ),
     usage("first", "", "the pair with the least key"),
     usage("last", "", "the pair with the greatest key"),

@@ -33,7 +33,11 @@ impl<W: Write> People<'_, W> {
         match answer {
             Answer::Done | Answer::Quit => self.line("ok"),
             Answer::Values(values) => self.table(values, |(key, value)| {
-                let value = value.map_or_else(|| nothing("not found"), |value| value.to_string());
+                let value = match value {
+                    Some(Scalar::Present) => "found".into(),
+                    Some(value) => value.to_string(),
+                    None => nothing("not found"),
+                };
                 (key.to_string(), value)
             }),
             Answer::Counts(counts) => {
@@ -48,14 +52,16 @@ impl<W: Write> People<'_, W> {
             }),
             Answer::Pairs { pairs, .. } if pairs.is_empty() => self.dim("nothing"),
             Answer::Pairs { pairs, more } => {
-                self.table(pairs, |(key, value)| (key.to_string(), value.to_string()))?;
+                self.table(pairs, |(key, value)| (key.to_string(), shown_value(value)))?;
                 self.left_out(*more)
             }
             Answer::Pair(pair) => self.pair(pair),
             Answer::Found(found) => match &found[..] {
                 [(_, pair)] => self.pair(pair),
                 found => self.table(found, |(queried, pair)| {
-                    let pair = pair.map(|(key, value)| format!("{key}  {value}"));
+                    let pair = pair
+                        .as_ref()
+                        .map(|(key, value)| joined(&key.to_string(), &shown_value(value)));
                     (queried.clone(), pair.unwrap_or_else(|| nothing("nothing")))
                 }),
             },
@@ -91,7 +97,7 @@ impl<W: Write> People<'_, W> {
 
     fn pair(&mut self, pair: &Option<(Key, Scalar)>) -> io::Result<()> {
         match pair {
-            Some(pair) => self.table(&[pair], |(key, value)| (key.to_string(), value.to_string())),
+            Some(pair) => self.table(&[pair], |(key, value)| (key.to_string(), shown_value(value))),
             None => self.dim("nothing"),
         }
     }
@@ -184,7 +190,7 @@ impl<W: Write> People<'_, W> {
         for row in rows {
             let (left, right) = cells(row);
             let left = self.paint(KEY, pad(&left, width));
-            writeln!(self.out, "{left}  {right}")?;
+            writeln!(self.out, "{}", joined(&left, &right))?;
         }
         Ok(())
     }
@@ -192,6 +198,19 @@ impl<W: Write> People<'_, W> {
 
 /// The two cells of a row.
 type Cells = (String, String);
+
+/// Joins two cells; the second one may be empty.
+fn joined(left: &str, right: &str) -> String {
+    if right.is_empty() { left.into() } else { format!("{left}  {right}") }
+}
+
+/// Returns a value as it is shown beside its key. A set has none.
+fn shown_value(value: &Scalar) -> String {
+    match value {
+        Scalar::Present => String::new(),
+        value => value.to_string(),
+    }
+}
 
 fn paint(colour: bool, style: Style, text: impl Display) -> String {
     if colour { format!("{style}{text}{style:#}") } else { text.to_string() }

@@ -30,6 +30,8 @@ fn keys_of_two_parts_go_through_every_command() {
             ("asof 7:99 8:2 --direction forward", r#"{"pairs":[[[7,100],1],[[8,3],4]]}"#),
             ("asof 7:99 --direction nearest --tolerance 1", r#"{"pairs":[[[7,100],1]]}"#),
             ("asof 7:99 --tolerance 103", r#"{"pairs":[null]}"#),
+            ("asof 7:100 --strict 7:-5 7:101", r#"{"pairs":[[[7,-5],2],null,[[7,100],1]]}"#),
+            ("asof 7:-5 --strict --direction forward", r#"{"pairs":[[[7,100],1]]}"#),
             ("update +7:-6=9 -9:0", OK),
             ("delete 8:3", OK),
             ("delete_range 7:0 7", OK),

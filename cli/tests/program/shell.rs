@@ -147,6 +147,9 @@ fn a_set_has_no_values() {
             ),
         ],
     );
+    let script = "insert 5 30 4\nrange 0 99\nlast\nsuccessor 6\nselect 0 9\nlookup 4 6\n";
+    let expected = "ok\n 4\n 5\n30\n30\n30\n0  4\n9  nothing\n4  found\n6  not found\n";
+    assert_eq!(printed(&["shell", "--value", "none"], script), expected);
 }
 
 #[test]
