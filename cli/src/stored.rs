@@ -125,6 +125,21 @@ pub fn read(
     }
 }
 
+/// Refuses a path of something new, if the folder that it is to be in does not exist.
+pub fn expect_parent(path: &Path) -> Result<(), String> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match parent {
+        // Whether it is there may be unknown, without permission: who creates the file says so.
+        Some(parent) if parent.try_exists().is_ok_and(|exists| !exists) => Err(format!(
+            "there is no folder `{}` for `{}`: create it first (mkdir -p {})",
+            parent.display(),
+            path.file_name().unwrap_or_default().display(),
+            quoted(parent)
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Returns the type of keys of files.
 pub fn key_of(types: &FileTypes, path: &Path) -> Result<KeyType, String> {
     key_of_parts(&types.stored.key).map_err(|error| {

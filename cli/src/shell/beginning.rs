@@ -14,7 +14,7 @@ use super::type_options::{Mismatch, TypeOptions, describe};
 use crate::batch_size;
 use crate::byte_size::byte_size;
 use crate::progress::Bar;
-use crate::stored::{explain, is_saved, what_else};
+use crate::stored::{expect_parent, explain, is_saved, what_else};
 
 /// What the program's arguments say of the dictionary.
 #[derive(Args)]
@@ -125,7 +125,11 @@ impl Beginning {
             let hint = if is_saved(path) { "--load reads it" } else { "name a folder" };
             return Err(format!("`{}` is a file: {hint}", path.display()));
         }
-        types_in_folder(path).map_err(explain)
+        let stored = types_in_folder(path).map_err(explain)?;
+        if stored.is_none() {
+            expect_parent(path)?;
+        }
+        Ok(stored)
     }
 
     /// Chooses types and settings. Those of files need not be given, and must not contradict them.

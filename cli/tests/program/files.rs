@@ -269,7 +269,7 @@ fn an_export_that_fails_leaves_what_was_there() {
     assert!(said[1].contains("Parquet has no type for u128"), "{}", said[1]);
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "precious");
     let said = answers(&[], &[format!("export {}", folder.path("no/such/folder.csv"))]);
-    assert!(said[0].contains("no such file or folder"), "{}", said[0]);
+    assert!(said[0].contains("create it first"), "{}", said[0]);
     let left: Vec<_> = std::fs::read_dir(folder.0.path()).expect("the folder").collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }

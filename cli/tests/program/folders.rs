@@ -276,7 +276,12 @@ fn what_is_no_dictionary_is_refused() {
         assert_eq!(status, Some(if command == "check" { 2 } else { 1 }));
     }
     assert!(refused(&["shell", "--load", &path], "").0.contains("No such file"));
-    assert!(refused(&["shell", "--open", &format!("{path}/x/y")], "").0.contains("No such file"));
+    let (said, status) = refused(&["shell", "--open", &format!("{path}/x/y")], "");
+    let missing =
+        format!("there is no folder `{path}/x` for `y`: create it first (mkdir -p {path}/x)");
+    assert!(said.contains(&missing), "{said}");
+    assert_eq!(status, Some(1));
+    assert!(!Path::new(&path).exists());
 
     let text = folder.path().join("notes.txt");
     fs::write(&text, "some notes that nobody may lose").expect("a file");
@@ -382,7 +387,13 @@ fn files_of_the_wrong_kind_are_explained() {
         (format!("load {table}"), "tables (.csv, .parquet and others) are read by `import`".into()),
         (format!("import {path}"), format!("`{path}` is a saved dictionary: `load` reads it")),
         (format!("load {folder}/none"), "No such file".into()),
-        (format!("save {folder}/none/x"), "No such file".into()),
+        (
+            format!("save {folder}/a b/x"),
+            format!(
+                "there is no folder `{folder}/a b` for `x`: create it first (mkdir -p '{folder}/a b')"
+            ),
+        ),
+        (format!("export {folder}/none/x.csv"), format!("there is no folder `{folder}/none` for")),
         (format!("save {folder}"), "is a folder: name a file".into()),
         ("save".into(), "arguments are missing: save FILE [--force]".into()),
         (format!("load {path} --forced"), "no such option; there are --force".into()),

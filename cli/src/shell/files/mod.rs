@@ -10,6 +10,8 @@ use gpulsm_backends::dictionary::AnyDictionary;
 use gpulsm_backends::types::{Column, Types, ValueType};
 use gpulsm_tables::{Error, Field, RowNotes, RowOptions, WriteColumn};
 
+use crate::stored::expect_parent;
+
 pub use report::Imported;
 pub use saved::{load, save};
 
@@ -85,6 +87,7 @@ pub fn insert(dictionary: &mut dyn AnyDictionary, rows: Rows) -> Result<Imported
 /// Writes every pair to a file; returns how many there are.
 pub fn export(dictionary: &dyn AnyDictionary, types: Types, line: &str) -> Result<u64, String> {
     let (path, options) = arguments::export(line)?;
+    expect_parent(&path)?;
     let (keys, values) = dictionary.columns().map_err(|error| error.to_string())?;
     let parts = types.key.parts();
     let part = |index: usize| {

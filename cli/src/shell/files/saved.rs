@@ -12,7 +12,7 @@ use crate::shell::answer::Answer;
 use crate::shell::command::counted;
 use crate::shell::interrupt;
 use crate::shell::type_options::{Mismatch, TypeOptions};
-use crate::stored::{explain, is_saved, refuse_option, what_else};
+use crate::stored::{expect_parent, explain, is_saved, refuse_option, what_else};
 
 /// Writes every pair into one file.
 pub fn save(dictionary: &dyn AnyDictionary, line: &str) -> Result<Answer, String> {
@@ -23,6 +23,7 @@ pub fn save(dictionary: &dyn AnyDictionary, line: &str) -> Result<Answer, String
     if path.exists() && !force {
         return Err(format!("`{}` exists: use --force to replace it", path.display()));
     }
+    expect_parent(&path)?;
     let mut bar = Bar::new("saving").hidden_when(interrupt::is_pressed);
     let saved = dictionary.save(&path, &mut |done, total| bar.tell(done, total));
     saved.map_err(explain)?;
