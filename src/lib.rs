@@ -108,7 +108,7 @@ pub mod private {
     pub use crate::combine::Combiner;
     #[cfg(feature = "cuda")]
     pub use crate::cuda::columns;
-    pub use crate::durable::{FileTypes, types_in, types_in_folder};
+    pub use crate::durable::{FileTypes, Replayed, types_in, types_in_folder};
     pub use crate::key::private::Sealed;
     pub use crate::key::{Distance, Encoding, Layout, On, PackedKey, Part, lend};
     pub use crate::query::{AsOf, KeyColumns};

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::path::Path;
 
-use gpulsm::private::{AsOf, Fold};
+use gpulsm::private::{AsOf, Fold, Replayed};
 use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Error, Key, OrderedKey, Stats};
 
 use crate::stored::{Origin, stored_types};
@@ -27,6 +27,8 @@ pub trait AnyDictionary: Any + Send + Sync {
 
     /// Returns the folder that the dictionary lives in, if it does.
     fn path(&self) -> Option<&Path>;
+    /// Returns what was replayed from the logs of that folder when it was opened.
+    fn replayed(&self) -> Option<Replayed>;
     fn checkpoint(&mut self) -> Result<(), Error>;
     fn sync(&self) -> Result<(), Error>;
     fn close(&mut self) -> Result<(), Error>;
@@ -208,6 +210,10 @@ impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
 
     fn path(&self) -> Option<&Path> {
         self.path()
+    }
+
+    fn replayed(&self) -> Option<Replayed> {
+        self.replayed()
     }
 
     fn checkpoint(&mut self) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::contents;
-use super::journal::{Journal, Ticket};
+use super::journal::{Journal, Replayed, Ticket};
 use super::schema::{FileTypes, schema_of, stored_types};
 use crate::builder::Builder;
 use crate::dictionary::Dictionary;
@@ -65,6 +65,13 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.journal.as_ref().map(Journal::path)
+    }
+
+    /// Returns what was replayed from the logs when the dictionary was opened; `None` of one in memory.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn replayed(&self) -> Option<Replayed> {
+        self.journal.as_ref().map(|journal| journal.replayed)
     }
 
     /// Writes everything into the folder that the dictionary lives in, so that its log begins anew. It does so
@@ -279,10 +286,12 @@ impl<K: Key, V: Value> Builder<K, V> {
         opening.manifest().schema.check(path, &schema)?;
         let mut store = builder.store_for(opening.manifest())?;
         read_folder(&opening, store.any_mut(), progress)?;
-        let logs = opening.recovered().logs();
+        let recovered = opening.recovered();
+        let (updates, torn_bytes) = (recovered.records(), recovered.torn_bytes);
+        let logs = recovered.logs();
         let folder = opening.finish(options)?;
         folder.set_setting(BATCH_SIZE, store.any().batch_size() as u64);
-        let mut journal = Journal::new(folder);
+        let mut journal = Journal::new(folder, Replayed { updates, torn_bytes });
         if logs > MAX_LOGS {
             journal.start_checkpoint(store.any());
         }

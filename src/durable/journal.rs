@@ -21,9 +21,20 @@ type ApplyTo<'a, B> = dyn Fn(&mut dyn AnyStore<B>) -> Result<(), Error> + 'a;
 /// Before a checkpoint, a log with more unsynced bytes is synced in the background: updates wait for what is left.
 const MAX_UNSYNCED: u64 = 1 << 20;
 
+/// What was replayed from the logs when a folder was opened.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// How many updates.
+    pub updates: u64,
+    /// How many bytes of an incomplete update, as a crash leaves it, were cut off.
+    pub torn_bytes: u64,
+}
+
 /// The files that a dictionary lives in.
 pub(crate) struct Journal {
     folder: Arc<Folder>,
+    pub replayed: Replayed,
     /// The thread that writes a checkpoint, or syncs the log before one.
     background: Option<JoinHandle<()>>,
     /// Whether the log was synced in the background since the last checkpoint.
@@ -35,9 +46,10 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    pub fn new(folder: Arc<Folder>) -> Self {
+    pub fn new(folder: Arc<Folder>, replayed: Replayed) -> Self {
         Journal {
             folder,
+            replayed,
             background: None,
             is_synced_before: false,
             retry_at: 0,

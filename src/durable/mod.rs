@@ -6,5 +6,5 @@ pub(crate) mod journal;
 mod schema;
 
 pub use dictionary::{types_in, types_in_folder};
-pub use journal::Ticket;
+pub use journal::{Replayed, Ticket};
 pub use schema::FileTypes;

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use gpulsm::files::{Info, info};
-use gpulsm::private::{FileTypes, types_in, types_in_folder};
+use gpulsm::private::{FileTypes, Replayed, types_in, types_in_folder};
 use gpulsm::{Device, Durability};
 use gpulsm_backends::dictionary::{AnyDictionary, Settings, open_at};
 use gpulsm_backends::stored::Origin;
@@ -83,15 +82,22 @@ impl Beginning {
     pub fn open(&self) -> Result<Opened, String> {
         let stored = self.stored()?;
         let settings = self.settings(stored.as_ref())?;
-        let known = stored.is_some().then(|| self.path().map(info)).flatten();
-        let known = known.transpose().map_err(explain)?;
         let origin = self.origin();
         let mut bar = Bar::new(if self.load.is_some() { "loading" } else { "opening" });
         let opened = open_at(settings, &origin, &mut |done, total| bar.tell(done, total));
         drop(bar);
         let dictionary = opened.map_err(explain)?;
         let pairs = dictionary.len().map_err(|error| error.to_string())?;
-        let summary = self.path().map(|path| summary(path, known.as_ref(), settings, pairs));
+        let summary = self.path().map(|path| {
+            let (path, types) = (path.display(), describe(settings.types, settings.combine));
+            match stored {
+                None => format!("{path}: a new dictionary, {types}"),
+                Some(_) => {
+                    let replayed = dictionary.replayed().map(describe_replayed).unwrap_or_default();
+                    format!("{path}: {}, {types}{replayed}", counted(pairs, "pair"))
+                }
+            }
+        });
         Ok(Opened { dictionary, settings, type_options: self.types, summary })
     }
 
@@ -158,17 +164,14 @@ fn contradiction(mismatch: Mismatch, path: &Path) -> String {
     }
 }
 
-/// Says what was opened.
-fn summary(path: &Path, known: Option<&Info>, settings: Settings, pairs: usize) -> String {
-    let path = path.display();
-    let types = describe(settings.types, settings.combine);
-    let Some(info) = known else { return format!("{path}: a new dictionary, {types}") };
-    let mut text = format!("{path}: {}, {types}", counted(pairs, "pair"));
-    if info.updates > 0 {
-        let updates = counted(info.updates as usize, "update");
+/// Says what was replayed from the log, if anything.
+fn describe_replayed(replayed: Replayed) -> String {
+    let mut text = String::new();
+    if replayed.updates > 0 {
+        let updates = counted(replayed.updates as usize, "update");
         text += &format!("; {updates} replayed from the log");
     }
-    if info.torn_bytes > 0 {
+    if replayed.torn_bytes > 0 {
         text += "; an incomplete update at the end of the log, as a crash leaves it, was cut off";
     }
     text

@@ -76,7 +76,7 @@ pub const COMMANDS: &[Usage] = &[
     usage(
         "load",
         "FILE [--force]",
-        "make the dictionary what such a file has, and take its types unless options of the program gave others; \
+        "make the dictionary what such a file has (or the folder of another one), and take its types unless options of the program gave others; \
          --force replaces pairs that are there",
     ),
     usage(

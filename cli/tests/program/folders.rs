@@ -152,6 +152,35 @@ fn a_folder_in_use_is_refused() {
     check(&["--open", &path], &[("len", r#"{"len":1}"#)]);
 }
 
+/// Returns how many bytes a process has read so far.
+#[cfg(target_os = "linux")]
+fn bytes_read(child: &Child) -> u64 {
+    let figures = fs::read_to_string(format!("/proc/{}/io", child.id())).expect("figures");
+    let read = figures.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("a figure");
+    read.parse().expect("a number")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_shell_reads_no_more_of_the_logs_than_opening_takes() {
+    let (_folder, path) = scratch("prices");
+    let (mut child, stdin, _answers) = shell_with_one_pair(&path);
+    let empty = bytes_read(&child);
+    drop(stdin);
+    assert!(child.wait().expect("it ends").success());
+    let pairs: String = (0..200_000).map(|key| format!(" {key} {key}")).collect();
+    let script = format!("insert{pairs}\n").repeat(3);
+    printed(&["shell", "--open", &path], &script);
+    let logged = info(&path)["log"]["bytes"].as_u64().expect("a number");
+    assert!(logged > 4_000_000, "{logged}");
+    // Opening itself reads it three times.
+    let (mut child, stdin, _answers) = shell_with_one_pair(&path);
+    let read = bytes_read(&child) - empty;
+    assert!(read < logged * 7 / 2, "{read} of {logged}");
+    drop(stdin);
+    assert!(child.wait().expect("it ends").success());
+}
+
 #[cfg(unix)]
 #[test]
 fn an_error_of_closing_is_reported() {
