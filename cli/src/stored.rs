@@ -78,6 +78,12 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::OtherFile(what) => f.write_str(what),
+            Refusal::Failed(Error::NotADictionary { path, .. }) if path.is_dir() => write!(
+                f,
+                "`{}` holds no dictionary: name a folder that `gpulsm shell --open` created, or a file that `save` \
+                 wrote",
+                path.display()
+            ),
             Refusal::Failed(error) => error.fmt(f),
         }
     }

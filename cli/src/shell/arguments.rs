@@ -5,15 +5,11 @@ use gpulsm_backends::asof::{AsOf, tolerance_type};
 use gpulsm_backends::types::{Field, KeyType, Scalar};
 
 use super::answer::Answer;
-use super::command::{COMMANDS, Word, nearest};
+use super::command::{COMMANDS, Word, advice};
 use super::failure::{Code, Failure};
 
 pub fn unknown_command(command: Word<'_>) -> Failure {
-    let guess = match nearest(command.text) {
-        Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => "`help` lists them".into(),
-    };
-    let wrong = command.wrong(format!("no such command; {guess}"));
+    let wrong = command.wrong(format!("no such command; {}", advice(command.text)));
     Failure { code: Code::UnknownCommand, ..wrong }
 }
 

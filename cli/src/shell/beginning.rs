@@ -70,12 +70,12 @@ impl From<Durable> for Durability {
     }
 }
 
-/// A dictionary, how it is set up, and for people what it is, unless it is new and in memory.
+/// A dictionary, how it is set up, and for people what it is.
 pub struct Opened {
     pub dictionary: Box<dyn AnyDictionary>,
     pub settings: Settings,
     pub type_options: TypeOptions,
-    pub summary: Option<String>,
+    pub summary: String,
 }
 
 impl Beginning {
@@ -88,16 +88,16 @@ impl Beginning {
         drop(bar);
         let dictionary = opened.map_err(explain)?;
         let pairs = dictionary.len().map_err(|error| error.to_string())?;
-        let summary = self.path().map(|path| {
-            let (path, types) = (path.display(), describe(settings.types, settings.combine));
-            match stored {
-                None => format!("{path}: a new dictionary, {types}"),
-                Some(_) => {
-                    let replayed = dictionary.replayed().map(describe_replayed).unwrap_or_default();
-                    format!("{path}: {}, {types}{replayed}", counted(pairs, "pair"))
-                }
+        let types = describe(settings.types, settings.combine);
+        let summary = match (self.path().map(Path::display), stored) {
+            (None, _) => format!("a new dictionary in memory, {types}; `save FILE` keeps it"),
+            (Some(path), None) => format!("{path}: a new dictionary, {types}"),
+            (Some(path), Some(_)) => {
+                let in_memory = || "; in memory: `save` keeps changes".into();
+                let rest = dictionary.replayed().map_or_else(in_memory, describe_replayed);
+                format!("{path}: {}, {types}{rest}", counted(pairs, "pair"))
             }
-        });
+        };
         Ok(Opened { dictionary, settings, type_options: self.types, summary })
     }
 

@@ -37,8 +37,8 @@ pub const COMMANDS: &[Usage] = &[
     usage("max", "LO HI [LO HI …]", "the greatest value from LO to HI"),
     usage(
         "range",
-        "LO HI [--limit N|all]",
-        "the pairs from LO to HI, in key order: the first N (default: all; on a terminal 1000)",
+        "[LO HI] [--limit N|all]",
+        "the pairs from LO to HI (alone: all pairs), in key order: the first N (default: all; on a terminal 1000)",
     ),
     usage("successor", "K [K …]", "the first pair whose key is K or greater"),
     usage("predecessor", "K [K …]", "the last pair whose key is K or less"),
@@ -156,26 +156,56 @@ pub fn counted(number: usize, thing: &str) -> String {
 
 /// Names that other programs have for commands of this one.
 const SYNONYMS: &[(&str, &str)] = &[
+    (":q", "quit"),
     ("add", "insert"),
+    ("all", "range"),
     ("backup", "save"),
     ("bye", "quit"),
     ("commit", "sync"),
     ("del", "delete"),
+    ("dump", "range"),
     ("find", "lookup"),
     ("get", "lookup"),
     ("has", "contains"),
+    ("info", "stats"),
+    ("items", "range"),
+    ("keys", "range"),
     ("length", "len"),
+    ("list", "range"),
+    ("ls", "range"),
+    ("print", "range"),
     ("put", "insert"),
+    ("q", "quit"),
     ("remove", "delete"),
     ("restore", "load"),
     ("scan", "range"),
+    ("show", "range"),
     ("size", "len"),
+    ("strict_asof", "asof"),
     ("write", "save"),
 ];
 
+/// Names of what the shell does elsewhere, and where.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("check", "`gpulsm check PATH` checks files, once the shell has ended"),
+    ("close", "`quit` closes the folder, and ends the shell"),
+    ("open", "`gpulsm shell --open DIR` keeps a dictionary in a folder; `load FILE` reads a file"),
+    ("use", "`snapshot use NAME` queries a snapshot"),
+];
+
+/// Returns what to do instead of a command that there is not.
+pub fn advice(name: &str) -> String {
+    let elsewhere = ELSEWHERE.iter().find(|(known, _)| *known == name.to_lowercase());
+    match (elsewhere, nearest(name)) {
+        (Some((_, advice)), _) => (*advice).into(),
+        (None, Some(nearest)) => format!("did you mean `{nearest}`?"),
+        (None, None) => "`help` lists them".into(),
+    }
+}
+
 /// Returns the command that was most likely meant: a synonym's, one with this prefix, or one within two
 /// edits that leave a letter of both words in place.
-pub fn nearest(name: &str) -> Option<&'static str> {
+fn nearest(name: &str) -> Option<&'static str> {
     if name.len() > 20 {
         return None;
     }
@@ -230,6 +260,8 @@ mod tests {
             assert!(COMMANDS.iter().any(|usage| usage.name == *command), "{command}");
             assert!(COMMANDS.iter().all(|usage| usage.name != *synonym), "{synonym}");
         }
+        assert!(advice("open").contains("gpulsm shell --open DIR"));
+        assert_eq!(advice("frobnicate"), "`help` lists them");
     }
 
     #[test]

@@ -271,8 +271,14 @@ impl Interpreter {
 
     fn range(&self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
         let (args, limit) = take_limit(args)?;
-        let [lo, hi] = expect_exactly(command, &args)?;
-        let (lo, hi) = (self.end(lo, End::First)?, self.end(hi, End::Last)?);
+        let ends = match args[..] {
+            [] => self.first_and_last()?,
+            _ => {
+                let [lo, hi] = expect_exactly(command, &args)?;
+                Some((self.end(lo, End::First)?, self.end(hi, End::Last)?))
+            }
+        };
+        let Some((lo, hi)) = ends else { return Ok(Answer::Pairs { pairs: Vec::new(), more: 0 }) };
         let mut hi = hi.ordered();
         let more = match limit.unwrap_or(self.limit) {
             Some(limit) => self.cut(lo, &mut hi, limit)?,
@@ -281,6 +287,13 @@ impl Interpreter {
         let (keys, values) = self.queried().range(lo.ordered(), hi)?;
         let pairs = keys.iter().zip(values.iter()).map(|pair| self.decode(pair));
         Ok(Answer::Pairs { pairs: pairs.collect(), more })
+    }
+
+    /// Returns the least and the greatest key, if there is one.
+    fn first_and_last(&self) -> Result<Option<(Key, Key)>, Failure> {
+        let ends = self.queried().first()?.zip(self.queried().last()?);
+        let key = |(key, _): Pair| self.types().key.key(key);
+        Ok(ends.map(|(first, last)| (key(first), key(last))))
     }
 
     /// Moves the end of a range so that it has `limit` pairs at most. Returns how many are left out.
@@ -344,7 +357,19 @@ impl Interpreter {
     }
 
     fn key(&self, word: Word<'_>) -> Result<Key, Failure> {
-        self.types().key.parse(word.text).map_err(|error| word.wrong(error))
+        let key = self.types().key.parse(word.text);
+        key.map_err(|error| {
+            let hint = self.type_hint("key", self.type_options.gives_key());
+            word.wrong(error + &hint)
+        })
+    }
+
+    /// Says how another type is chosen, to who may not know that there are others.
+    fn type_hint(&self, option: &str, is_given: bool) -> String {
+        match is_given || self.dictionary.path().is_some() {
+            true => String::new(),
+            false => format!("; `gpulsm shell --{option} TYPE` chooses another type"),
+        }
     }
 
     /// Parses an end of a range.
@@ -364,7 +389,10 @@ impl Interpreter {
 
     fn value(&self, word: Word<'_>) -> Result<u128, Failure> {
         let of = Type::from(self.types().value);
-        let value = of.parse(word.text).map_err(|error| word.wrong(error))?;
+        let value = of.parse(word.text).map_err(|error| {
+            let hint = self.type_hint("value", self.type_options.gives_value());
+            word.wrong(format!("{error}{hint}"))
+        })?;
         Ok(self.types().value.encode(value))
     }
 

@@ -120,8 +120,8 @@ impl Shell {
         };
         let typed = self.commands.is_empty() && to_terminal && io::stdin().is_terminal();
         let opened = self.beginning.open()?;
-        if let (Some(summary), true) = (&opened.summary, typed && !self.json) {
-            println!("{summary}");
+        if typed && !self.json {
+            println!("{}", opened.summary);
         }
         let limit = to_terminal.then_some(MOST_ON_TERMINAL);
         let mut interpreter = Interpreter::new(opened, limit);

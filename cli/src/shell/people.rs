@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use gpulsm::{Combine, Stats};
-use gpulsm_backends::types::{Key, KeyType, Scalar, Type};
+use gpulsm_backends::types::{Key, KeyType, Scalar, Type, Types};
 
 use super::answer::{Answer, Saved};
 use super::command::{Usage, counted, shown};
@@ -15,6 +15,10 @@ use super::type_options::describe;
 pub const RED: Style = AnsiColor::Red.on_default().bold();
 const KEY: Style = AnsiColor::Cyan.on_default();
 const DIM: Style = Style::new().dimmed();
+
+/// How many columns the help has, and the usages in it: a terminal has at least 80.
+const HELP_WIDTH: usize = 80;
+const USAGE_WIDTH: usize = 29;
 
 /// Writes for people.
 pub struct People<'a, W> {
@@ -75,23 +79,13 @@ impl<W: Write> People<'_, W> {
             Answer::FileSaved { pairs, bytes } => {
                 self.line(&format!("ok, {}, {bytes} bytes", counted(*pairs as usize, "pair")))
             }
-            Answer::FileLoaded { pairs, new_types } => {
-                let mut text = format!("ok, {}", counted(*pairs as usize, "pair"));
-                if let Some((types, combine)) = *new_types {
-                    let types = describe(types, combine);
-                    text += &format!("; the types are now those of the file: {types}");
-                }
-                self.line(&text)
-            }
+            Answer::FileLoaded { pairs, new_types } => self.loaded(*pairs, *new_types),
             Answer::Levels(stats) => self.line(&stats.to_string()),
             Answer::Snapshots(all) => self.snapshots(all),
             Answer::Stats { stats, key, value, combine, path } => {
                 self.stats(stats, *key, *value, *combine, path.as_deref())
             }
-            Answer::Help(commands) => self.listing(commands, |command: &&Usage| {
-                let usage = format!("{} {}", command.name, command.words);
-                (usage.trim_end().into(), command.meaning.into())
-            }),
+            Answer::Help(commands) => commands.iter().try_for_each(|command| self.usage(command)),
         }
     }
 
@@ -104,6 +98,33 @@ impl<W: Write> People<'_, W> {
 }
 
 impl<W: Write> People<'_, W> {
+    fn loaded(&mut self, pairs: u64, new_types: Option<(Types, Combine)>) -> io::Result<()> {
+        let mut text = format!("ok, {}", counted(pairs as usize, "pair"));
+        if let Some((types, combine)) = new_types {
+            let types = describe(types, combine);
+            text += &format!("; the types are now those of the file: {types}");
+        }
+        self.line(&text)
+    }
+
+    /// Writes what a command does, beside its usage or, if that is long, below it.
+    fn usage(&mut self, command: &Usage) -> io::Result<()> {
+        let usage = format!("{} {}", command.name, command.words);
+        let usage = usage.trim_end();
+        let mut left = format!("{usage:<USAGE_WIDTH$}");
+        if left.chars().count() > USAGE_WIDTH {
+            let usage = self.paint(KEY, usage);
+            self.line(&usage)?;
+            left = " ".repeat(USAGE_WIDTH);
+        }
+        for line in wrapped(command.meaning, HELP_WIDTH - USAGE_WIDTH - 2) {
+            let painted = self.paint(KEY, &left);
+            self.line(&joined(&painted, &line))?;
+            left = " ".repeat(USAGE_WIDTH);
+        }
+        Ok(())
+    }
+
     /// Says how many pairs a limit left out, if any.
     fn left_out(&mut self, more: u64) -> io::Result<()> {
         match more {
@@ -198,6 +219,22 @@ impl<W: Write> People<'_, W> {
 
 /// The two cells of a row.
 type Cells = (String, String);
+
+/// Breaks a text into lines of at most this many columns, between words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            *line += &format!(" {word}");
+        } else {
+            lines.push(word.into());
+        }
+    }
+    lines
+}
 
 /// Joins two cells; the second one may be empty.
 fn joined(left: &str, right: &str) -> String {

@@ -36,6 +36,14 @@ pub enum Mismatch {
 }
 
 impl TypeOptions {
+    pub fn gives_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    pub fn gives_value(&self) -> bool {
+        self.value.is_some()
+    }
+
     /// Returns the types and the rule of a new dictionary.
     pub fn of_new(&self) -> (Types, Combine) {
         let key = self.key.unwrap_or(Part::U32.into());

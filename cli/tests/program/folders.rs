@@ -327,6 +327,11 @@ fn what_is_no_dictionary_is_refused() {
         assert_eq!(status, Some(1));
     }
     assert_eq!(fs::read_to_string(text).expect("a file"), "some notes that nobody may lose");
+    for (command, expected) in [("check", 2), ("info", 1)] {
+        let (said, status) = refused(&[command, folder.path().to_str().expect("UTF-8")], "");
+        assert!(said.contains("name a folder that `gpulsm shell --open` created"), "{said}");
+        assert_eq!(status, Some(expected));
+    }
 
     printed(&["shell", "--open", &path], "insert 1 1\ncheckpoint");
     let run = fs::read_dir(Path::new(&path).join("runs")).expect("a folder").next();

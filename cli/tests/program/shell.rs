@@ -31,6 +31,8 @@ fn every_command_answers_in_json() {
             ("max 0 10 2 3 9 1", r#"{"maxima":[50,30,null]}"#),
             ("range 1 4", r#"{"pairs":[[1,10],[3,30]]}"#),
             ("range 4 1", r#"{"pairs":[]}"#),
+            ("range", r#"{"pairs":[[1,10],[3,30],[5,50]]}"#),
+            ("range --limit 1", r#"{"pairs":[[1,10]],"more":2}"#),
             ("successor 2 6", r#"{"pairs":[[3,30],null]}"#),
             ("predecessor 2 0 9", r#"{"pairs":[[1,10],null,[5,50]]}"#),
             ("first", r#"{"key":1,"value":10}"#),
@@ -53,6 +55,7 @@ fn every_command_answers_in_json() {
             ("range 0 9", r#"{"pairs":[[3,31]]}"#),
             ("clear", r#"{"ok":true}"#),
             ("len", r#"{"len":0}"#),
+            ("range", r#"{"pairs":[]}"#),
             ("levels", r#"{"levels":[]}"#),
             ("quit", r#"{"ok":true}"#),
         ],
@@ -101,6 +104,7 @@ fn values_that_cannot_combine_are_refused() {
 fn help_tells_of_one_command_or_of_all() {
     let all = printed(&["shell"], "help\n");
     assert!(all.contains("insert") && all.contains("cleanup"), "{all}");
+    assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
     let one = printed(&["shell"], "help count rank\n");
     assert!(one.contains("LO to HI, inclusive") && one.contains("rank K [K …]"), "{one}");
     assert!(!one.contains("cleanup"), "{one}");
@@ -228,7 +232,7 @@ fn errors_say_which_word_and_change_nothing() {
         ("sum", "arguments are missing: sum LO HI [LO HI …]"),
         ("min 1", "word 2, `1`: this range has no end"),
         ("max 1 x", "word 3, `x`: not an integer"),
-        ("range 1 2 3", "word 4, `3`: one argument too many: range LO HI"),
+        ("range 1 2 3", "word 4, `3`: one argument too many: range [LO HI]"),
         ("successor", "arguments are missing"),
         ("select -1", "word 2, `-1`: out of range"),
         ("select x", "word 2, `x`"),
@@ -244,6 +248,15 @@ fn errors_say_which_word_and_change_nothing() {
         ("clear everything", "word 2, `everything`: unexpected"),
         ("quit now", "word 2, `now`: unexpected"),
         ("lokup 1", "word 1, `lokup`: no such command; did you mean `lookup`?"),
+        ("list", "no such command; did you mean `range`?"),
+        (
+            "open prices",
+            "no such command; `gpulsm shell --open DIR` keeps a dictionary in a folder",
+        ),
+        ("range 1", "arguments are missing: range [LO HI]"),
+        ("insert 1 1.5", "(expected u32); `gpulsm shell --value TYPE` chooses another type"),
+        ("lookup a", "(expected u32); `gpulsm shell --key TYPE` chooses another type"),
+        ("save pairs.csv", "is the name of a table, which `export` writes"),
         ("INSERT 1 2", "no such command"),
         ("import", "arguments are missing: import FILE"),
         ("export pairs.json", "must end in .csv or .parquet"),

@@ -214,6 +214,7 @@ fn a_terminal_shows_a_thousand_pairs_and_how_many_more_there_are() {
 #[test]
 fn at_the_prompt_ctrl_c_clears_the_line() {
     let mut terminal = Terminal::start(&[]);
+    terminal.wait_for("a new dictionary in memory, u32 keys, u32 values; `save FILE` keeps it\r\n");
     terminal.enter("insert 1 10");
     terminal.wait_for(" 10");
     terminal.press(CTRL_C);
@@ -301,7 +302,7 @@ fn a_folder_is_introduced_changed_and_closed() {
     terminal.end();
 
     let mut terminal = Terminal::start(&["--load", &saved]);
-    terminal.wait_for("saved: 1 pair, u32 keys, f32 values\r\n");
+    terminal.wait_for("saved: 1 pair, u32 keys, f32 values; in memory: `save` keeps changes\r\n");
     terminal.end();
 }
 

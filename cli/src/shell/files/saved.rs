@@ -20,6 +20,12 @@ pub fn save(dictionary: &dyn AnyDictionary, line: &str) -> Result<Answer, String
     if path.is_dir() {
         return Err(format!("`{}` is a folder: name a file", path.display()));
     }
+    if is_table_name(&path) {
+        return Err(format!(
+            "`{}` is the name of a table, which `export` writes: choose another ending, such as .gpulsm",
+            path.display()
+        ));
+    }
     if path.exists() && !force {
         return Err(format!("`{}` exists: use --force to replace it", path.display()));
     }
@@ -29,6 +35,13 @@ pub fn save(dictionary: &dyn AnyDictionary, line: &str) -> Result<Answer, String
     saved.map_err(explain)?;
     let pairs = dictionary.len().map_err(|error| error.to_string())? as u64;
     Ok(Answer::FileSaved { pairs, bytes: path.metadata().map_or(0, |file| file.len()) })
+}
+
+/// Returns whether a name is that of a table, as `import` and `export` tell tables.
+fn is_table_name(path: &Path) -> bool {
+    let name = path.to_string_lossy().to_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    [".csv", ".tsv", ".tab", ".parquet"].iter().any(|ending| name.ends_with(ending))
 }
 
 /// Makes a dictionary what a saved file contains. In memory, it takes the file's types where no options give them.
