@@ -97,12 +97,15 @@ impl Budget {
 pub(crate) struct Allowance {
     budget: Arc<Budget>,
     left: AtomicU64,
+    /// What allocations have taken, and will return.
+    lent: AtomicU64,
 }
 
 impl Allowance {
     /// Creates an allowance of 0 bytes.
     pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
-        Arc::new(Allowance { budget: budget.clone(), left: AtomicU64::new(0) })
+        let [left, lent] = [(); 2].map(|()| AtomicU64::new(0));
+        Arc::new(Allowance { budget: budget.clone(), left, lent })
     }
 
     /// Sets aside `bytes` in all, unless that is more than half of what is free; returns whether it
@@ -118,6 +121,15 @@ impl Allowance {
         grows
     }
 
+    /// Sets aside what lacks of `bytes`, or as much of it as is free. What allocations will return does not lack.
+    pub fn refill(&self, bytes: u64) {
+        let has = self.left().saturating_add(self.lent.load(Ordering::Relaxed));
+        let more = bytes.saturating_sub(has).min(self.budget.free().unwrap_or(0));
+        if more > 0 && self.budget.reserve(more).is_ok() {
+            self.left.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
     /// Returns the bytes that are set aside and not in use.
     pub fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
@@ -127,7 +139,15 @@ impl Allowance {
     fn take(&self, bytes: u64) -> u64 {
         let rest = |left: u64| Some(left.saturating_sub(bytes));
         let before = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
-        before.unwrap_or_default().min(bytes)
+        let taken = before.unwrap_or_default().min(bytes);
+        self.lent.fetch_add(taken, Ordering::Relaxed);
+        taken
+    }
+
+    /// Puts back what an allocation took.
+    fn put_back(&self, bytes: u64) {
+        self.lent.fetch_sub(bytes, Ordering::Relaxed);
+        self.left.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
@@ -190,6 +210,17 @@ impl Account {
         self.budget.peak.fetch_max(used, Ordering::Relaxed);
         Ok((allocated, reserved))
     }
+
+    /// Calls `allocate`, and counts nothing: what it allocates is counted later, by bytes of other reservations.
+    pub fn allocate_uncounted<T>(
+        &self,
+        allocate: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<(T, Reserved), Error> {
+        if self.budget.fails_now() {
+            return Err(Error::OutOfMemory { wanted: 1, free: self.budget.free() });
+        }
+        Ok((allocate()?, Reserved { account: self.clone(), bytes: 0, drawn: 0, used: 0 }))
+    }
 }
 
 /// Bytes that are counted as used until this is dropped.
@@ -208,6 +239,24 @@ impl Reserved {
         self.bytes
     }
 
+    /// Moves `bytes`, or all there are, to another reservation of the same budget. They are counted all the time, so
+    /// that nobody else can take them. What came from an allowance goes last, and returns there only from a
+    /// reservation that draws on the same one.
+    pub fn give(&mut self, bytes: u64, to: &mut Reserved) {
+        let given = bytes.min(self.bytes);
+        let drawn = given.saturating_sub(self.bytes - self.drawn);
+        self.bytes -= given;
+        self.used -= given;
+        self.drawn -= drawn;
+        to.bytes += given;
+        to.used += given;
+        if Weak::ptr_eq(&self.account.allowance, &to.account.allowance) {
+            to.drawn += drawn;
+        } else if let Some(allowance) = self.account.allowance.upgrade() {
+            allowance.lent.fetch_sub(drawn, Ordering::Relaxed);
+        }
+    }
+
     /// Releases all but `bytes`; does nothing if there are fewer.
     pub fn shrink(&mut self, bytes: u64) {
         let budget = &self.account.budget;
@@ -217,7 +266,7 @@ impl Reserved {
         let drawn = self.drawn.min(released);
         match self.account.allowance.upgrade() {
             Some(allowance) => {
-                allowance.left.fetch_add(drawn, Ordering::Relaxed);
+                allowance.put_back(drawn);
                 budget.release(released - drawn);
             }
             None => budget.release(released),
@@ -288,6 +337,34 @@ mod tests {
         let outcome = account.allocate(1 << 50, || Err::<(), _>(failed.clone()));
         assert_eq!(outcome.unwrap_err(), failed);
         assert_eq!((account.budget().used(), account.budget().peak()), (0, 10));
+    }
+
+    #[test]
+    fn bytes_that_change_hands_are_counted_all_the_time() {
+        let account = Account::new(Some(1000));
+        let allowance = Allowance::new(account.budget());
+        assert!(allowance.grow_to(300));
+        let mut from = reserve(&account.drawing_on(&allowance), 500).unwrap();
+        let ((), mut to) = account.allocate_uncounted(|| Ok(())).unwrap();
+        from.give(100, &mut to);
+        assert_eq!((from.bytes(), to.bytes(), allowance.left()), (400, 100, 0));
+        assert_eq!((account.budget().used(), account.budget().free()), (500, Some(500)));
+        // Of the rest, 300 bytes are the allowance's, which has lost 200 of them…
+        from.give(300, &mut to);
+        drop(from);
+        assert_eq!((allowance.left(), account.budget().free()), (100, Some(500)));
+        // …until it is filled again, as far as there is memory.
+        let other = reserve(&account, 400).unwrap();
+        allowance.refill(300);
+        assert_eq!((allowance.left(), account.budget().free()), (200, Some(0)));
+        drop((to, other));
+        allowance.refill(300);
+        assert_eq!((allowance.left(), account.budget().free()), (300, Some(700)));
+        let lent = reserve(&account.drawing_on(&allowance), 300).unwrap();
+        allowance.refill(300);
+        assert_eq!(account.budget().free(), Some(700), "what will return does not lack");
+        drop(lent);
+        assert_eq!(account.budget().peak(), 800);
     }
 
     #[test]

@@ -39,6 +39,10 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
     /// The most updates that are buffered: applying more at a time is hardly faster.
     const MAX_BUFFERED: usize;
 
+    /// Whether there is memory for a merge of fewer bytes is found out by trying: it takes less time than
+    /// [`available_bytes`](Engine::available_bytes).
+    const MIN_BYTES_TO_ASK: u64 = 64 << 20;
+
     /// Returns an upper bound of the run's length, as far as the host knows it now.
     fn bound(&self, run: &Self::Run) -> usize;
 
@@ -97,6 +101,12 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
             free,
             idle: total - free - self.budget().used().min(total - free),
         })
+    }
+
+    /// Frees the filters of runs that nobody else holds; returns whether there were any. They are built again when they
+    /// are worth it and there is memory.
+    fn release_filters(&self, _runs: &mut [Self::Run]) -> bool {
+        false
     }
 
     /// Returns how many entries one batch merges at most, unless the user sets another number: merging

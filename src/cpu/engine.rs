@@ -8,6 +8,7 @@ use crate::batch::{Order, Updates};
 use crate::budget::{Allowance, Budget};
 use crate::combine::Combiner;
 use crate::cpu::context::Cpu;
+use crate::cpu::merge::in_place;
 use crate::cpu::merge::incremental::{AnyIncrementalMerge, IncrementalMerge};
 use crate::cpu::query::{aggregate, asof, count, lookup, nearest, pairs, range, select};
 use crate::cpu::run::Run;
@@ -81,6 +82,9 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
 
     const MAX_BUFFERED: usize = 1 << 22;
 
+    // It takes no longer than reading a number.
+    const MIN_BYTES_TO_ASK: u64 = 0;
+
     fn bound(&self, run: &Self::Run) -> usize {
         run.len()
     }
@@ -119,13 +123,13 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
     fn merge_in_place(
         &self,
         runs: &mut [Self::Run],
-        _older: &[Self::Run],
+        older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error> {
-        Err(Error::OutOfMemory { wanted: self.merge_bytes(runs), free: self.available_bytes() })
+        with_values!(self.value_width, V => in_place::merge_in_place::<B, V>(&self.cpu, runs, older))
     }
 
-    fn in_place_bytes(&self, _runs: &[Self::Run]) -> Option<u64> {
-        None
+    fn in_place_bytes(&self, runs: &[Self::Run]) -> Option<u64> {
+        with_values!(self.value_width, V => in_place::in_place_bytes::<B, V>(&self.cpu, runs))
     }
 
     fn is_unshared(run: &mut Self::Run) -> bool {
@@ -133,7 +137,11 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
     }
 
     fn merge_bytes(&self, runs: &[Self::Run]) -> u64 {
-        self.bytes_to_apply(0, runs)
+        with_values!(self.value_width, V => absorb::merge_bytes::<B, V>(&self.cpu, runs))
+    }
+
+    fn release_filters(&self, runs: &mut [Self::Run]) -> bool {
+        runs.iter_mut().map(Run::free_filter).fold(false, |any, freed| any | freed)
     }
 
     fn max_merge_per_batch(&self) -> usize {

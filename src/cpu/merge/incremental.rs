@@ -34,9 +34,7 @@ pub(crate) struct IncrementalMerge<B, V> {
 impl<B: OrderedKey, V: Value> IncrementalMerge<B, V> {
     /// Allocates the output, and merges nothing yet.
     pub fn new(cpu: &Cpu, runs: &[Run<B>], older: &[Run<B>]) -> Result<Self, Error> {
-        // If no run has marks, all entries are new, and remain so.
-        let all_new = runs.iter().all(|run| run.marks().is_none());
-        let keep = if older.is_empty() || all_new { Keep::Live } else { Keep::Stored };
+        let keep = Keep::of_merge(runs, older);
         let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
         let output = MergeOutput::with_capacity_for(cpu, &sources, keep)?;
         Ok(IncrementalMerge { runs: runs.to_vec(), positions: vec![0; runs.len()], output })

@@ -1,5 +1,7 @@
 //! Which entries a merge keeps.
 
+use crate::cpu::run::Run;
+use crate::key::OrderedKey;
 use crate::mark::MarkSet;
 
 /// Which entries a merge writes.
@@ -12,6 +14,13 @@ pub(crate) enum Keep {
 }
 
 impl Keep {
+    /// Returns what a merge of these runs on top of the older ones keeps.
+    pub fn of_merge<B: OrderedKey>(runs: &[Run<B>], older: &[Run<B>]) -> Self {
+        // If no run has marks, all entries are new, and remain so.
+        let all_new = runs.iter().all(|run| run.marks().is_none());
+        if older.is_empty() || all_new { Keep::Live } else { Keep::Stored }
+    }
+
     /// Returns the marks of the entries that are kept.
     #[inline]
     pub fn marks(self) -> MarkSet {

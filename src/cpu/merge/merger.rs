@@ -84,13 +84,35 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         })
     }
 
+    /// Allocates everything that merges may need, so that none of them fails.
+    pub fn prepared(mut self) -> Result<Self, Error> {
+        let sources = self.unpacked.len();
+        for _ in 0..intermediate_merges(sources) {
+            self.free.push(self.intermediate()?);
+        }
+        Ok(self)
+    }
+
+    /// Allocates a buffer for an intermediate merge.
+    fn intermediate(&self) -> Result<EntriesBuffer<B, V>, Error> {
+        Ok(Entries {
+            keys: self.cpu.memory.zeroed(self.capacity)?,
+            values: self.cpu.memory.zeroed(self.capacity)?,
+            marks: self.cpu.memory.zeroed(if self.marked { self.capacity } else { 0 })?,
+        })
+    }
+
     /// Returns the most bytes that merging this many sources, with this many entries in all, may
     /// take.
     pub fn working_bytes(sources: usize, entries: usize) -> usize {
-        let block = block_capacity(sources).min(entries.max(1));
+        Self::working_bytes_of_blocks(sources, block_capacity(sources).min(entries.max(1)))
+    }
+
+    /// Returns the most bytes that merging this many sources in blocks of this many entries may take.
+    pub fn working_bytes_of_blocks(sources: usize, block: usize) -> usize {
         let entry = size_of::<B>() + size_of::<V>() + size_of::<Mark>();
         let marks_and_values = block * ((sources + 1) * size_of::<Mark>() + size_of::<V>());
-        let intermediate_merges = block * entry * (sources / 2 + 1);
+        let intermediate_merges = block * entry * intermediate_merges(sources);
         marks_and_values + intermediate_merges
     }
 
@@ -204,11 +226,7 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
         let at = (0..pieces.len() - 1).min_by_key(|&at| len_of_two(at)).expect("two pieces");
         let mut buffer = match free.pop() {
             Some(buffer) => buffer,
-            None => Entries {
-                keys: self.cpu.memory.zeroed(self.capacity)?,
-                values: self.cpu.memory.zeroed(self.capacity)?,
-                marks: self.cpu.memory.zeroed(if self.marked { self.capacity } else { 0 })?,
-            },
+            None => self.intermediate()?,
         };
         let out = Entries {
             keys: &mut buffer.keys[..],
@@ -236,6 +254,12 @@ impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
             (None, false) => merge_two::<B, V, false>(newer, older, keep, out),
         }
     }
+}
+
+/// Returns the most results of intermediate merges that there are at a time: of each two sources, and of the merge that
+/// is being done.
+fn intermediate_merges(sources: usize) -> usize {
+    sources / 2 + 1
 }
 
 /// A piece of a block: entries of one source, or the result of merging two pieces.

@@ -9,6 +9,7 @@
 pub(super) mod block;
 mod combine;
 pub(super) mod entries;
+pub(super) mod in_place;
 pub(super) mod incremental;
 pub(super) mod keep;
 pub(super) mod merger;

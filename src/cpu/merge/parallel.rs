@@ -2,7 +2,7 @@
 
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
-use crate::cpu::merge::entries::Entries;
+use crate::cpu::merge::entries::{Entries, EntriesMut};
 use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::merger::Merger;
 use crate::cpu::merge::source::{Source, key_lists, slices, total_len};
@@ -15,7 +15,7 @@ use crate::mark::Mark;
 use crate::value::Value;
 
 /// Entries in a block where memory is short: each takes a little longer to find.
-const SMALL_BLOCK: usize = 1 << 7;
+pub(crate) const SMALL_BLOCK: usize = 1 << 7;
 
 /// Merges all sources, newest first, into one run. Returns `None` if nothing is kept.
 pub(crate) fn merge<B: OrderedKey, V: Value>(
@@ -63,35 +63,23 @@ impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
     /// was.
     pub fn append(&mut self, cpu: &Cpu, sources: &[Source<'_, B, V>]) -> Result<(), Error> {
         let keep = self.keep;
-        let parts: Vec<Vec<Source<'_, B, V>>> =
-            split(&key_lists(sources), cpu.workers.parts(total_len(sources)))
-                .iter()
-                .map(|ranges| slices(sources, ranges))
-                .collect();
-        let sizes: Vec<usize> = parts.iter().map(|part| max_output(part, keep)).collect();
         let marks = self.marks.as_deref_mut().unwrap_or_default();
         let mut all = Entries { keys: &mut *self.keys, values: &mut *self.values, marks };
-        let out = all.between(self.len, self.len + sizes.iter().sum::<usize>());
-        let mark_sizes = sizes.iter().map(|&size| if keep == Keep::Stored { size } else { 0 });
-        let outputs = cut(&mut *out.keys, sizes.iter().copied())
-            .into_iter()
-            .zip(cut(&mut *out.values, sizes.iter().copied()))
-            .zip(cut(&mut *out.marks, mark_sizes))
-            .map(|((keys, values), marks)| Entries { keys, values, marks });
-        let written = cpu.workers.map(parts.iter().zip(outputs), |(part, mut out)| {
-            match Merger::new(cpu, part, keep).and_then(|mut it| it.merge(part, out.after(0))) {
-                Err(Error::OutOfMemory { .. }) => {
-                    Merger::with_block(cpu, part, keep, SMALL_BLOCK)?.merge(part, out)
-                }
-                merged => merged,
-            }
-        })?;
-
-        // Dropped entries left gaps between the outputs of the threads.
-        let gaps = || sizes.iter().copied().zip(written.iter().copied());
-        self.len += close_gaps(out.keys, gaps());
-        close_gaps(out.values, gaps());
-        close_gaps(out.marks, gaps().filter(|_| keep == Keep::Stored));
+        self.len +=
+            merge_into(
+                cpu,
+                sources,
+                keep,
+                all.after(self.len),
+                |part, mut out| match Merger::new(cpu, part, keep)
+                    .and_then(|mut it| it.merge(part, out.after(0)))
+                {
+                    Err(Error::OutOfMemory { .. }) => {
+                        Merger::with_block(cpu, part, keep, SMALL_BLOCK)?.merge(part, out)
+                    }
+                    merged => merged,
+                },
+            )?;
         Ok(())
     }
 
@@ -101,9 +89,40 @@ impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
     }
 }
 
+/// Merges the sources, newest first, and writes what is kept to the start of `out`; returns how many. `merge` does that
+/// with a part of the sources; threads call it for different parts.
+pub(crate) fn merge_into<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    sources: &[Source<'_, B, V>],
+    keep: Keep,
+    mut out: EntriesMut<'_, B, V>,
+    merge: impl Fn(&[Source<'_, B, V>], EntriesMut<'_, B, V>) -> Result<usize, Error> + Sync,
+) -> Result<usize, Error> {
+    let parts: Vec<Vec<Source<'_, B, V>>> =
+        split(&key_lists(sources), cpu.workers.parts(total_len(sources)))
+            .iter()
+            .map(|ranges| slices(sources, ranges))
+            .collect();
+    let sizes: Vec<usize> = parts.iter().map(|part| max_output(part, keep)).collect();
+    let out = out.between(0, sizes.iter().sum());
+    let mark_sizes = sizes.iter().map(|&size| if keep == Keep::Stored { size } else { 0 });
+    let outputs = cut(&mut *out.keys, sizes.iter().copied())
+        .into_iter()
+        .zip(cut(&mut *out.values, sizes.iter().copied()))
+        .zip(cut(&mut *out.marks, mark_sizes))
+        .map(|((keys, values), marks)| Entries { keys, values, marks });
+    let written = cpu.workers.map(parts.iter().zip(outputs), |(part, out)| merge(part, out))?;
+
+    // Dropped entries left gaps between the outputs of the threads.
+    let gaps = || sizes.iter().copied().zip(written.iter().copied());
+    close_gaps(out.values, gaps());
+    close_gaps(out.marks, gaps().filter(|_| keep == Keep::Stored));
+    Ok(close_gaps(out.keys, gaps()))
+}
+
 /// Returns how many entries a merge may write. If only live entries are kept and all sources are
 /// runs, their running sums tell the exact number; otherwise it is the number of all entries.
-fn max_output<B, V>(sources: &[Source<'_, B, V>], keep: Keep) -> usize {
+pub(crate) fn max_output<B, V>(sources: &[Source<'_, B, V>], keep: Keep) -> usize {
     let live: Option<i64> = match keep {
         Keep::Live => sources.iter().map(Source::sum).sum(),
         Keep::Stored => None,

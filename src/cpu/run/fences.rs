@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use crate::budget::Reserved;
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
 use crate::cpu::prefetch::{CACHE_LINE, prefetch};
@@ -39,8 +40,12 @@ pub(crate) struct Fences<B> {
 impl<B: OrderedKey> Fences<B> {
     /// Builds the fences of `keys`, which are sorted and padded to whole nodes.
     pub fn build(cpu: &Cpu, keys: &[B]) -> Result<Self, Error> {
+        Self::build_in(cpu, keys, cpu.memory.zeroed(fence_count(keys.len()))?)
+    }
+
+    /// Builds the fences of `keys` in a buffer with room for [`fence_count`] of them. No memory is allocated.
+    pub fn build_in(cpu: &Cpu, keys: &[B], mut fences: Buffer<B>) -> Result<Self, Error> {
         let layers = layout(keys.len());
-        let mut fences = cpu.memory.zeroed(layers.first().map_or(0, |top| top.end))?;
         // Bottom up, as they are stored: each layer samples the one before it.
         for (index, layer) in layers.iter().enumerate().rev() {
             let (lower, rest) = fences.split_at_mut(layer.start);
@@ -128,6 +133,12 @@ impl<B: OrderedKey> Fences<B> {
         self.keys.bytes()
     }
 
+    /// Frees the fences, whose bytes are counted elsewhere from then on. Nothing can be searched then.
+    pub fn free(&mut self, to: &mut Reserved) {
+        self.layers.clear();
+        self.keys.free(to);
+    }
+
     /// Checks every layer against the one below it.
     #[cfg(feature = "testing")]
     pub fn validate(&self, keys: &[B]) -> Result<(), String> {
@@ -146,6 +157,11 @@ impl<B: OrderedKey> Fences<B> {
         }
         Ok(())
     }
+}
+
+/// Returns how many fences `len` keys have, in all layers.
+pub(crate) fn fence_count(len: usize) -> usize {
+    layout(len).first().map_or(0, |top| top.end)
 }
 
 /// Returns the ranges of the layers over `len` keys in one array, top layer first; the lowest layer

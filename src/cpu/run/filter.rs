@@ -6,6 +6,7 @@
 //! one byte per key, and is built once the run has been searched in vain so often that the filter
 //! would have paid for itself.
 
+use crate::budget::Reserved;
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
 use crate::cpu::prefetch::prefetch;
@@ -68,6 +69,11 @@ impl Filter {
     /// Returns the bytes allocated.
     pub fn bytes(&self) -> u64 {
         self.words.bytes()
+    }
+
+    /// Frees the filter, whose bytes are counted elsewhere from then on.
+    pub fn free(&mut self, to: &mut Reserved) {
+        self.words.free(to);
     }
 
     /// Checks that the filter passes every key of the run.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::budget::Reserved;
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
 use crate::cpu::prefetch::prefetch;
@@ -52,6 +53,116 @@ fn widen(plane: &[u32; 3]) -> u128 {
     u128::from(plane[0]) | u128::from(plane[1]) << 32 | u128::from(plane[2]) << 64
 }
 
+/// What the marks that were packed so far add up to.
+#[derive(Default)]
+struct Counts {
+    /// Σ (live − shadow).
+    sum: i64,
+    tombstones: usize,
+    restarts: usize,
+}
+
+impl Counts {
+    /// Returns the marks of a run of `len` entries; `None` if every entry is new.
+    fn with_sectors(self, sectors: Buffer<Sector>, len: usize) -> Option<PackedMarks> {
+        let Counts { sum, tombstones, restarts } = self;
+        (sum != len as i64).then_some(PackedMarks { sectors, tombstones, restarts })
+    }
+}
+
+/// Packs marks, behind those that `counts` has counted, and counts them. The last sectors may have no marks. All
+/// threads share the work.
+fn pack_sectors(
+    cpu: &Cpu,
+    marks: &[Mark],
+    sectors: &mut [Sector],
+    counts: &mut Counts,
+) -> Result<(), Error> {
+    let part = sectors.len().div_ceil(cpu.workers.parts(marks.len())).max(1);
+    let parts = sectors.chunks_mut(part).zip(marks.chunks(part * SECTOR));
+    let counted = cpu.workers.map(parts, |(sectors, marks)| {
+        for (sector, marks) in sectors.iter_mut().zip(marks.chunks(SECTOR)) {
+            *sector = Sector::pack(marks);
+        }
+        let restarts = marks.iter().filter(|&&mark| mark == Mark::RESTART).count();
+        Ok((marks.iter().filter(|mark| !mark.is_live()).count(), restarts))
+    })?;
+    for sector in sectors.iter_mut() {
+        sector.sum = counts.sum;
+        counts.sum += sector.sum_of_first(SECTOR);
+    }
+    counts.tombstones += counted.iter().map(|&(tombstones, _)| tombstones).sum::<usize>();
+    counts.restarts += counted.iter().map(|&(_, restarts)| restarts).sum::<usize>();
+    Ok(())
+}
+
+/// Packs the marks of a run a part at a time, in memory that is counted as it is written.
+pub(crate) struct MarkPacker {
+    sectors: Buffer<Sector>,
+    /// The sectors that are full.
+    full: usize,
+    counts: Counts,
+    /// Marks that are not packed yet: less than a sector, and then those of a part.
+    unpacked: Buffer<Mark>,
+    /// The number of marks that are less than a sector.
+    rest: usize,
+}
+
+impl MarkPacker {
+    /// Makes room for the marks of up to `len` entries, in parts of up to `part`.
+    pub fn new(cpu: &Cpu, len: usize, part: usize) -> Result<Self, Error> {
+        Ok(MarkPacker {
+            sectors: cpu.memory.unbacked(len / SECTOR + 1)?,
+            full: 0,
+            counts: Counts::default(),
+            unpacked: cpu.memory.zeroed(part + SECTOR)?,
+            rest: 0,
+        })
+    }
+
+    /// Returns the most bytes of memory that the marks of a part of this many entries take before they are packed.
+    pub fn scratch_bytes(part: usize) -> usize {
+        (part + SECTOR) * size_of::<Mark>()
+    }
+
+    /// Returns where the marks of a part are to be written.
+    pub fn room(&mut self) -> &mut [Mark] {
+        &mut self.unpacked[self.rest..]
+    }
+
+    /// Packs the first `len` marks that were written there, in memory that was counted elsewhere.
+    pub fn append(&mut self, cpu: &Cpu, len: usize, from: &mut Reserved) -> Result<(), Error> {
+        let unpacked = self.rest + len;
+        let sectors = unpacked / SECTOR;
+        self.rest = unpacked % SECTOR;
+        self.sectors.back(self.full + sectors, from);
+        let (packed, rest) = self.unpacked[..unpacked].split_at(sectors * SECTOR);
+        let to = &mut self.sectors[self.full..][..sectors];
+        if !packed.is_empty() {
+            pack_sectors(cpu, packed, to, &mut self.counts)?;
+        }
+        let rest = packed.len()..packed.len() + rest.len();
+        self.unpacked.copy_within(rest, 0);
+        self.full += sectors;
+        Ok(())
+    }
+
+    /// Returns the marks of all parts; `None` if every entry is new.
+    pub fn finish(mut self, cpu: &Cpu, from: &mut Reserved) -> Result<Option<PackedMarks>, Error> {
+        let len = self.full * SECTOR + self.rest;
+        self.sectors.back(self.full + 1, from);
+        let last = &mut self.sectors[self.full..][..1];
+        pack_sectors(cpu, &self.unpacked[..self.rest], last, &mut self.counts)?;
+        self.sectors.shorten(self.full + 1);
+        Ok(self.counts.with_sectors(self.sectors, len))
+    }
+}
+
+/// Returns the bytes of the packed marks of `len` entries.
+pub(crate) fn packed_bytes(len: usize) -> usize {
+    (len / SECTOR + 1) * size_of::<Sector>()
+}
+
 /// The marks of one run.
 #[derive(Debug)]
 pub(crate) struct PackedMarks {
@@ -66,24 +177,9 @@ impl PackedMarks {
         // There is always a last sector that is not full, for the sum over all entries to be read
         // from.
         let mut sectors = cpu.memory.zeroed::<Sector>(marks.len() / SECTOR + 1)?;
-        let part = sectors.len().div_ceil(cpu.workers.parts(marks.len()));
-        let parts = sectors.chunks_mut(part).zip(marks.chunks(part * SECTOR));
-        let counts = cpu.workers.map(parts, |(sectors, marks)| {
-            for (sector, marks) in sectors.iter_mut().zip(marks.chunks(SECTOR)) {
-                *sector = Sector::pack(marks);
-            }
-            let restarts = marks.iter().filter(|&&mark| mark == Mark::RESTART).count();
-            Ok((marks.iter().filter(|mark| !mark.is_live()).count(), restarts))
-        })?;
-        let mut sum = 0;
-        for sector in sectors.iter_mut() {
-            sector.sum = sum;
-            sum += sector.sum_of_first(SECTOR);
-        }
-        let all_new = sum == marks.len() as i64;
-        let tombstones = counts.iter().map(|&(tombstones, _)| tombstones).sum();
-        let restarts = counts.iter().map(|&(_, restarts)| restarts).sum();
-        Ok((!all_new).then_some(PackedMarks { sectors, tombstones, restarts }))
+        let mut counts = Counts::default();
+        pack_sectors(cpu, marks, &mut sectors, &mut counts)?;
+        Ok(counts.with_sectors(sectors, marks.len()))
     }
 
     /// Returns Σ (live − shadow) over the entries before `position`.
@@ -165,6 +261,12 @@ impl PackedMarks {
         self.sectors.bytes()
     }
 
+    /// Returns memory of the marks of entries in `range`, which nobody reads again, to the system. The bytes are counted
+    /// elsewhere from then on.
+    pub fn release(&mut self, range: Range<usize>, to: &mut Reserved) {
+        self.sectors.release(range.start / SECTOR..range.end / SECTOR, to);
+    }
+
     /// Checks the running sums and the number of tombstones against the marks.
     #[cfg(feature = "testing")]
     pub fn validate(&self, len: usize) -> Result<(), String> {
@@ -218,6 +320,33 @@ mod tests {
             let range = len / 3..len;
             marks.unpack(range.clone(), &mut unpacked);
             assert_eq!(unpacked[..range.len()], sample[range]);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn marks_packed_in_parts_are_those_packed_at_once() {
+        let cpu = Cpu::new(None, Some(2)).unwrap();
+        for len in [0, 1, SECTOR, 1000, 50_000] {
+            for part in [1, 95, SECTOR, 97, 7000] {
+                let sample = sample(len);
+                let mut purse = cpu.memory.reserve(packed_bytes(len) as u64).unwrap();
+                let mut packer = MarkPacker::new(&cpu, len, part).unwrap();
+                for marks in sample.chunks(part) {
+                    packer.room()[..marks.len()].copy_from_slice(marks);
+                    packer.append(&cpu, marks.len(), &mut purse).unwrap();
+                }
+                let marks = packer.finish(&cpu, &mut purse).unwrap();
+                assert_eq!(purse.bytes(), 0);
+                let at_once = PackedMarks::pack(&cpu, &sample).unwrap();
+                assert_eq!(marks.is_some(), at_once.is_some());
+                let Some(marks) = marks else { continue };
+                assert_eq!(marks.bytes(), packed_bytes(len) as u64);
+                marks.validate(len).unwrap();
+                let mut unpacked = vec![Mark::VOID; len];
+                marks.unpack(0..len, &mut unpacked);
+                assert_eq!(unpacked, sample);
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::budget::Reserved;
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
 use crate::cpu::prefetch::{CACHE_LINE, prefetch};
@@ -75,7 +76,18 @@ impl<B: OrderedKey> Run<B> {
             Some(marks) => PackedMarks::pack(cpu, &marks[..len])?,
             None => None,
         };
-        Ok(Some(Run(Arc::new(Parts {
+        Ok(Some(Self::of_parts(keys, values, len, fences, marks)))
+    }
+
+    /// Makes a run of its parts, which are as long as they must be for `len` entries.
+    pub fn of_parts<V: Value>(
+        keys: Buffer<B>,
+        values: Buffer<V>,
+        len: usize,
+        fences: Fences<B>,
+        marks: Option<PackedMarks>,
+    ) -> Self {
+        Run(Arc::new(Parts {
             keys,
             len,
             values: values.into_bytes(),
@@ -84,7 +96,7 @@ impl<B: OrderedKey> Run<B> {
             marks,
             filter: OnceLock::new(),
             misses: AtomicUsize::new(0),
-        }))))
+        }))
     }
 
     /// Returns the number of entries, tombstones included.
@@ -101,6 +113,41 @@ impl<B: OrderedKey> Run<B> {
     /// Returns whether no clone shares its memory.
     pub fn is_unshared(&mut self) -> bool {
         Arc::get_mut(&mut self.0).is_some()
+    }
+
+    /// Frees the filter, if there is one and no clone shares it; returns whether it did.
+    pub fn free_filter(&mut self) -> bool {
+        Arc::get_mut(&mut self.0).is_some_and(|parts| parts.filter.take().is_some())
+    }
+
+    /// Frees what only searches need, if no clone shares it. The bytes are counted elsewhere from then on. Nothing but
+    /// the entries can be read then.
+    pub fn free_index(&mut self, to: &mut Reserved) {
+        if let Some(parts) = Arc::get_mut(&mut self.0) {
+            parts.fences.free(to);
+            if let Some(mut filter) = parts.filter.take() {
+                filter.free(to);
+            }
+        }
+    }
+
+    /// Returns the memory of entries in `range` to the system, if no clone shares it, as far as it is whole pages with
+    /// nothing but entries up to there. The bytes are counted elsewhere from then on. No entry up to there must be
+    /// read again.
+    pub fn release_entries(&mut self, range: Range<usize>, to: &mut Reserved) {
+        if let Some(parts) = Arc::get_mut(&mut self.0) {
+            let width = parts.value_width;
+            parts.keys.release(range.clone(), to);
+            parts.values.release(range.start * width..range.end * width, to);
+            if let Some(marks) = &mut parts.marks {
+                marks.release(range, to);
+            }
+        }
+    }
+
+    /// Returns the bytes of the fences.
+    pub fn fence_bytes(&self) -> u64 {
+        self.0.fences.bytes()
     }
 
     #[inline]

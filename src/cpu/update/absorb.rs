@@ -6,6 +6,8 @@ use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::merger::Merger;
 use crate::cpu::merge::parallel::merge;
 use crate::cpu::merge::source::{Source, SourceMarks};
+use crate::cpu::run::fences::fence_count;
+use crate::cpu::run::marks::packed_bytes;
 use crate::cpu::run::{Run, key_capacity};
 use crate::cpu::update::shadows;
 use crate::cpu::update::sort::{self, SortedBatch, sort};
@@ -81,4 +83,16 @@ pub(crate) fn working_bytes<B: OrderedKey, V: Value>(
     let merging = cpu.workers.count() * Merger::<B, V>::working_bytes(runs.len() + 3, entries);
     let fixed = sort::FIXED_BYTES + key_capacity(1) * size_of::<B>() * 4;
     (updates * sorting + entries * run + merging + fixed) as u64
+}
+
+/// Returns the most bytes that merging these runs takes, the new run included.
+pub(crate) fn merge_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>]) -> u64 {
+    let entries = runs.iter().map(Run::len).sum();
+    let keys = key_capacity(entries) + fence_count(key_capacity(entries));
+    let marks = match runs.iter().any(|run| run.marks().is_some()) {
+        true => entries * size_of::<Mark>() + packed_bytes(entries),
+        false => 0,
+    };
+    let merging = cpu.workers.count() * Merger::<B, V>::working_bytes(runs.len(), entries);
+    (keys * size_of::<B>() + entries * size_of::<V>() + marks + merging) as u64
 }
