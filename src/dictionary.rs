@@ -478,6 +478,12 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     pub fn fail_allocation_after(&self, n: u64) {
         self.store.any().fail_after(n);
     }
+
+    /// Returns how many merges were done in the memory of the runs that they merged.
+    #[cfg(feature = "testing")]
+    pub fn merges_in_place(&self) -> u64 {
+        self.store.any().merges_in_place()
+    }
 }
 
 impl<K: Key, V: Value> Snapshot<K, V> {

@@ -77,6 +77,10 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     /// Makes the allocation after the next `n` fail, once.
     #[cfg(feature = "testing")]
     fn fail_after(&self, n: u64);
+
+    /// Returns how many merges were done in place.
+    #[cfg(feature = "testing")]
+    fn merges_in_place(&self) -> u64;
 }
 
 impl<B: OrderedKey> Clone for Box<dyn AnyStore<B>> {
@@ -188,5 +192,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     #[cfg(feature = "testing")]
     fn fail_after(&self, n: u64) {
         self.engine.budget().fail_after(n);
+    }
+
+    #[cfg(feature = "testing")]
+    fn merges_in_place(&self) -> u64 {
+        self.merges_in_place
     }
 }

@@ -13,6 +13,15 @@ use crate::error::Error;
 impl<E: Engine> Store<E> {
     /// Applies one batch that is on the device, as a whole or not at all.
     pub fn apply_staged(&mut self, batch: &E::Batch<'_>) -> Result<(), Error> {
+        match self.try_apply(batch) {
+            Err(Error::OutOfMemory { .. }) if self.free_memory(batch.inserts() == 0) => {
+                self.try_apply(batch)
+            }
+            applied => applied,
+        }
+    }
+
+    fn try_apply(&mut self, batch: &E::Batch<'_>) -> Result<(), Error> {
         if batch.len() == 0 {
             return Ok(());
         }
@@ -23,6 +32,7 @@ impl<E: Engine> Store<E> {
             return Ok(());
         }
         self.apply_buffered()?;
+        self.settle();
         self.make_room(batch.inserts())?;
         let mut levels = Levels::clone(&self.state_mut().levels);
         let merged = match self.install(&self.engine, &mut levels, batch) {
@@ -59,30 +69,28 @@ impl<E: Engine> Store<E> {
     /// is out of memory can then delete keys and call `cleanup`: a delete stores one entry more, and the
     /// cleanup leaves one less.
     fn make_room(&mut self, inserts: usize) -> Result<(), Error> {
-        let levels = self.state_mut().levels.clone();
-        let has_room = || self.has_room(&levels, inserts, None);
-        if inserts == 0 || has_room().is_ok() || self.deferred.abandon() && has_room().is_ok() {
-            return Ok(());
-        }
-        drop(levels);
-        if let Some(bytes) = self.in_place_cleanup_bytes()
-            && self.has_room(&self.state().levels.clone(), inserts, Some(bytes)).is_ok()
+        let has_room = |store: &mut Self| {
+            let room = |store: &Self, in_place| {
+                store.has_room(&store.state().levels.clone(), inserts, in_place)
+            };
+            room(store, None).or_else(|error| match store.in_place_cleanup_bytes() {
+                None => Err(error),
+                in_place => room(store, in_place),
+            })
+        };
+        if inserts == 0
+            || has_room(self).is_ok()
+            || self.deferred.abandon() && has_room(self).is_ok()
         {
             return Ok(());
         }
+        let is_clean = self.is_clean();
         let levels = self.state_mut().levels.clone();
-        let live = self.engine.known_len(levels.runs()).exact;
-        let is_clean = live == Some(self.entries(&levels));
-        let cleaned = self.clean_up_at_limit(levels);
-        if self.has_room(&cleaned, inserts, None).is_ok() {
-            return Ok(());
-        }
-        drop(cleaned);
+        drop(self.clean_up_at_limit(levels));
         if self.policy != CleanupPolicy::Manual && !is_clean {
-            self.clean_up_in_place().ok();
+            self.clean_up_in_place().ok(); // Nothing is left to do if that was done.
         }
-        let in_place = self.in_place_cleanup_bytes();
-        self.has_room(&self.state().levels.clone(), inserts, in_place)
+        has_room(self)
     }
 
     /// Returns an error unless the memory limit leaves room for this many inserts on top of these levels and

@@ -97,6 +97,7 @@ impl<E: Engine> Store<E> {
             self.state().uncounted = 0;
         }
         if cleaned.is_some() {
+            self.state().wants_cleanup = false;
             self.deferred.abandon();
         }
         self.replace_levels(levels, cleaned)

@@ -16,15 +16,15 @@ const MIN_BATCHES: usize = 16;
 /// With this many runs, nothing more is deferred: queries must search all of them.
 pub(super) const MAX_RUNS_TO_DEFER: usize = 32;
 
-/// Whether there is memory for a merge of fewer bytes is found out by trying.
-const MIN_BYTES_TO_ASK: u64 = 64 << 20;
-
 /// How much one batch merges, and the merge that is under way.
 pub(crate) struct DeferredMerges<E: Engine> {
     max_merge_per_batch: usize,
     merge: Mutex<Option<E::Merge>>,
     /// The merge beside its runs, and that in place, for which there was no memory.
     refused: Mutex<[Option<Refusal>; 2]>,
+    /// How many merges were begun.
+    #[cfg(test)]
+    begun: std::sync::atomic::AtomicUsize,
 }
 
 /// A merge for which there was no memory. It is not tried again until there is more, or the runs are others.
@@ -39,7 +39,13 @@ const IN_PLACE: usize = 1;
 
 impl<E: Engine> DeferredMerges<E> {
     pub fn new(max_merge_per_batch: usize) -> Self {
-        DeferredMerges { max_merge_per_batch, merge: Mutex::default(), refused: Mutex::default() }
+        DeferredMerges {
+            max_merge_per_batch,
+            merge: Mutex::default(),
+            refused: Mutex::default(),
+            #[cfg(test)]
+            begun: Default::default(),
+        }
     }
 
     pub fn max_merge_per_batch(&self) -> usize {
@@ -94,6 +100,11 @@ impl<E: Engine> DeferredMerges<E> {
         self.merge().take().is_some()
     }
 
+    /// Returns whether a merge is under way.
+    pub fn is_under_way(&self) -> bool {
+        self.merge().is_some()
+    }
+
     fn merge(&self) -> MutexGuard<'_, Option<E::Merge>> {
         self.merge.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,7 +120,7 @@ impl<E: Engine> DeferredMerges<E> {
             return false;
         }
         let needed = engine.merge_bytes(runs);
-        let has_memory = needed < MIN_BYTES_TO_ASK
+        let has_memory = needed < E::MIN_BYTES_TO_ASK
             || engine.available_bytes().is_none_or(|available| needed <= available);
         has_memory && self.may_try(engine, runs, BESIDE)
     }
@@ -157,7 +168,11 @@ impl<E: Engine> DeferredMerges<E> {
         let begun = match begun {
             Some(merge) if merge.merges(runs) => Ok(merge),
             _ if !self.is_affordable(engine, runs) => return None,
-            _ => E::Merge::begin(engine, runs, older),
+            _ => {
+                #[cfg(test)]
+                self.begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                E::Merge::begin(engine, runs, older)
+            }
         };
         match begun.and_then(|merge| merge.advance(engine, entries)) {
             // The runs stay as they are, until there is memory, or a carry meets them.
@@ -196,6 +211,7 @@ mod tests {
 
     use super::*;
     use crate::batch::{Order, Updates};
+    use crate::budget::Allowance;
     use crate::cpu::{Cpu, CpuEngine};
     use crate::query::Query;
     use crate::store::{AnyStore, Settings, Store};
@@ -335,6 +351,58 @@ mod tests {
         store.engine.budget().fail_after(0);
         apply(&mut store, 32, 64);
         holds(&store, 33, 64);
+    }
+
+    /// Returns how often a merge was begun.
+    fn begun(store: &OnCpu) -> usize {
+        store.deferred.begun.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_merge_without_memory_is_begun_again_only_when_there_is_more() {
+        let mut store = store(64, 1000, Some(1 << 22));
+        let ballast = Allowance::new(store.engine.budget());
+        assert!(ballast.grow_to(1 << 20));
+        for batch in 0..32 {
+            apply(&mut store, batch, 64);
+        }
+        assert_eq!((lengths(&store).len(), begun(&store)), (6, 1));
+        // As if it had found no memory on its way.
+        store.deferred.abandon();
+        store.deferred.refuse(&store.engine, 32 * 64, BESIDE);
+        for batch in 32..40 {
+            apply(&mut store, batch, 64);
+        }
+        assert_eq!(begun(&store), 1);
+        assert!(lengths(&store).ends_with(&[64, 64, 128, 256, 512, 1024]));
+        holds(&store, 40, 64);
+        drop(ballast);
+        for batch in 40..44 {
+            apply(&mut store, batch, 64);
+        }
+        assert_eq!(begun(&store), 2);
+        assert!(lengths(&store).ends_with(&[2048]));
+        holds(&store, 44, 64);
+    }
+
+    #[test]
+    fn a_merge_that_cannot_be_afforded_is_not_begun() {
+        let mut store = store(1024, 1, Some(1 << 20));
+        let clone = store.clone(); // Shares the limit, and nothing else.
+        for batch in 0..30 {
+            apply(&mut store, batch, 1024);
+        }
+        let snapshot = store.clone();
+        let before = begun(&store);
+        let ballast = Allowance::new(store.engine.budget());
+        assert!(ballast.grow_to(store.engine.budget().free().unwrap() / 2));
+        for batch in 30..34 {
+            apply(&mut store, batch, 1024);
+        }
+        assert_eq!(begun(&store), before);
+        holds(&store, 34, 1024);
+        holds(&snapshot, 30, 1024);
+        drop((clone, snapshot, ballast));
     }
 
     #[test]

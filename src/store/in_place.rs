@@ -8,91 +8,131 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::levels::{Carry, Levels};
-use super::state::Store;
+use super::settings::CleanupPolicy;
+use super::state::{Store, reserve_bytes};
 use crate::engine::Engine;
 use crate::error::Error;
 
 impl<E: Engine> Store<E> {
-    /// Merges runs that wait to be merged in place, if there is no memory to merge them beside. The batch is applied:
-    /// an error only means that they wait longer.
+    /// Merges runs that wait to be merged in place, if there is no memory to merge them beside. What was updated is
+    /// applied: an error only means that they wait longer.
     pub(super) fn settle(&mut self) {
-        if std::mem::take(&mut self.state_mut().wants_cleanup) {
+        if self.state_mut().wants_cleanup && self.unshared_levels().is_some() {
+            // A failure is tried again only when the cleanup is due again.
+            self.state_mut().wants_cleanup = false;
             self.clean_up_in_place().ok();
         }
         while let Some(range) = self.state_mut().levels.unmerged() {
             let levels = self.state_mut().levels.clone();
             let runs = &levels.runs()[range.clone()];
-            if self.deferred.is_affordable(&self.engine, runs)
-                || !self.deferred.may_merge_in_place(&self.engine, runs)
-            {
-                return;
-            }
+            let must_wait = self.deferred.is_affordable(&self.engine, runs)
+                || !self.deferred.may_merge_in_place(&self.engine, runs);
             let entries = runs.iter().map(|run| self.engine.bound(run)).sum();
             drop(levels);
+            // Whoever else holds the runs may drop them at any time; to find out takes no time.
+            if must_wait || self.unshared_levels().is_none() {
+                return;
+            }
             if self.merge_in_place(range).is_err() {
                 return self.deferred.refuse_in_place(&self.engine, entries);
             }
         }
     }
 
-    fn merge_in_place(&mut self, range: Range<usize>) -> Result<(), Error> {
+    /// Frees what a batch that found no memory can do without; returns whether there was anything. Answers stay the
+    /// same.
+    pub(super) fn free_memory(&mut self, is_delete: bool) -> bool {
+        let mut freed = self.deferred.abandon();
+        freed |= self.state_mut().buffered.is_some() && self.apply_buffered().is_ok();
+        self.settle();
         let engine = self.engine.clone();
-        let levels = self.unshared_levels()?;
-        let (newer, older) = levels.runs_mut().split_at_mut(range.end);
-        let run = engine.merge_in_place(&mut newer[range.start..], older)?;
-        count_merge();
+        if let Some(levels) = Arc::get_mut(&mut self.state_mut().levels) {
+            freed |= engine.release_filters(levels.runs_mut());
+        }
+        // Inserts have made room already.
+        if is_delete && self.policy != CleanupPolicy::Manual && !self.is_clean() {
+            freed |= self.clean_up_in_place().is_ok();
+        }
+        freed
+    }
+
+    fn merge_in_place(&mut self, range: Range<usize>) -> Result<(), Error> {
+        let run = self.merged_in_place(range.clone())?;
+        let levels = self.unshared_levels().expect("nobody else held them before");
         levels.merged(range, run);
+        self.refill_reserve();
         Ok(())
     }
 
     /// Merges everything into one run without stale entries, in place. After an error everything is as it was.
     pub(super) fn clean_up_in_place(&mut self) -> Result<(), Error> {
-        let engine = self.engine.clone();
-        let levels = self.unshared_levels()?;
-        let run = engine.merge_in_place(levels.runs_mut(), &[])?;
-        count_merge();
-        let entries = run.as_ref().map_or(0, |run| engine.bound(run));
+        let runs = self.state_mut().levels.runs().len();
+        if runs <= 1 {
+            return Ok(()); // The oldest run never holds a stale entry.
+        }
+        let run = self.merged_in_place(0..runs)?;
+        let entries = run.as_ref().map_or(0, |run| self.engine.bound(run));
+        let levels = self.unshared_levels().expect("nobody else held them before");
         let level = levels.capacities().level_for(entries);
-        levels.install(&Carry { runs: levels.runs().len(), level }, run);
+        levels.install(&Carry { runs, level }, run);
+        self.state_mut().wants_cleanup = false;
+        self.refill_reserve();
         Ok(())
     }
 
-    /// Returns the most bytes that a cleanup in place takes, if nothing is in its way now.
+    /// Merges these runs in place. After an error they are as they were; otherwise they must be replaced.
+    fn merged_in_place(&mut self, range: Range<usize>) -> Result<Option<E::Run>, Error> {
+        let (engine, reserve) = (self.engine.clone(), self.reserve.clone());
+        let no_memory_beside = Error::OutOfMemory {
+            wanted: engine.merge_bytes(&self.state_mut().levels.runs()[range.clone()]),
+            free: engine.available_bytes(),
+        };
+        let levels = self.unshared_levels().ok_or(no_memory_beside)?;
+        let (newer, older) = levels.runs_mut().split_at_mut(range.end);
+        let runs = &mut newer[range.start..];
+        let run = engine.merge_in_place(runs, older).or_else(|error| match &reserve {
+            Some(reserve) => engine.drawing_on(reserve).merge_in_place(runs, older),
+            None => Err(error),
+        })?;
+        #[cfg(feature = "testing")]
+        {
+            self.merges_in_place += 1;
+        }
+        Ok(run)
+    }
+
+    /// Returns the most bytes that a cleanup in place takes, if nothing is in its way now. (A merge that is under way is
+    /// not: it is abandoned if need be.)
     pub(super) fn in_place_cleanup_bytes(&mut self) -> Option<u64> {
         let engine = self.engine.clone();
-        let levels = self.unshared_levels().ok()?;
-        engine.in_place_bytes(levels.runs())
+        let under_way = self.deferred.is_under_way();
+        let levels = Arc::get_mut(&mut self.state_mut().levels)?;
+        let merged = levels.unmerged().filter(|_| under_way).unwrap_or_default();
+        let mut runs = levels.runs_mut().iter_mut().enumerate();
+        let is_free = runs.all(|(at, run)| merged.contains(&at) || E::is_unshared(run));
+        is_free.then(|| engine.in_place_bytes(levels.runs())).flatten()
     }
 
     /// Returns the levels, if nobody else holds them or any of their runs. A merge that is under way, which would,
     /// is abandoned.
-    fn unshared_levels(&mut self) -> Result<&mut Levels<E::Run>, Error> {
+    fn unshared_levels(&mut self) -> Option<&mut Levels<E::Run>> {
         self.deferred.abandon();
-        let levels = self.state_mut().levels.clone();
-        let error = Error::OutOfMemory {
-            wanted: self.engine.merge_bytes(levels.runs()),
-            free: self.engine.available_bytes(),
-        };
-        drop(levels);
-        let levels = Arc::get_mut(&mut self.state_mut().levels);
-        let unshared = levels
-            .and_then(|levels| levels.runs_mut().iter_mut().all(E::is_unshared).then_some(levels));
-        unshared.ok_or(error)
+        let levels = Arc::get_mut(&mut self.state_mut().levels)?;
+        levels.runs_mut().iter_mut().all(E::is_unshared).then_some(levels)
     }
-}
 
-/// How many merges were done in place.
-#[cfg(feature = "testing")]
-static MERGES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    /// Returns whether it is known that no entry is stale.
+    pub(super) fn is_clean(&mut self) -> bool {
+        let levels = self.state_mut().levels.clone();
+        self.engine.known_len(levels.runs()).exact == Some(self.entries(&levels))
+    }
 
-fn count_merge() {
-    #[cfg(feature = "testing")]
-    MERGES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-}
-
-/// Returns how many merges this process did in place.
-#[must_use]
-#[cfg(feature = "testing")]
-pub fn merges_in_place() -> u64 {
-    MERGES.load(std::sync::atomic::Ordering::Relaxed)
+    /// Fills the reserve again: what runs have taken of it is no longer told from the rest of the merged run.
+    fn refill_reserve(&self) {
+        if let (Some(reserve), Some(bytes)) =
+            (&self.reserve, reserve_bytes(&self.engine, self.batch_size))
+        {
+            reserve.refill(bytes);
+        }
+    }
 }

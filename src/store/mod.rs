@@ -20,8 +20,6 @@ mod stats;
 mod validate;
 
 pub use any::AnyStore;
-#[cfg(feature = "testing")]
-pub use in_place::merges_in_place;
 #[cfg(feature = "cuda")]
 pub(crate) use levels::Levels;
 pub use settings::{CleanupPolicy, DEFAULT_BATCH_SIZE, Settings};

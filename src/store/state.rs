@@ -24,6 +24,9 @@ pub(crate) struct Store<E: Engine> {
     pub(super) reserve: Option<Arc<Allowance>>,
     /// Whether there was a query since the last batch.
     pub(super) queried: AtomicBool,
+    /// How many merges were done in place.
+    #[cfg(feature = "testing")]
+    pub(super) merges_in_place: u64,
     /// Levels that live as long as the store: captured graphs hold their addresses.
     #[cfg(feature = "cuda")]
     pinned: Mutex<Vec<Arc<Levels<E::Run>>>>,
@@ -37,7 +40,7 @@ pub(super) struct State<E: Engine> {
     pub uncounted: usize,
     /// After a self-cleanup that found no memory: updates until the next attempt.
     pub cleanup_delay: usize,
-    /// Whether such a cleanup is still to be tried in place.
+    /// Whether such a cleanup is still to be done in place.
     pub wants_cleanup: bool,
 }
 
@@ -88,6 +91,8 @@ impl<E: Engine> Clone for Store<E> {
             max_buffered: self.max_buffered,
             reserve: self.reserve.clone(),
             queried: AtomicBool::new(true),
+            #[cfg(feature = "testing")]
+            merges_in_place: 0,
             #[cfg(feature = "cuda")]
             pinned: Mutex::default(),
         }
@@ -109,6 +114,8 @@ impl<E: Engine> Store<E> {
             deferred: DeferredMerges::new(max_merge),
             max_buffered,
             queried: AtomicBool::new(true),
+            #[cfg(feature = "testing")]
+            merges_in_place: 0,
             #[cfg(feature = "cuda")]
             pinned: Mutex::default(),
         }

@@ -2,7 +2,8 @@
 //! plain model, and random lists of operations that are applied to both and compared.
 //!
 //! The feature also adds `Snapshot::validate`, which checks every invariant of the structure, and
-//! `Dictionary::fail_allocation_after`, which makes an allocation fail.
+//! `Dictionary::fail_allocation_after`, which makes an allocation fail, and `Dictionary::merges_in_place`, which counts
+//! merges for which memory was short.
 
 mod aggregates;
 pub mod bits;
@@ -15,5 +16,3 @@ pub mod readers;
 mod rules;
 pub mod script;
 mod subject;
-
-pub use crate::store::merges_in_place;

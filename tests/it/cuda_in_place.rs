@@ -4,7 +4,6 @@
 use std::process::Command;
 use std::{env, thread};
 
-use gpulsm::testing::merges_in_place;
 use gpulsm::{Combine, Device, Dictionary, Error};
 
 /// Runs tests of this name in a process in which runs from this many bytes on can be merged in place.
@@ -97,7 +96,7 @@ fn child_fills_a_limit() {
     println!("{:.1} % of the limit: {error}", held as f64 * 100.0 / limit as f64);
     assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
     assert!(held * 100 >= limit * 85, "only {held} bytes of pairs");
-    assert!(merges_in_place() > 3, "{} merges in place", merges_in_place());
+    assert!(d.merges_in_place() > 3, "{} merges in place", d.merges_in_place());
     check(&d, batches, false);
     d.validate().unwrap();
     // A full dictionary can be cleaned up, and has room for deletes.
@@ -114,7 +113,7 @@ fn child_fills_a_limit() {
 
 #[test]
 #[ignore = "started by another test"]
-fn child_merges_in_place() {
+fn child_d.merges_in_place() {
     if !is_child() {
         return;
     }
@@ -123,10 +122,10 @@ fn child_merges_in_place() {
     let mut d = builder().build().unwrap();
     let batches = 24;
     for batch in 0..batches {
-        let before = merges_in_place();
+        let before = d.merges_in_place();
         insert(&mut d, batch, 0).unwrap();
         d.validate().unwrap();
-        assert!(batch % 2 == 0 || merges_in_place() > before, "batch {batch}");
+        assert!(batch % 2 == 0 || d.merges_in_place() > before, "batch {batch}");
     }
     check(&d, batches, false);
     // What somebody else holds is merged beside, and stays as it was.
@@ -147,9 +146,9 @@ fn child_merges_in_place() {
         d.validate().unwrap();
     }
     assert_eq!(d.len(), Ok(batches * BATCH - doomed.len() as u64));
-    let before = merges_in_place();
+    let before = d.merges_in_place();
     d.cleanup().unwrap();
-    assert!(merges_in_place() > before);
+    assert!(d.merges_in_place() > before);
     d.validate().unwrap();
     assert_eq!(d.lookup(&[key(0), key(3), key(4)]).unwrap(), [None, None, Some(4)]);
 
