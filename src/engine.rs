@@ -93,6 +93,12 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
         self.budget().free()
     }
 
+    /// Returns an error unless the device keeps memory for queries after this many inserts on top of these runs. (The
+    /// memory limit has a reserve.)
+    fn check_room_for_queries(&self, _runs: &[Self::Run], _inserts: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Returns what is known of the device's memory, or of the memory limit.
     fn memory(&self) -> Option<DeviceMemory> {
         let (total, free) = (self.budget().limit()?, self.budget().free()?);

@@ -92,6 +92,24 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         plan::working_bytes(&self.cuda, 0, runs)
     }
 
+    fn release_filters(&self, runs: &mut [Run]) -> bool {
+        let Ok(entered) = self.cuda.stream.enter() else { return false };
+        runs.iter_mut().fold(false, |any, run| any | run.free_filters(&entered))
+    }
+
+    fn check_room_for_queries(&self, runs: &[Run], inserts: usize) -> Result<(), Error> {
+        // While there is plenty, nobody asks.
+        if self.cuda.budget().used() < self.cuda.gpu().mapping().total() / 2 {
+            return Ok(());
+        }
+        let wanted = plan::working_bytes(&self.cuda, inserts as u64, &[])
+            + resolve::bytes_for_all(runs, inserts as u64);
+        match self.available_bytes() {
+            Some(free) if wanted > free => Err(Error::OutOfMemory { wanted, free: Some(free) }),
+            _ => Ok(()),
+        }
+    }
+
     fn memory(&self) -> Option<DeviceMemory> {
         let entered = self.cuda.stream.enter().ok()?;
         mapped::memory_of(self.cuda.gpu(), &entered)

@@ -101,6 +101,7 @@ impl<E: Engine> Store<E> {
         inserts: usize,
         in_place: Option<u64>,
     ) -> Result<(), Error> {
+        self.engine.check_room_for_queries(levels.runs(), inserts)?;
         let Some(free) = self.engine.budget().free() else { return Ok(()) };
         let left = self.reserve.as_ref().map_or(0, |reserve| reserve.left());
         // As much as the reserve, whoever uses it now, is for the working space.

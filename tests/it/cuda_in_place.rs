@@ -113,7 +113,7 @@ fn child_fills_a_limit() {
 
 #[test]
 #[ignore = "started by another test"]
-fn child_d.merges_in_place() {
+fn child_merges_in_place() {
     if !is_child() {
         return;
     }

@@ -35,6 +35,11 @@ impl MappingPolicy {
         MappingPolicy { total, from_bytes: None, block_bytes: BLOCK_BYTES }
     }
 
+    /// Returns how many bytes the GPU has.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
     /// Returns whether a run of this many bytes is mapped.
     pub fn maps(&self, bytes: u64, budget: &Budget) -> bool {
         if let Some(from) = self.from_bytes {

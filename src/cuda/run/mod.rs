@@ -90,6 +90,19 @@ impl Run {
         Arc::get_mut(&mut self.0).is_some()
     }
 
+    /// Frees its filters, once nobody reads them: this waits for that. Returns whether there were any; a run that a clone
+    /// shares keeps them.
+    pub fn free_filters(&mut self, entered: &Entered) -> bool {
+        let Some(parts) = Arc::get_mut(&mut self.0) else { return false };
+        if parts.filter.get().is_none() && parts.joint_filter.get().is_none() {
+            return false;
+        }
+        let readers = parts.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let is_idle = parts.home.synchronize().is_ok()
+            && readers.points().all(|done| done.synchronize(entered).is_ok());
+        is_idle && (parts.filter.take().is_some() | parts.joint_filter.take().is_some())
+    }
+
     /// Makes what is put on the stream from now on happen after all work that uses the run, which no clone shares.
     pub fn before_overwriting(&self, stream: &Stream, entered: &Entered) -> Result<(), Error> {
         self.before_reading(stream, entered)?;

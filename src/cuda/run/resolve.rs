@@ -50,6 +50,17 @@ pub(crate) fn working_bytes(run: &Run) -> u64 {
     marks + zeros + part
 }
 
+/// Returns how many bytes computing the marks of all runs that lack them takes, one after the other, and of `more`
+/// entries.
+pub(crate) fn bytes_for_all(runs: &[Run], more: u64) -> u64 {
+    let lacking = runs.iter().filter(|run| run.lacks_marks()).map(Run::bound);
+    let sizes = lacking.chain([more]).map(Sizes::new);
+    let (marks, scratch) = sizes.fold((0, 0), |(marks, scratch): (u64, u64), sizes| {
+        (marks + sizes.marks, scratch.max(sizes.zeros + sizes.part))
+    });
+    marks + scratch
+}
+
 /// The bytes that computing marks takes.
 struct Sizes {
     marks: u64,
