@@ -188,11 +188,11 @@ pub struct Updates<'a, B: Clone> {
     pub assigned: usize,
     /// The keys to delete; a delete wins over an insert of the same key.
     pub deletes: Cow<'a, [B]>,
-    /// What is known of the order of the keys: whether engines must sort.
+    /// What is known of the keys: whether engines must sort, or search for shadows.
     pub order: Order,
 }
 
-/// What is known of the order of a batch's keys.
+/// What is known of the keys of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// Nothing.
@@ -200,6 +200,15 @@ pub enum Order {
     Any,
     /// Inserts are strictly ascending, and so are deletes.
     Sorted,
+    /// The batch only deletes, its keys are strictly ascending, and all of them are live.
+    LiveDeletes,
+}
+
+impl Order {
+    /// Returns whether the keys need not be sorted.
+    pub fn is_sorted(self) -> bool {
+        self != Order::Any
+    }
 }
 
 impl<'a, B: OrderedKey> Updates<'a, B> {
@@ -215,9 +224,9 @@ impl<'a, B: OrderedKey> Updates<'a, B> {
         Updates { keys, values, assigned: 0, deletes, order: Order::Sorted }
     }
 
-    /// Returns a batch of deletes whose keys are strictly ascending.
-    pub fn sorted_deletes(deletes: Vec<B>) -> Self {
-        Updates { deletes: deletes.into(), ..Self::none() }
+    /// Returns a batch of deletes whose keys are strictly ascending and live.
+    pub fn live_deletes(deletes: Vec<B>) -> Self {
+        Updates { deletes: deletes.into(), order: Order::LiveDeletes, ..Self::none() }
     }
 
     /// Returns the number of inserts and deletes.

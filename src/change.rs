@@ -48,7 +48,7 @@ fn delete_all<B: OrderedKey>(
     ranges: &RangeEnds<'_, B>,
 ) -> Result<(), Error> {
     let doomed = union(&ranges.lo, &ranges.hi);
-    match delete_ranges(store, &doomed) {
+    match store.delete_ranges(&doomed) {
         Err(error @ Error::OutOfMemory { .. }) => {
             keep(store, &complement(&doomed)).and_then(|kept| kept.then_some(()).ok_or(error))
         }
@@ -87,24 +87,6 @@ fn keep<B: OrderedKey>(
         order: Order::Sorted,
     })?;
     Ok(true)
-}
-
-/// Deletes every key of these ranges.
-fn delete_ranges<B: OrderedKey>(
-    store: &mut dyn AnyStore<B>,
-    ranges: &RangeEnds<'_, B>,
-) -> Result<(), Error> {
-    let (lo, hi) = (&*ranges.lo, &*ranges.hi);
-    let mut offsets = try_zeroed(lo.len() + 1)?;
-    store.answer(Query::RangeOffsets { lo, hi, offsets: &mut offsets })?;
-    let doomed = offsets[lo.len()];
-    if doomed == store.len()? {
-        store.clear();
-        return Ok(());
-    }
-    let mut keys = try_zeroed(doomed as usize)?;
-    store.answer(Query::Range { lo, hi, offsets: &mut offsets, keys: &mut keys, values: None })?;
-    store.apply(&Updates::sorted_deletes(keys))
 }
 
 /// Returns the union of closed ranges as ranges in ascending order that do not touch each other.

@@ -10,6 +10,7 @@ use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
 use crate::mark::Mark;
 use crate::query::Query;
+use crate::ranges::RangeEnds;
 use crate::stats::{DeviceMemory, RunStats};
 
 /// What a device does with runs.
@@ -48,6 +49,14 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
 
     /// Brings a batch of the host's to the device.
     fn stage<'a>(&self, updates: &'a Updates<'_, Self::Key>) -> Result<Self::Batch<'a>, Error>;
+
+    /// Returns a batch that deletes every live key of these ranges, which are in ascending order and do not
+    /// meet; `None` if no other key is live.
+    fn stage_range_deletes(
+        &self,
+        runs: &[Self::Run],
+        ranges: &RangeEnds<'_, Self::Key>,
+    ) -> Result<Option<Self::Batch<'static>>, Error>;
 
     /// Sorts the batch, finds which of its keys the older runs hold (or leaves that for when it is
     /// needed), and merges it with the carried runs into one run. `carried` and then `older` are all runs

@@ -24,7 +24,8 @@ impl Mark {
     pub const NEW: Mark = Mark(Self::LIVE);
 
     /// The bit of an entry whose value stands for itself in a dictionary that combines values: what is
-    /// older no longer counts. The two stored bits have no room for it: see [`planes`](Mark::planes).
+    /// older no longer counts. The two stored bits have no room for it: see
+    /// [`planes_of_eight`](Mark::planes_of_eight).
     const SET: u8 = 4;
 
     /// A live entry that replaces an older one, or combines with it if the dictionary combines values.
@@ -53,10 +54,9 @@ impl Mark {
         Mark(Self::new(true, shadow).0 | Self::SET)
     }
 
-    /// Returns the two bits that are stored, *live* and *shadow*. Only a restart has neither: its key is live
-    /// before and after it, so that it adds 0 to the running sums.
-    #[inline]
-    pub fn planes(self) -> (bool, bool) {
+    /// Returns the two bits that are stored.
+    #[cfg(test)]
+    fn planes(self) -> (bool, bool) {
         if self == Self::RESTART { (false, false) } else { (self.is_live(), self.is_shadow()) }
     }
 
@@ -66,11 +66,39 @@ impl Mark {
         if live || shadow { Mark::new(live, shadow) } else { Mark::RESTART }
     }
 
+    /// Returns the two bits of eight marks that are stored, *live* and *shadow*, the first mark's the lowest. Only
+    /// a restart has neither: its key is live before and after it, so that it adds 0 to the running sums.
+    #[inline]
+    pub fn planes_of_eight(marks: [Mark; 8]) -> (u8, u8) {
+        // In every byte of these, the lowest bit is that of a mark.
+        let bytes = u64::from_le_bytes(bytemuck::cast(marks));
+        let (live, shadow, set) = (bytes, bytes >> 1, bytes >> 2);
+        let stored = EACH_BYTE & !(live & shadow & set);
+        let gather =
+            |plane: u64| ((plane & stored).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
+        (gather(live), gather(shadow))
+    }
+
+    /// Returns the marks of eight stored entries, the first from the lowest bits.
+    #[inline]
+    pub fn eight_from_planes(live: u8, shadow: u8) -> [Mark; 8] {
+        // Byte i gets bit i, and then its lowest bit says whether that is set.
+        let spread = |plane: u8| {
+            let bits = (u64::from(plane) * EACH_BYTE) & 0x8040_2010_0804_0201;
+            (bits + 0x7f * EACH_BYTE) >> 7 & EACH_BYTE
+        };
+        let (live, shadow) = (spread(live), spread(shadow));
+        let restart = EACH_BYTE & !(live | shadow);
+        let marks = live * u64::from(Self::LIVE) | shadow * u64::from(Self::SHADOW);
+        bytemuck::cast((marks | restart * u64::from(Self::RESTART.0)).to_le_bytes())
+    }
+
     #[inline]
     pub fn is_live(self) -> bool {
         self.0 & Self::LIVE != 0
     }
 
+    #[cfg(feature = "testing")]
     #[inline]
     pub fn is_shadow(self) -> bool {
         self.0 & Self::SHADOW != 0
@@ -106,6 +134,9 @@ impl Mark {
         Mark(self.over(older).0 | (u8::from(is_set) * Self::SET))
     }
 }
+
+/// The lowest bit of each of eight bytes.
+const EACH_BYTE: u64 = 0x0101_0101_0101_0101;
 
 impl fmt::Debug for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,6 +205,22 @@ mod tests {
             }
         }
         assert_eq!(Mark::TOMBSTONE.over(Mark::NEW), Mark::VOID);
+    }
+
+    #[test]
+    fn eight_marks_have_the_planes_of_each() {
+        let all = [Mark::NEW, Mark::REPLACEMENT, Mark::TOMBSTONE, Mark::RESTART, Mark::NEW_AND_SET];
+        for start in 0..5usize.pow(3) {
+            let marks: [Mark; 8] =
+                std::array::from_fn(|i| all[(start / [1, 5, 25][i % 3] + i / 3) % 5]);
+            let (live, shadow) = Mark::planes_of_eight(marks);
+            let stored = Mark::eight_from_planes(live, shadow);
+            for (i, mark) in marks.into_iter().enumerate() {
+                let planes = (live >> i & 1 == 1, shadow >> i & 1 == 1);
+                assert_eq!(planes, mark.planes(), "{mark:?} at {i}");
+                assert_eq!(stored[i], Mark::from_planes(planes.0, planes.1), "{mark:?} at {i}");
+            }
+        }
     }
 
     /// A function of what is older, as entries are while they are merged: (combine, set or delete, value).

@@ -166,7 +166,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     fn delete_range(&self, at: &Place, Ranges(lo, hi): Ranges) -> Result<(), Error> {
         self.change(|dictionary| match at {
             Place::Host => dictionary.delete_range((lo.host(), hi.host())),
-            // The keys to delete are gathered on the host in any case.
+            // The ends of the ranges, which are few, are sorted by the host, and its log takes them.
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
                 let (lo, hi) = (lo.gpu(on).to_vec()?, hi.gpu(on).to_vec()?);

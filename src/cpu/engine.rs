@@ -16,11 +16,12 @@ use crate::cpu::update::absorb;
 use crate::cpu::update::buffer::WriteBuffer;
 use crate::cpu::update::sort::SortedBatch;
 use crate::engine::{self, DeviceBatch, Engine, KnownLen, MergeProgress, WritePairs};
-use crate::error::Error;
+use crate::error::{Error, try_zeroed};
 use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
 use crate::mark::Mark;
 use crate::query::Query;
+use crate::ranges::RangeEnds;
 use crate::stats::RunStats;
 use crate::value::{of_bytes_mut, to_bytes_mut};
 
@@ -97,6 +98,23 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
             deletes: Cow::Borrowed(&updates.deletes),
             order: updates.order,
         })
+    }
+
+    fn stage_range_deletes(
+        &self,
+        runs: &[Self::Run],
+        ranges: &RangeEnds<'_, B>,
+    ) -> Result<Option<Updates<'static, B>>, Error> {
+        let (lo, hi) = (&*ranges.lo, &*ranges.hi);
+        let mut offsets = try_zeroed(lo.len() + 1)?;
+        range::range_offsets(&self.cpu, runs, lo, hi, &mut offsets)?;
+        let doomed = offsets[lo.len()];
+        if doomed == count::len(runs) {
+            return Ok(None);
+        }
+        let (mut keys, offsets) = (try_zeroed(doomed as usize)?, &mut offsets);
+        self.answer(runs, Query::Range { lo, hi, offsets, keys: &mut keys, values: None })?;
+        Ok(Some(Updates::live_deletes(keys)))
     }
 
     fn absorb(

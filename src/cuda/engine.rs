@@ -27,6 +27,7 @@ use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
 use crate::mark::Mark;
 use crate::query::Query;
+use crate::ranges::RangeEnds;
 use crate::stats::{DeviceMemory, RunStats};
 
 /// Merging this many bytes takes about as long as the rest of a batch of 2^16 updates, on an H200.
@@ -65,6 +66,21 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
 
     fn stage(&self, updates: &Updates<'_, B>) -> Result<Batch, Error> {
         Batch::upload(&self.cuda.enter()?, updates)
+    }
+
+    fn stage_range_deletes(
+        &self,
+        runs: &[Run],
+        ranges: &RangeEnds<'_, B>,
+    ) -> Result<Option<Batch>, Error> {
+        let cuda = &self.cuda.enter()?;
+        cuda.refuse_capture()?;
+        let all = count::len(cuda, runs)?;
+        let reading = Reading::begin(cuda, runs.iter())?;
+        let view = View::new(runs.iter().map(Run::view), cuda.raw_combiner());
+        let keys = range::live_keys(cuda, &view, (&ranges.lo, &ranges.hi), all)?;
+        reading.end()?;
+        Ok(keys.map(|(keys, len)| Batch::of_live_deletes(cuda, keys, len)))
     }
 
     fn absorb(&self, batch: &Batch, carried: &[Run], older: &[Run]) -> Result<Option<Run>, Error> {

@@ -13,6 +13,7 @@ use crate::engine::{DeviceBatch, Engine, WritePairs};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::query::Query;
+use crate::ranges::RangeEnds;
 use crate::stats::{QuickStats, Stats};
 
 /// A store whose device and width of values were chosen at run time.
@@ -37,6 +38,10 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
 
     /// Applies one batch, as a whole or not at all.
     fn apply(&mut self, updates: &Updates<'_, B>) -> Result<(), Error>;
+
+    /// Deletes every key of these ranges, which are in ascending order and do not meet, as a whole or not at
+    /// all.
+    fn delete_ranges(&mut self, ranges: &RangeEnds<'_, B>) -> Result<(), Error>;
 
     /// Fills a store that holds nothing with `len` pairs with strictly ascending keys, which `write` writes, a
     /// part at a time, in order. Parts begin at multiples of 2^20.
@@ -119,6 +124,17 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
         self.apply_staged(&batch)
     }
 
+    fn delete_ranges(&mut self, ranges: &RangeEnds<'_, E::Key>) -> Result<(), Error> {
+        let levels = self.flushed()?;
+        match self.engine_with_reserve().stage_range_deletes(levels.runs(), ranges)? {
+            Some(deletes) => self.apply_staged(&deletes),
+            None => {
+                AnyStore::clear(self);
+                Ok(())
+            }
+        }
+    }
+
     fn fill(&mut self, len: usize, write: &mut WritePairs<'_, E::Key>) -> Result<(), Error> {
         self.fill(len, write)
     }
@@ -160,11 +176,8 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     }
 
     fn answer(&self, query: Query<'_, E::Key>) -> Result<(), Error> {
-        let runs = self.flushed()?;
-        match &self.reserve {
-            Some(reserve) => self.engine.drawing_on(reserve).answer(runs.runs(), query),
-            None => self.engine.answer(runs.runs(), query),
-        }
+        let levels = self.flushed()?;
+        self.engine_with_reserve().answer(levels.runs(), query)
     }
 
     fn stats(&self, device: Device) -> Result<Stats, Error> {

@@ -174,10 +174,7 @@ impl<E: Engine> Store<E> {
         levels: &mut Levels<E::Run>,
         batch: &E::Batch<'_>,
     ) -> Result<usize, Error> {
-        let engine = match &self.reserve {
-            Some(reserve) => self.engine.drawing_on(reserve),
-            None => self.engine.clone(),
-        };
+        let engine = self.engine_with_reserve();
         let carry = levels.walk(batch.len(), |run| engine.bound(run));
         self.gather(&engine, levels, batch, &carry)
     }

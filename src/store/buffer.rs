@@ -9,7 +9,6 @@ use std::sync::{Arc, PoisonError};
 
 use super::levels::Levels;
 use super::state::{Buffered, State, Store};
-use crate::batch::Order;
 use crate::budget::Allowance;
 use crate::engine::{DeviceBatch, Engine, WriteBuffer};
 use crate::error::Error;
@@ -61,7 +60,7 @@ impl<E: Engine> Store<E> {
         let is_first_after_query = was_queried && len == 0;
         if is_first_after_query
             || batch.len() > max / 2
-            || batch.order() == Order::Sorted
+            || batch.order().is_sorted()
             || !E::Buffer::default().accepts(batch)
         {
             return Ok(false);

@@ -160,6 +160,14 @@ impl<E: Engine> Store<E> {
         state.levels.clone()
     }
 
+    /// Returns the engine for queries and deletes, which may use up the reserve.
+    pub(super) fn engine_with_reserve(&self) -> E {
+        match &self.reserve {
+            Some(reserve) => self.engine.drawing_on(reserve),
+            None => self.engine.clone(),
+        }
+    }
+
     /// Returns an upper bound of the number of entries, live or stale.
     pub(super) fn entries(&self, levels: &Levels<E::Run>) -> u64 {
         levels.runs().iter().map(|run| self.engine.bound(run) as u64).sum()

@@ -35,6 +35,7 @@ mod large;
 mod limits;
 mod model;
 mod parity;
+mod range_deletes;
 mod readers;
 mod regressions;
 mod wide;

@@ -29,9 +29,11 @@ impl Sector {
     /// Packs at most [`SECTOR`] marks. The sum is left at 0.
     fn pack(marks: &[Mark]) -> Self {
         let mut sector = Sector::zeroed();
-        for (index, &mark) in marks.iter().enumerate() {
-            let (word, bit) = (index / 32, index % 32);
-            let (live, shadow) = mark.planes();
+        for (index, eight) in marks.chunks(8).enumerate() {
+            let (word, bit) = (index / 4, index % 4 * 8);
+            let mut padded = [Mark::RESTART; 8]; // Neither bit is set.
+            padded[..eight.len()].copy_from_slice(eight);
+            let (live, shadow) = Mark::planes_of_eight(padded);
             sector.live[word] |= u32::from(live) << bit;
             sector.shadow[word] |= u32::from(shadow) << bit;
         }
@@ -182,6 +184,19 @@ impl PackedMarks {
         Ok(counts.with_sectors(sectors, marks.len()))
     }
 
+    /// Returns the marks of a run of `len` tombstones.
+    pub fn of_tombstones(cpu: &Cpu, len: usize) -> Result<Self, Error> {
+        let mut sectors = cpu.memory.zeroed::<Sector>(len / SECTOR + 1)?;
+        let full = Sector::pack(&[Mark::TOMBSTONE; SECTOR]);
+        for (index, sector) in sectors.iter_mut().enumerate() {
+            *sector = Sector { sum: -((index * SECTOR) as i64), ..full };
+        }
+        let last = &mut sectors[len / SECTOR];
+        *last =
+            Sector { sum: last.sum, ..Sector::pack(&[Mark::TOMBSTONE; SECTOR][..len % SECTOR]) };
+        Ok(PackedMarks { sectors, tombstones: len, restarts: 0 })
+    }
+
     /// Returns Σ (live − shadow) over the entries before `position`.
     #[inline(always)]
     pub fn sum_before(&self, position: usize) -> i64 {
@@ -238,8 +253,10 @@ impl PackedMarks {
             let first = position % SECTOR;
             let here = rest.len().min(SECTOR - first);
             let (live, shadow) = (widen(&sector.live) >> first, widen(&sector.shadow) >> first);
-            for (index, mark) in rest[..here].iter_mut().enumerate() {
-                *mark = Mark::from_planes(live >> index & 1 == 1, shadow >> index & 1 == 1);
+            for (index, eight) in rest[..here].chunks_mut(8).enumerate() {
+                let bit = index * 8;
+                let marks = Mark::eight_from_planes((live >> bit) as u8, (shadow >> bit) as u8);
+                eight.copy_from_slice(&marks[..eight.len()]);
             }
             rest = &mut rest[here..];
             position += here;
@@ -355,6 +372,21 @@ mod tests {
         let cpu = Cpu::new(None, None).unwrap();
         assert!(PackedMarks::pack(&cpu, &[Mark::NEW; 200]).unwrap().is_none());
         assert!(PackedMarks::pack(&cpu, &[Mark::REPLACEMENT]).unwrap().is_some());
+    }
+
+    #[test]
+    fn marks_of_tombstones_are_those_that_would_be_packed() {
+        let cpu = Cpu::new(None, None).unwrap();
+        for len in [1, 95, 96, 97, 192, 5000] {
+            let marks = PackedMarks::of_tombstones(&cpu, len).unwrap();
+            let packed = PackedMarks::pack(&cpu, &vec![Mark::TOMBSTONE; len]).unwrap().unwrap();
+            marks.validate(len).unwrap();
+            assert_eq!(bytes_of(&marks), bytes_of(&packed));
+        }
+    }
+
+    fn bytes_of(marks: &PackedMarks) -> &[u8] {
+        bytemuck::cast_slice(&marks.sectors)
     }
 
     #[test]

@@ -60,9 +60,33 @@ impl<B: OrderedKey> Run<B> {
     /// `keys` has at least [`key_capacity`]`(len)` elements. Without `marks`, all entries are new.
     pub fn build<V: Value>(
         cpu: &Cpu,
+        keys: Buffer<B>,
+        values: Buffer<V>,
+        marks: Option<&[Mark]>,
+        len: usize,
+    ) -> Result<Option<Self>, Error> {
+        let marks = match marks {
+            Some(marks) => PackedMarks::pack(cpu, &marks[..len])?,
+            None => None,
+        };
+        Self::with_marks(cpu, keys, values, marks, len)
+    }
+
+    /// Builds a run of a tombstone for each of these keys, which are strictly ascending, or `None` if there is
+    /// none.
+    pub fn of_tombstones<V: Value>(cpu: &Cpu, keys: &[B]) -> Result<Option<Self>, Error> {
+        let mut copy = cpu.memory.zeroed(key_capacity(keys.len()))?;
+        copy[..keys.len()].copy_from_slice(keys);
+        let values = cpu.memory.zeroed::<V>(keys.len())?;
+        let marks = PackedMarks::of_tombstones(cpu, keys.len())?;
+        Self::with_marks(cpu, copy, values, Some(marks), keys.len())
+    }
+
+    fn with_marks<V: Value>(
+        cpu: &Cpu,
         mut keys: Buffer<B>,
         mut values: Buffer<V>,
-        marks: Option<&[Mark]>,
+        marks: Option<PackedMarks>,
         len: usize,
     ) -> Result<Option<Self>, Error> {
         if len == 0 {
@@ -72,10 +96,6 @@ impl<B: OrderedKey> Run<B> {
         keys[len..].fill(B::HIGHEST);
         values.truncate(len);
         let fences = Fences::build(cpu, &keys)?;
-        let marks = match marks {
-            Some(marks) => PackedMarks::pack(cpu, &marks[..len])?,
-            None => None,
-        };
         Ok(Some(Self::of_parts(keys, values, len, fences, marks)))
     }
 
@@ -198,6 +218,12 @@ impl<B: OrderedKey> Run<B> {
         let mut position = [0];
         self.lower_bounds(&[key], &mut position);
         position[0]
+    }
+
+    /// Returns whether any entry's key is between the first and the last of these keys, which are sorted.
+    pub fn meets(&self, keys: &[B]) -> bool {
+        let (Some(&first), Some(last)) = (keys.first(), keys.last()) else { return false };
+        self.keys().get(self.lower_bound(first)).is_some_and(|key| key <= last)
     }
 
     /// Finds the [`lower_bounds`](Run::lower_bounds) of both ends of ranges with `lo ≤ hi`.

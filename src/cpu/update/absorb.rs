@@ -1,7 +1,8 @@
 //! Applying a batch: sort it, find its shadows, and merge it with the carried runs.
 
-use crate::batch::Updates;
+use crate::batch::{Order, Updates};
 use crate::cpu::context::Cpu;
+use crate::cpu::memory::Buffer;
 use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::merger::Merger;
 use crate::cpu::merge::parallel::merge;
@@ -24,6 +25,9 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
     carried: &[Run<B>],
     older: &[Run<B>],
 ) -> Result<Option<Run<B>>, Error> {
+    if updates.order == Order::LiveDeletes && carried.is_empty() {
+        return Run::of_tombstones::<V>(cpu, &updates.deletes);
+    }
     let values: &[V] = of_bytes(updates.values, updates.keys.len());
     let (combined, assigned) = updates.keys.split_at(updates.keys.len() - updates.assigned);
     let (combined_values, assigned_values) = values.split_at(combined.len());
@@ -43,8 +47,7 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
     // `()` is the value type of sets (`open.rs`), so this needs no further instance of the sort.
     let no_values = of_bytes::<()>(&[], updates.deletes.len());
     let deletes = sort(cpu, &updates.deletes, no_values, updates.order, None)?;
-    let delete_marks =
-        shadows::mark(cpu, deletes.keys(), |shadow| Mark::new(false, shadow), older)?;
+    let delete_marks = mark_deletes(cpu, deletes.keys(), updates.order, carried, older)?;
     let assigned = sort(cpu, assigned, assigned_values, updates.order, None)?;
     let assigned_marks = shadows::mark(cpu, assigned.keys(), Mark::assigned, older)?;
     let batch = [
@@ -67,6 +70,24 @@ pub(crate) fn absorb<B: OrderedKey, V: Value>(
         .collect();
     let keep = if older.is_empty() { Keep::Live } else { Keep::Stored };
     merge(cpu, &sources, keep)
+}
+
+/// Returns the marks of sorted deletes on top of the `older` runs. Live keys that no carried run holds are live
+/// there.
+fn mark_deletes<B: OrderedKey>(
+    cpu: &Cpu,
+    keys: &[B],
+    order: Order,
+    carried: &[Run<B>],
+    older: &[Run<B>],
+) -> Result<Buffer<Mark>, Error> {
+    let mark = |shadow| Mark::new(false, shadow);
+    if order == Order::LiveDeletes && !carried.iter().any(|run| run.meets(keys)) {
+        let mut marks = cpu.memory.zeroed(keys.len())?;
+        marks.fill(mark(true));
+        return Ok(marks);
+    }
+    shadows::mark(cpu, keys, mark, older)
 }
 
 /// Returns the most bytes that absorbing this many updates may take, whichever of these runs are

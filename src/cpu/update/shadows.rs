@@ -44,7 +44,7 @@ fn mark_part<B: OrderedKey>(
     let mut undecided = cpu.memory.zeroed::<usize>(keys.len())?;
     undecided.iter_mut().enumerate().for_each(|(index, slot)| *slot = index);
     let mut left = keys.len();
-    for run in older {
+    for run in older.iter().filter(|run| run.meets(keys)) {
         let indices = Cell::from_mut(&mut undecided[..left]).as_slice_of_cells();
         let queries = indices.iter().map(|index| keys[index.get()]);
         co_scan(run, queries, |at, position| {

@@ -81,7 +81,7 @@ pub(crate) fn sort<B: OrderedKey, V: Value>(
     order: Order,
     combine: Option<CombineFn<V>>,
 ) -> Result<SortedBatch<B, V>, Error> {
-    if order == Order::Sorted {
+    if order.is_sorted() {
         return SortedBatch::from_sorted(cpu, keys, values);
     }
     if cpu.workers.parts(keys.len()) > 1 {

@@ -102,9 +102,14 @@ impl Buffer {
 
     /// Sets `bytes` bytes from this offset on to zero.
     pub fn zero(&self, offset: u64, bytes: u64, entered: &Entered) -> Result<(), Error> {
+        self.fill(offset, bytes, 0, entered)
+    }
+
+    /// Sets `bytes` bytes from this offset on.
+    pub fn fill(&self, offset: u64, bytes: u64, value: u8, entered: &Entered) -> Result<(), Error> {
         assert!(offset + bytes <= self.bytes, "the bytes are within the buffer");
         // SAFETY: the bytes are within the buffer, and this is on the buffer's own stream.
-        unsafe { zero(self.address + offset, bytes, &self.stream, entered) }
+        unsafe { fill(self.address + offset, bytes, value, &self.stream, entered) }
     }
 
     /// Moves the buffer to another stream, which has waited for its own: it is freed in the order of that
@@ -122,14 +127,15 @@ impl Drop for Buffer {
     }
 }
 
-/// Sets `bytes` bytes of the GPU's memory to zero.
+/// Sets `bytes` bytes of the GPU's memory.
 ///
 /// # Safety
 ///
 /// As many bytes are writable at `address` for work on this stream.
-pub(crate) unsafe fn zero(
+pub(crate) unsafe fn fill(
     address: Address,
     bytes: u64,
+    value: u8,
     stream: &Stream,
     entered: &Entered,
 ) -> Result<(), Error> {
@@ -138,7 +144,7 @@ pub(crate) unsafe fn zero(
     }
     // SAFETY: the caller's promise.
     check("cuMemsetD8Async", unsafe {
-        result::memset_d8_async(address, 0, bytes as usize, stream.raw(entered))
+        result::memset_d8_async(address, value, bytes as usize, stream.raw(entered))
     })
 }
 

@@ -170,7 +170,7 @@ impl SlicedMerge {
 fn zero_marks(cuda: &EnteredCuda<'_>, marks: Address, from: u64, to: u64) -> Result<(), Error> {
     // SAFETY: the new run has room for the marks of all entries, and nothing else uses the blocks under those of the next
     // slice any more.
-    unsafe { memory::zero(marks + from, to - from, &cuda.stream, cuda.entered()) }
+    unsafe { memory::fill(marks + from, to - from, 0, &cuda.stream, cuda.entered()) }
 }
 
 /// Returns how many blocks each part of a run has; none if it is in a buffer.

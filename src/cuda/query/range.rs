@@ -252,8 +252,48 @@ pub(crate) struct UploadedRanges {
 }
 
 impl UploadedRanges {
+    /// Copies ranges to the GPU, where their offsets are found.
+    fn new<B: OrderedKey>(
+        cuda: &EnteredCuda<'_>,
+        view: &View,
+        lo: &[B],
+        hi: &[B],
+    ) -> Result<Self, Error> {
+        let len = lo.len() as u64;
+        let (lo, hi) = (cuda.upload(lo)?, cuda.upload(hi)?);
+        let offsets = cuda.alloc_uncounted((len + 1) * OFFSET)?;
+        let ranges = UploadedRanges { lo, hi, offsets, len };
+        self::offsets(cuda, view, &ranges.queries(), ranges.offsets.address())?;
+        Ok(ranges)
+    }
+
     fn queries(&self) -> RangeQueries {
         RangeQueries { lo: self.lo.address(), hi: self.hi.address(), len: self.len }
+    }
+
+    /// Lists their pairs, of which there are `len`, in buffers on the GPU: the keys, and the values if these are
+    /// wanted.
+    fn list(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        view: &View,
+        len: u64,
+        wants_values: bool,
+    ) -> Result<[Buffer; 2], Error> {
+        let value_bytes = if wants_values { cuda.value_bytes(len as usize) } else { 0 };
+        let keys = cuda.alloc_uncounted(len * cuda.key_width as u64)?;
+        let values = cuda.alloc_uncounted(value_bytes)?;
+        let room = PairsRoom { keys: keys.address(), values: values.address(), len };
+        fill(cuda, view, &self.queries(), self.offsets.address(), &room)?;
+        Ok([keys, values])
+    }
+
+    /// Copies the last offsets to the host.
+    fn download_last(&self, cuda: &EnteredCuda<'_>, to: &mut [u64]) -> Result<(), Error> {
+        let skipped = self.len + 1 - to.len() as u64;
+        // SAFETY: there are as many offsets from there on, and the stream is synchronized before they are read.
+        let started = unsafe { cuda.download(self.offsets.address() + skipped * OFFSET, to) };
+        cuda.stream.synchronize().and(started)
     }
 }
 
@@ -265,15 +305,28 @@ pub(crate) fn answer_offsets<B: OrderedKey>(
     hi: &[B],
     to: &mut [u64],
 ) -> Result<UploadedRanges, Error> {
-    let len = lo.len() as u64;
-    let (lo, hi) = (cuda.upload(lo)?, cuda.upload(hi)?);
-    let ranges = UploadedRanges { lo, hi, offsets: cuda.alloc_uncounted((len + 1) * OFFSET)?, len };
-    offsets(cuda, view, &ranges.queries(), ranges.offsets.address())?;
-    // SAFETY: there is one offset more than there are ranges on both sides, and the stream is synchronized
-    // before they are read.
-    unsafe { cuda.download(ranges.offsets.address(), to)? };
-    cuda.stream.synchronize()?;
+    let ranges = UploadedRanges::new(cuda, view, lo, hi)?;
+    ranges.download_last(cuda, to)?;
     Ok(ranges)
+}
+
+/// Returns the live keys of the host's ranges, in a buffer on the GPU, and how many there are; `None` if there are
+/// as many as `all`.
+pub(crate) fn live_keys<B: OrderedKey>(
+    cuda: &EnteredCuda<'_>,
+    view: &View,
+    (lo, hi): (&[B], &[B]),
+    all: u64,
+) -> Result<Option<(Buffer, u64)>, Error> {
+    let ranges = UploadedRanges::new(cuda, view, lo, hi)?;
+    let mut total = [0];
+    ranges.download_last(cuda, &mut total)?;
+    let [len] = total;
+    if len == all {
+        return Ok(None);
+    }
+    let [keys, _] = ranges.list(cuda, view, len, false)?;
+    Ok(Some((keys, len)))
 }
 
 /// Writes the offsets and, if there is room for all, the pairs of the host's ranges.
@@ -290,17 +343,14 @@ pub(crate) fn answer<B: OrderedKey>(
     if total > keys.len() {
         return Ok(());
     }
-    let out_keys = cuda.alloc_uncounted(size_of_val(&keys[..total]) as u64)?;
-    let wanted = if values.is_some() { cuda.value_bytes(total) } else { 0 };
-    let out_values = cuda.alloc_uncounted(wanted)?;
-    let (len, to_keys, to_values) = (total as u64, out_keys.address(), out_values.address());
-    let room = PairsRoom { keys: to_keys, values: to_values, len };
-    fill(cuda, view, &ranges.queries(), ranges.offsets.address(), &room)?;
+    let listed = ranges.list(cuda, view, total as u64, values.is_some())?;
+    let [from_keys, from_values] = listed.each_ref().map(Buffer::address);
     // SAFETY: the buffers are as long as what is copied from them, and the stream is synchronized before
     // anything is read.
     let started = unsafe {
-        let values = &mut values.unwrap_or_default()[..wanted as usize];
-        cuda.download(to_keys, &mut keys[..total]).and_then(|()| cuda.download(to_values, values))
+        let values = &mut values.unwrap_or_default()[..listed[1].bytes() as usize];
+        cuda.download(from_keys, &mut keys[..total])
+            .and_then(|()| cuda.download(from_values, values))
     };
     // Copies that were started must be done before the caller has its memory back.
     cuda.stream.synchronize().and(started)

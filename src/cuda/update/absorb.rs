@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::batch::Order;
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{Combiner, Filters, MAX_PARTS, RunOutput, ShadowQueries, Sources, View};
 use crate::cuda::merge::{self, ALL_TILES, MergeInput, OlderRuns, output_marks};
@@ -13,7 +14,7 @@ use crate::cuda::run::unwritten::Unwritten;
 use crate::cuda::run::{MarkStorage, Run, live_keys};
 use crate::cuda::update::batch::Batch;
 use crate::cuda::update::buffer::WriteBuffer;
-use crate::cuda::update::plan::Plan;
+use crate::cuda::update::plan::{Plan, Shadows};
 use crate::cuda::update::scratch::{Scratch, ScratchLayout};
 use crate::cuda::update::sort::MAX_TILED;
 use crate::error::Error;
@@ -60,7 +61,13 @@ pub(crate) fn absorb(
     }
     let least_sum = carried.iter().map(Run::least_sum).sum::<i64>() - batch.deletes.cast_signed();
     let mut layout = ScratchLayout::default();
-    let mut plan = Plan::new(cuda, batch, carried.len(), entries, finds_shadows, &mut layout);
+    let shadows = match finds_shadows {
+        false => Shadows::Unneeded,
+        // Where nothing is carried, keys that are live are live in the older runs.
+        true if batch.order == Order::LiveDeletes && carried.is_empty() => Shadows::All,
+        true => Shadows::Searched,
+    };
+    let mut plan = Plan::new(cuda, batch, carried.len(), entries, shadows, &mut layout);
     let scratch = layout.allocate(cuda)?;
     let mut run = Unwritten::new(cuda, bound, marks)?;
     if finds_shadows && is_short && batch.len() > MAX_UNFILTERED {
@@ -70,7 +77,8 @@ pub(crate) fn absorb(
         part.sort_whole(cuda, &scratch, &run.output())?;
     }
     let reading = Reading::begin(cuda, carried.iter().chain(older))?;
-    let searched = searched_runs(cuda, batch, if finds_shadows { older } else { &[] })?;
+    let searched = if shadows == Shadows::Searched { older } else { &[] };
+    let searched = searched_runs(cuda, batch, searched)?;
     run.write(cuda, |output| write(cuda, &plan, &scratch, carried, &searched, output))?;
     reading.end()?;
     run.written(cuda, least_sum).map(Some)
@@ -127,7 +135,7 @@ fn write(
             sources.push(source);
             source.len
         };
-        if part.shadows.is_some() {
+        if part.searches_shadows() {
             let bound = part.part.len;
             *queries = ShadowQueries { keys: source.keys, len, bound, shadows: source.shadows };
         }

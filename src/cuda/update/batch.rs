@@ -31,8 +31,8 @@ pub(crate) struct Batch {
     /// came, values in step with them, and here are their numbers; later updates win. Otherwise 0.
     pub numbers: Address,
     pub order: Order,
-    /// The memory of a copy of the host's batch.
-    pub _copy: Option<[Buffer; 3]>,
+    /// The memory that it is in, if that is its own.
+    pub _memory: Vec<Buffer>,
 }
 
 impl Batch {
@@ -65,7 +65,7 @@ impl Batch {
             assigned: updates.assigned as u64,
             numbers: 0,
             order: updates.order,
-            _copy: Some([keys, values, deletes]),
+            _memory: vec![keys, values, deletes],
         })
     }
 
@@ -89,15 +89,32 @@ impl Batch {
             keys.write(bytes_of::<B>(start), part_keys, cuda.entered())?;
             values.write(cuda.value_bytes(start), part_values, cuda.entered())?;
         }
-        Ok(Batch {
-            keys: keys.address(),
-            values: values.address(),
-            inserts: len as u64,
+        let batch = Self::of_sorted(cuda, keys.address(), values.address(), len as u64);
+        Ok(Batch { _memory: vec![keys, values], ..batch })
+    }
+
+    /// Returns a batch that deletes these keys, which are strictly ascending and live.
+    pub fn of_live_deletes(cuda: &Cuda, keys: Buffer, len: u64) -> Self {
+        Batch {
+            delete_keys: keys.address(),
+            deletes: len,
+            combines: cuda.combiner.is_some(),
+            order: Order::LiveDeletes,
+            _memory: vec![keys],
+            ..Batch::default()
+        }
+    }
+
+    /// Returns a batch that inserts these pairs, whose keys are strictly ascending.
+    pub fn of_sorted(cuda: &Cuda, keys: Address, values: Address, len: u64) -> Self {
+        Batch {
+            keys,
+            values,
+            inserts: len,
             combines: cuda.combiner.is_some(),
             order: Order::Sorted,
-            _copy: Some([keys, values, cuda.alloc_uncounted(0)?]),
             ..Batch::default()
-        })
+        }
     }
 
     /// Returns whether it has inserts and deletes that are not numbered yet, but can be. (Where values combine,

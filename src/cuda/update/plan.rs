@@ -1,6 +1,5 @@
 //! Which steps a batch goes through, and the memory they need.
 
-use crate::batch::Order;
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::ffi::{MAX_SOURCES, RunOutput, Source, SourceKind};
 use crate::cuda::merge::MergeSize;
@@ -8,7 +7,7 @@ use crate::cuda::run::unwritten::Unwritten;
 use crate::cuda::run::{MarkStorage, Run, resolve};
 use crate::cuda::update::batch::{Batch, BatchPart};
 use crate::cuda::update::scratch::{Scratch, ScratchLayout, Slot};
-use crate::cuda::update::sort::{self, MergedTileSort, TileSort, WholeSort};
+use crate::cuda::update::sort::{self, InPlace, MergedTileSort, TileSort, WholeSort};
 use crate::error::Error;
 
 /// The most entries that are merged directly with the tiles of a batch: the more tiles there are, the more
@@ -27,8 +26,21 @@ pub(super) struct Plan {
 pub(super) struct PartPlan {
     pub part: BatchPart,
     sort: Sort,
-    /// Where a byte for each key says whether it is a shadow, if that is looked for.
-    pub shadows: Option<Slot>,
+    /// Where a byte for each key says whether it is a shadow, if that is needed…
+    shadow_bytes: Option<Slot>,
+    /// …and how it is known.
+    shadows: Shadows,
+}
+
+/// Which keys of a batch are shadows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shadows {
+    /// That is not needed.
+    Unneeded,
+    /// All of them.
+    All,
+    /// Those that are found in the older runs.
+    Searched,
 }
 
 /// A merge and its scratch.
@@ -44,6 +56,8 @@ enum Sort {
     Tiles(TileSort),
     /// In tiles, which are merged with each other before anything else.
     MergedTiles(MergedTileSort),
+    /// Not at all: it came sorted, and is merged from where it is.
+    InPlace(InPlace),
 }
 
 /// Which of them is used for all parts of a batch.
@@ -52,6 +66,7 @@ enum SortMethod {
     Whole,
     Tiles,
     MergedTiles,
+    InPlace,
 }
 
 impl Plan {
@@ -62,15 +77,19 @@ impl Plan {
         batch: &Batch,
         carried: usize,
         entries: u64,
-        finds_shadows: bool,
+        shadows: Shadows,
         layout: &mut ScratchLayout,
     ) -> Self {
         let parts = BatchPart::of(cuda, batch);
-        let is_sorted = batch.order == Order::Sorted;
-        let method = SortMethod::choose(is_sorted, &parts, carried, entries);
+        let is_sorted = batch.order.is_sorted();
+        let mut method = SortMethod::choose(is_sorted, &parts, carried, entries);
         let is_whole = method == SortMethod::Whole;
+        let needs_shadows = shadows != Shadows::Unneeded;
         let is_merged =
-            carried > 0 || batch.deletes > 0 || parts.len() > 1 || finds_shadows || !is_whole;
+            carried > 0 || batch.deletes > 0 || parts.len() > 1 || needs_shadows || !is_whole;
+        if is_sorted && is_merged {
+            method = SortMethod::InPlace;
+        }
         let mut plan_part = |part: BatchPart| {
             let sort = match method {
                 SortMethod::Whole => {
@@ -80,9 +99,10 @@ impl Plan {
                 SortMethod::MergedTiles => {
                     Sort::MergedTiles(MergedTileSort::plan(cuda, &part, layout))
                 }
+                SortMethod::InPlace => Sort::InPlace(InPlace::plan(layout)),
             };
-            let shadows = finds_shadows.then(|| layout.reserve(part.len));
-            PartPlan { part, sort, shadows }
+            let shadow_bytes = needs_shadows.then(|| layout.reserve(part.len));
+            PartPlan { part, sort, shadow_bytes, shadows }
         };
         let parts: Vec<PartPlan> = parts.into_iter().map(&mut plan_part).collect();
         let sources = carried as u64 + parts.iter().map(PartPlan::sources).sum::<u64>();
@@ -136,7 +156,7 @@ impl PartPlan {
     ) -> Result<(), Error> {
         match &self.sort {
             Sort::Whole(sort) => sort.sort(cuda, scratch, &mut self.part, run),
-            Sort::Tiles(_) | Sort::MergedTiles(_) => Ok(()),
+            Sort::Tiles(_) | Sort::MergedTiles(_) | Sort::InPlace(_) => Ok(()),
         }
     }
 
@@ -147,9 +167,18 @@ impl PartPlan {
             Sort::Whole(sort) => sort.launch(cuda, scratch, &self.part),
             Sort::Tiles(sort) => sort.launch(cuda, scratch, &self.part),
             Sort::MergedTiles(sort) => sort.launch(cuda, scratch, &self.part),
+            Sort::InPlace(part) => part.launch(cuda, scratch, &self.part),
         }?;
-        let shadows = self.shadows.map_or(0, |slot| scratch.address(slot));
-        Ok(Source { shadows, ..source })
+        let Some(slot) = self.shadow_bytes else { return Ok(source) };
+        if self.shadows == Shadows::All {
+            scratch.fill(cuda, slot, self.part.len, 1)?;
+        }
+        Ok(Source { shadows: scratch.address(slot), ..source })
+    }
+
+    /// Returns whether its shadows are looked for in the older runs.
+    pub fn searches_shadows(&self) -> bool {
+        self.shadows == Shadows::Searched
     }
 
     /// Writes the part, which is sorted, as a run.
@@ -161,7 +190,7 @@ impl PartPlan {
     ) -> Result<(), Error> {
         match &self.sort {
             Sort::Whole(sort) => sort.launch_into(cuda, scratch, &self.part, run),
-            Sort::Tiles(_) | Sort::MergedTiles(_) => unreachable!("tiles are merged"),
+            _ => unreachable!("all others are merged"),
         }
     }
 }

@@ -66,9 +66,29 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Returns the address of a slot of this scratch's layout.
     pub fn address(&self, slot: Slot) -> Address {
+        self.buffer.address() + self.offset(slot)
+    }
+
+    /// Writes a number to a slot.
+    pub fn write(&self, cuda: &EnteredCuda<'_>, slot: Slot, number: u64) -> Result<(), Error> {
+        self.buffer.write(self.offset(slot), &[number], cuda.entered())
+    }
+
+    /// Sets the first `bytes` bytes of a slot.
+    pub fn fill(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        slot: Slot,
+        bytes: u64,
+        value: u8,
+    ) -> Result<(), Error> {
+        self.buffer.fill(self.offset(slot), bytes, value, cuda.entered())
+    }
+
+    fn offset(&self, slot: Slot) -> u64 {
         let offset = if slot.is_zeroed { slot.offset } else { self.zeroed + slot.offset };
         debug_assert!(offset <= self.buffer.bytes(), "the slot is of another layout");
-        self.buffer.address() + offset
+        offset
     }
 }
 

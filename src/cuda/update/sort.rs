@@ -139,6 +139,27 @@ impl MergedTileSort {
     }
 }
 
+/// Takes a part that came sorted and without duplicates as it is.
+pub(super) struct InPlace {
+    len: Slot,
+}
+
+impl InPlace {
+    pub fn plan(layout: &mut ScratchLayout) -> Self {
+        InPlace { len: layout.reserve(size_of::<u64>() as u64) }
+    }
+
+    pub fn launch(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        part: &BatchPart,
+    ) -> Result<Source, Error> {
+        scratch.write(cuda, self.len, part.len)?;
+        Ok(part.source(part.keys, part.values, scratch.address(self.len)))
+    }
+}
+
 /// Sorts a part as a whole, unless it came sorted, and removes duplicates.
 pub(super) struct WholeSort {
     is_sorted: bool,
