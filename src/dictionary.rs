@@ -74,7 +74,7 @@ use crate::write_batch::WriteBatch;
 /// | [`count`](Self::count), [`rank`](Self::rank), [`successor`](Self::successor), [`select`](Self::select) | two searches per level, however wide the range; `select` several |
 /// | [`range`](Self::range), [`to_vecs`](Self::to_vecs) | a count, then merges the pairs of all levels |
 /// | [`aggregate`](Self::aggregate) | as `range`, but nothing is written except the answers |
-/// | [`merge_from`](Self::merge_from) | copies all pairs of the other to the host, then one batch |
+/// | [`merge_from`](Self::merge_from) | lists all pairs of the other, then one batch that needs no sort |
 /// | [`cleanup`](Self::cleanup) | merges everything into one run |
 /// | [`snapshot`](Self::snapshot), `clone`, [`len`](Self::len), [`clear`](Self::clear) | nothing to speak of |
 pub struct Dictionary<K: Key, V: Value> {
@@ -364,7 +364,8 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`](Error::OutOfMemory), of either device or of the host, which all pairs pass through.
+    /// [`OutOfMemory`](Error::OutOfMemory), of either device, or of the host, which all pairs pass through unless
+    /// both dictionaries are on one GPU and this one lives in memory.
     ///
     /// ```
     /// # fn main() -> Result<(), gpulsm::Error> {
@@ -376,6 +377,12 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// # }
     /// ```
     pub fn merge_from(&mut self, other: &Snapshot<K, V>) -> Result<(), Error> {
+        #[cfg(feature = "cuda")]
+        if self.journal.is_none()
+            && crate::cuda::insert_all(self.store.any_mut(), other.store.any())?
+        {
+            return Ok(());
+        }
         let (keys, values) = other.to_vecs()?;
         self.apply(&Change::Batch(&Updates::sorted(key::encode(&keys)?, &values)))
     }

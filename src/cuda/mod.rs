@@ -44,6 +44,6 @@ pub use query::lookup_policy::{Bucketing, choose_bucketing};
 pub use resident::columns;
 pub use resident::query::Resident;
 pub use resident::slice::{DeviceSlice, DeviceSliceMut, DeviceVec};
-pub(crate) use resident::store::{move_to_new_stream, move_to_stream};
+pub(crate) use resident::store::{insert_all, move_to_new_stream, move_to_stream};
 pub use resident::update::ResidentMut;
 pub use resident::view::View;

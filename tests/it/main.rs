@@ -33,6 +33,7 @@ mod filters;
 mod golden;
 mod large;
 mod limits;
+mod merging;
 mod model;
 mod parity;
 mod range_deletes;

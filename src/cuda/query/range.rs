@@ -329,6 +329,15 @@ pub(crate) fn live_keys<B: OrderedKey>(
     Ok(Some((keys, len)))
 }
 
+/// Returns all live pairs, of which there are `len`, in buffers on the GPU: the keys, and their values.
+pub(crate) fn all_pairs<B: OrderedKey>(
+    cuda: &EnteredCuda<'_>,
+    view: &View,
+    len: u64,
+) -> Result<[Buffer; 2], Error> {
+    UploadedRanges::new(cuda, view, &[B::LOWEST], &[B::HIGHEST])?.list(cuda, view, len, true)
+}
+
 /// Writes the offsets and, if there is room for all, the pairs of the host's ranges.
 pub(crate) fn answer<B: OrderedKey>(
     cuda: &EnteredCuda<'_>,

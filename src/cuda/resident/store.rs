@@ -6,7 +6,10 @@ use std::sync::Arc;
 use crate::cuda::context::Cuda;
 use crate::cuda::driver::stream::Stream;
 use crate::cuda::engine::CudaEngine;
+use crate::cuda::ffi::View;
+use crate::cuda::query::{count, range};
 use crate::cuda::run::Run;
+use crate::cuda::run::reading::Reading;
 use crate::cuda::run::resolve::resolve;
 use crate::cuda::update::batch::Batch;
 use crate::error::Error;
@@ -79,6 +82,39 @@ pub(super) fn on_cuda_mut(store: &mut dyn Any) -> Result<&mut dyn CudaStore, Err
         store.downcast_mut::<Store<CudaEngine<u128>>>().map(|store| store as _)
     };
     store.ok_or(Error::NotOnCuda)
+}
+
+/// Inserts all pairs of another store as one batch, as a whole or not at all, if both are on the same GPU; returns
+/// whether they are.
+pub(crate) fn insert_all<B: OrderedKey>(
+    store: &mut dyn AnyStore<B>,
+    other: &dyn AnyStore<B>,
+) -> Result<bool, Error> {
+    let (Ok(store), Ok(other)) = (on_cuda_mut(store), on_cuda(other)) else { return Ok(false) };
+    if store.cuda().gpu() != other.cuda().gpu() {
+        return Ok(false);
+    }
+    let levels = other.flushed()?;
+    let runs = levels.runs();
+    // What the other holds, on the stream of this one.
+    let cuda = Cuda { stream: store.cuda().stream.clone(), ..other.cuda().clone() };
+    let cuda = &cuda.enter()?;
+    cuda.refuse_capture()?;
+    let len = count::len(cuda, runs)?;
+    let reading = Reading::begin(cuda, runs.iter())?;
+    let view = View::new(runs.iter().map(Run::view), cuda.raw_combiner());
+    let sorted = |keys, values| Batch::of_sorted(store.cuda(), keys, values, len);
+    let batch = match runs {
+        [only] => sorted(only.view().keys, only.view().values), // It has no stale entry.
+        _ => {
+            let [keys, values] = range::all_pairs::<B>(cuda, &view, len)?;
+            let batch = sorted(keys.address(), values.address());
+            Batch { _memory: vec![keys, values], ..batch }
+        }
+    };
+    store.apply_staged(&batch)?;
+    reading.end()?;
+    Ok(true)
 }
 
 /// Runs all further calls of a store on a new stream, if it is on a GPU.
