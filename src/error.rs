@@ -329,6 +329,21 @@ pub(crate) fn try_zeroed<T: bytemuck::Zeroable>(len: usize) -> Result<Vec<T>, Er
         .map_err(|()| Error::OutOfMemory { wanted: bytes_of::<T>(len), free: None })
 }
 
+/// Appends `len` zeros, or fails where there is no memory for them.
+pub(crate) fn append_zeros<T: bytemuck::Zeroable + Clone>(
+    data: &mut Vec<T>,
+    len: usize,
+) -> Result<(), Error> {
+    if data.is_empty() {
+        *data = try_zeroed(len)?;
+        return Ok(());
+    }
+    let failed = |_| Error::OutOfMemory { wanted: bytes_of::<T>(len), free: None };
+    data.try_reserve(len).map_err(failed)?;
+    data.resize(data.len() + len, T::zeroed());
+    Ok(())
+}
+
 /// Returns the size of `len` elements of type `T` in bytes.
 pub(crate) fn bytes_of<T>(len: usize) -> u64 {
     (len as u64).saturating_mul(size_of::<T>() as u64)

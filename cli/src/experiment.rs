@@ -29,7 +29,7 @@ pub enum Experiment {
     Combine,
     /// Successors, ranks, selections
     Order,
-    /// Section V-B: deletes, and mixed batches
+    /// Section V-B: deletes, and mixed batches; ranges of keys that are deleted
     Delete,
     /// Ranges, scans and successors across areas of deleted keys, beside areas without deletions
     Dead,
@@ -88,6 +88,17 @@ const DEAD: &[(&str, &str)] = &[
     ("op-successor", "successors of deleted keys"),
     ("alive", "the same queries where those keys were replaced, not deleted: what deletions cost"),
 ];
+const DELETE: &[(&str, &str)] = &[
+    ("deletesN", "N percent of every batch deletes, and the rest inserts"),
+    ("shareN", "N percent of all keys, which are neighbours"),
+    ("range", "they are deleted as one range"),
+    ("list", "they are deleted by a list of them"),
+    ("inserts", "as many new keys are inserted"),
+    (
+        "window-",
+        "a window over ascending keys slides a hundred times: the next ones are inserted, and the lowest go as a range",
+    ),
+];
 const AGGREGATE: &[(&str, &str)] = &[
     ("runsN", "all pairs in one run, or in 8: the first 8 levels are full"),
     (
@@ -122,6 +133,7 @@ impl Experiment {
     /// Returns labels in the names of its measurements, and what they mean.
     pub fn labels(self) -> &'static [(&'static str, &'static str)] {
         match self {
+            Experiment::Delete => DELETE,
             Experiment::Dead => DEAD,
             Experiment::Aggregate => AGGREGATE,
             Experiment::Combine => COMBINE,

@@ -16,7 +16,7 @@ use crate::cpu::update::absorb;
 use crate::cpu::update::buffer::WriteBuffer;
 use crate::cpu::update::sort::SortedBatch;
 use crate::engine::{self, DeviceBatch, Engine, KnownLen, MergeProgress, WritePairs};
-use crate::error::{Error, try_zeroed};
+use crate::error::Error;
 use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
 use crate::mark::Mark;
@@ -105,16 +105,11 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
         runs: &[Self::Run],
         ranges: &RangeEnds<'_, B>,
     ) -> Result<Option<Updates<'static, B>>, Error> {
-        let (lo, hi) = (&*ranges.lo, &*ranges.hi);
-        let mut offsets = try_zeroed(lo.len() + 1)?;
-        range::range_offsets(&self.cpu, runs, lo, hi, &mut offsets)?;
-        let doomed = offsets[lo.len()];
-        if doomed == count::len(runs) {
-            return Ok(None);
-        }
-        let (mut keys, offsets) = (try_zeroed(doomed as usize)?, &mut offsets);
-        self.answer(runs, Query::Range { lo, hi, offsets, keys: &mut keys, values: None })?;
-        Ok(Some(Updates::live_deletes(keys)))
+        let ends = (&*ranges.lo, &*ranges.hi);
+        let keys = with_values!(self.value_width, V => {
+            range::live_keys::<B, V>(&self.cpu, runs, ends, count::len(runs))
+        })?;
+        Ok(keys.map(Updates::live_deletes))
     }
 
     fn absorb(

@@ -125,8 +125,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     }
 
     fn delete_ranges(&mut self, ranges: &RangeEnds<'_, E::Key>) -> Result<(), Error> {
-        let levels = self.flushed()?;
-        match self.engine_with_reserve().stage_range_deletes(levels.runs(), ranges)? {
+        let engine = self.engine_with_reserve();
+        // No run is held while the batch is applied: what is merged is freed.
+        let deletes = engine.stage_range_deletes(self.flushed()?.runs(), ranges)?;
+        match deletes {
             Some(deletes) => self.apply_staged(&deletes),
             None => {
                 AnyStore::clear(self);
@@ -176,8 +178,11 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     }
 
     fn answer(&self, query: Query<'_, E::Key>) -> Result<(), Error> {
-        let levels = self.flushed()?;
-        self.engine_with_reserve().answer(levels.runs(), query)
+        let runs = self.flushed()?;
+        match &self.reserve {
+            Some(reserve) => self.engine.drawing_on(reserve).answer(runs.runs(), query),
+            None => self.engine.answer(runs.runs(), query),
+        }
     }
 
     fn stats(&self, device: Device) -> Result<Stats, Error> {

@@ -161,7 +161,7 @@ impl<E: Engine> Store<E> {
     }
 
     /// Returns the engine for queries and deletes, which may use up the reserve.
-    pub(super) fn engine_with_reserve(&self) -> E {
+    pub fn engine_with_reserve(&self) -> E {
         match &self.reserve {
             Some(reserve) => self.engine.drawing_on(reserve),
             None => self.engine.clone(),

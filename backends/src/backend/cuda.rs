@@ -239,6 +239,12 @@ impl<K: BenchKey + ScalarKey, V: BenchValue> Backend for Cuda<K, V> {
         Ok(dictionary_mut::<K, V>(any).resident_mut()?.update(keys, values, deletes)?)
     }
 
+    fn delete_range(&self, any: &mut dyn AnyDictionary, (lo, hi): (u64, u64)) -> Outcome<()> {
+        let dictionary = dictionary_mut::<K, V>(any);
+        dictionary.delete_range_one((K::of_number(lo), K::of_number(hi)))?;
+        Ok(dictionary.flush()?)
+    }
+
     fn lookup(&self, any: &dyn AnyDictionary, keys: &Array, out: &mut LookupOut) -> Outcome<()> {
         let LookupOut { values, found } = out;
         let (values, found) = (vec_mut(values), flags(found));

@@ -187,6 +187,9 @@ pub trait Backend {
         deletes: (&Array, Range<usize>),
     ) -> Outcome<()>;
 
+    /// Deletes the keys from that of one number to that of another, and applies it.
+    fn delete_range(&self, dictionary: &mut dyn AnyDictionary, ends: (u64, u64)) -> Outcome<()>;
+
     fn lookup(
         &self,
         dictionary: &dyn AnyDictionary,

@@ -113,7 +113,7 @@ pub fn worded(param: &str, value: &str) -> String {
     match param {
         _ if value.is_empty() => "–".into(),
         "b" | "dead" | "n" => format!("2^{value}"),
-        "deletes" | "stale" => format!("{value} %"),
+        "deletes" | "share" | "stale" => format!("{value} %"),
         "history" => value.replace('-', " "),
         _ => value.into(),
     }

@@ -239,6 +239,17 @@ impl Made {
                 .collect();
             self.add(("delete", "gpulsm"), &params, "round", points);
         }
+        for share in [1, 30] {
+            let params =
+                [("n", n), ("share", share)].map(|(name, value)| (name, value.to_string()));
+            let doomed = (1u64 << n) * u64::from(share) / 100;
+            for (series, rate) in
+                [("range", 2e10), ("list", 5e9), ("inserts", 4e9), ("window-range", 3e9)]
+            {
+                let point = self.point(0.0, doomed, doomed as f64 / rate + 1e-4);
+                self.add(("delete", series), &params, "", vec![point]);
+            }
+        }
         self.dead(n);
         self.cleanup(n);
         self.mixed(n);

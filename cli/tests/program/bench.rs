@@ -80,6 +80,8 @@ fn every_experiment_is_measured_checked_and_kept() {
         "sa",
         "counted",
         "half-deletes",
+        "list",
+        "inserts",
         "hash",
         "sort",
         "rebuild",

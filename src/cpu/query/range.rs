@@ -11,7 +11,7 @@ use crate::cpu::query::range_plan::{Task, plan};
 use crate::cpu::query::windows::{Windows, parts_with_counts, parts_with_windows};
 use crate::cpu::run::Run;
 use crate::cpu::workers::cut;
-use crate::error::Error;
+use crate::error::{Error, append_zeros};
 use crate::key::OrderedKey;
 use crate::value::Value;
 
@@ -59,6 +59,30 @@ pub(crate) fn range<B: OrderedKey, V: Value>(
         }
     }
     Ok(())
+}
+
+/// Returns the live keys of ranges, end to end; `None` if there are as many as `all`.
+pub(crate) fn live_keys<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    runs: &[Run<B>],
+    (lo, hi): (&[B], &[B]),
+    all: u64,
+) -> Result<Option<Vec<B>>, Error> {
+    let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
+    let mut keys = Vec::new();
+    for part in parts_with_windows(cpu, lo.len(), runs.len()) {
+        let mut counts = cpu.memory.zeroed::<u64>(part.len())?;
+        let windows = Windows::find(cpu, runs, (&lo[part.clone()], &hi[part]), &mut counts)?;
+        let (first, found) = (keys.len(), counts.iter().sum::<u64>());
+        if first as u64 + found == all {
+            return Ok(None);
+        }
+        append_zeros(&mut keys, found as usize)?;
+        let tasks = plan(cpu, runs, &windows, &counts);
+        let batch = RangeBatch { runs, sources: &sources, windows: &windows, counts: &counts };
+        batch.write(cpu, &tasks, &mut keys[first..], None)?;
+    }
+    Ok(Some(keys))
 }
 
 /// Lays answers of these lengths end to end, from the first offset on.

@@ -20,6 +20,9 @@ use crate::store::{AnyStore, Levels, Store};
 pub(super) trait CudaStore {
     fn cuda(&self) -> &Cuda;
 
+    /// Returns the same for queries, which may use up the reserve.
+    fn cuda_with_reserve(&self) -> Cuda;
+
     /// Applies the buffered batches and returns every level.
     fn flushed(&self) -> Result<Arc<Levels<Run>>, Error>;
 
@@ -36,6 +39,10 @@ pub(super) trait CudaStore {
 impl<B: OrderedKey> CudaStore for Store<CudaEngine<B>> {
     fn cuda(&self) -> &Cuda {
         &self.engine.cuda
+    }
+
+    fn cuda_with_reserve(&self) -> Cuda {
+        self.engine_with_reserve().cuda
     }
 
     fn flushed(&self) -> Result<Arc<Levels<Run>>, Error> {
@@ -97,7 +104,7 @@ pub(crate) fn insert_all<B: OrderedKey>(
     let levels = other.flushed()?;
     let runs = levels.runs();
     // What the other holds, on the stream of this one.
-    let cuda = Cuda { stream: store.cuda().stream.clone(), ..other.cuda().clone() };
+    let cuda = Cuda { stream: store.cuda().stream.clone(), ..other.cuda_with_reserve() };
     let cuda = &cuda.enter()?;
     cuda.refuse_capture()?;
     let len = count::len(cuda, runs)?;
