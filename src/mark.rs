@@ -89,8 +89,8 @@ impl Mark {
         };
         let (live, shadow) = (spread(live), spread(shadow));
         let restart = EACH_BYTE & !(live | shadow);
-        let marks = live * u64::from(Self::LIVE) | shadow * u64::from(Self::SHADOW);
-        bytemuck::cast((marks | restart * u64::from(Self::RESTART.0)).to_le_bytes())
+        let marks = (live * u64::from(Self::LIVE)) | (shadow * u64::from(Self::SHADOW));
+        bytemuck::cast((marks | (restart * u64::from(Self::RESTART.0))).to_le_bytes())
     }
 
     #[inline]
