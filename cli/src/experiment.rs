@@ -43,12 +43,20 @@ pub enum Experiment {
     Memory,
     /// Dictionaries in files beside plain files, and logged updates beside updates in memory
     Files,
+    /// All of a GPU's memory, or of a memory limit: how many pairs fit, and what works when it is nearly full. Only
+    /// measured if it is named, with --key u64 --value u64
+    Full,
 }
 
 impl Experiment {
     /// Returns all experiments, in order.
     pub fn all() -> &'static [Self] {
         Self::value_variants()
+    }
+
+    /// Returns whether it is measured only if it is named: it takes all the memory that there is.
+    pub fn must_be_named(self) -> bool {
+        self == Experiment::Full
     }
 
     /// Returns the name on the command line, in rows and in gates.
@@ -73,6 +81,7 @@ impl Experiment {
             Experiment::Skew => "skew",
             Experiment::Memory => "memory",
             Experiment::Files => "files",
+            Experiment::Full => "full",
         }
     }
 }
@@ -126,6 +135,21 @@ const FILES: &[(&str, &str)] = &[
     ("memory", "the same inserts into a dictionary in memory"),
     ("copy", "as many bytes are copied from where the dictionary is to fresh memory of the host"),
 ];
+const FULL: &[(&str, &str)] = &[
+    ("op-held", "the memory for each pair that is held when the first insert fails"),
+    (
+        "op-update",
+        "inserts in batches of 2^b, the mean of all batches while as many per cent are full",
+    ),
+    ("op-lookup", "lookups of keys that exist, drawn at random"),
+    ("op-cleanup", "a cleanup when half of the entries are stale; the rate is that of all entries"),
+    ("op-merge", "the memory for each pair that a merge of a quarter of the memory takes besides"),
+    ("fillN", "N per cent of the memory are taken by pairs"),
+    (
+        "run1/N",
+        "all pairs are in one run of a power of two of bytes, at most that part of the memory",
+    ),
+];
 const BASELINES: &[(&str, &str)] =
     &[("sa", "a sorted array"), ("hash", "a hash table"), ("sort", "a sort alone")];
 
@@ -138,6 +162,7 @@ impl Experiment {
             Experiment::Aggregate => AGGREGATE,
             Experiment::Combine => COMBINE,
             Experiment::Files => FILES,
+            Experiment::Full => FULL,
             Experiment::Insert | Experiment::Effective => &BASELINES[..1],
             Experiment::Count | Experiment::Range => &BASELINES[..1],
             Experiment::Lookup => &BASELINES[..2],

@@ -332,6 +332,10 @@ impl<K: BenchKey + ScalarKey, V: BenchValue> Backend for Cuda<K, V> {
         size_of::<K>() + size_of::<V>()
     }
 
+    fn is_cuda(&self) -> bool {
+        true
+    }
+
     fn copy_to_host(&self, pairs: &Pairs, part: Range<usize>) -> Outcome<()> {
         black_box(vec::<K>(&pairs.keys).slice(part.clone()).to_vec()?);
         black_box(vec::<V>(&pairs.values).slice(part).to_vec()?);

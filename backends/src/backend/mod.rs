@@ -108,7 +108,9 @@ pub enum Upkeep {
     Automatic,
     /// No cleanup but on request.
     Manual,
-    /// The same, and every merge is done with the batch that causes it: the paper's levels after every
+    /// The same, with a memory limit of as many bytes.
+    Limited(u64),
+    /// No cleanup but on request, and every merge is done with the batch that causes it: the paper's levels after every
     /// batch.
     PaperLevels,
 }
@@ -121,6 +123,9 @@ fn settings<K: BenchKey, V: BenchValue>(
     let settings = Dictionary::builder().batch_size(batch_size).combine(rule);
     match upkeep {
         Upkeep::Automatic => settings,
+        Upkeep::Limited(bytes) => {
+            settings.cleanup_policy(CleanupPolicy::Manual).memory_limit(bytes)
+        }
         Upkeep::Manual => settings.cleanup_policy(CleanupPolicy::Manual),
         Upkeep::PaperLevels => {
             settings.cleanup_policy(CleanupPolicy::Manual).max_merge_per_batch(usize::MAX)
@@ -238,6 +243,10 @@ pub trait Backend {
     fn open(&self, batch_size: usize, folder: InFolder<'_>) -> Outcome<Box<dyn AnyDictionary>>;
     /// Returns how many bytes a key and a value have.
     fn pair_bytes(&self) -> usize;
+    /// Returns whether the device is a GPU.
+    fn is_cuda(&self) -> bool {
+        false
+    }
     /// Copies pairs to fresh memory of the host, as bytes.
     fn copy_to_host(&self, pairs: &Pairs, part: Range<usize>) -> Outcome<()>;
 

@@ -189,7 +189,10 @@ impl Bench {
         let needed: Vec<Vec<String>> =
             bars.iter().map(|bar| bar.experiments(&names)).collect::<Result<_, _>>()?;
         let is_needed = |name: &str| needed.iter().flatten().any(|needed| needed == name);
-        let wanted = |experiment: &&Experiment| bars.is_empty() || is_needed(experiment.name());
+        let wanted = |experiment: &&Experiment| match bars.is_empty() {
+            true => !experiment.must_be_named(),
+            false => is_needed(experiment.name()),
+        };
         Ok(all.iter().filter(wanted).copied().collect())
     }
 

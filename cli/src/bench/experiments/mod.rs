@@ -10,6 +10,7 @@ mod delete;
 mod effective;
 mod files;
 mod filling;
+mod full;
 mod full_levels;
 mod growth;
 mod insert;
@@ -51,5 +52,6 @@ pub fn cases(experiment: Experiment, scale: &Scale, backend: &dyn Backend) -> Ve
         Experiment::Skew => skew::cases(scale),
         Experiment::Memory => memory::cases(scale),
         Experiment::Files => files::cases(scale),
+        Experiment::Full => full::cases(scale, backend.is_cuda()),
     }
 }

@@ -9,6 +9,7 @@ mod dead;
 mod delete;
 mod effective;
 mod files;
+mod full;
 mod insert;
 mod insert_time;
 mod lookup;
@@ -53,6 +54,7 @@ fn section(experiment: Experiment, runs: &[Labelled]) -> Section {
         Experiment::Skew => skew::section(runs),
         Experiment::Memory => memory::section(runs),
         Experiment::Files => files::section(runs),
+        Experiment::Full => full::section(runs),
     }
 }
 
@@ -61,7 +63,11 @@ pub fn sections(runs: &[Labelled]) -> (Vec<Section>, Vec<&'static str>) {
     let (mut sections, mut missing) = (Vec::new(), Vec::new());
     for &experiment in Experiment::all() {
         let section = section(experiment, runs);
-        if section.is_bare() { missing.push(experiment.name()) } else { sections.push(section) }
+        match section.is_bare() {
+            true if experiment.must_be_named() => {}
+            true => missing.push(experiment.name()),
+            false => sections.push(section),
+        }
     }
     let others = others(runs);
     sections.extend((!others.is_bare()).then_some(others));
