@@ -73,9 +73,11 @@ impl Budget {
         let within_limit = |reserved: u64| reserved.checked_add(bytes).filter(|&sum| sum <= limit);
         match self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within_limit) {
             Ok(_) => Ok(()),
-            Err(reserved) => {
-                Err(Error::OutOfMemory { wanted: bytes, free: Some(limit - reserved) })
-            }
+            Err(reserved) => Err(Error::OutOfMemory {
+                wanted: bytes,
+                free: Some(limit - reserved),
+                memory: None,
+            }),
         }
     }
 
@@ -182,7 +184,7 @@ impl Account {
     #[cfg(feature = "cuda")]
     pub fn step(&self) -> Result<(), Error> {
         match self.budget.fails_now() {
-            true => Err(Error::OutOfMemory { wanted: 0, free: self.budget.free() }),
+            true => Err(Error::OutOfMemory { wanted: 0, free: self.budget.free(), memory: None }),
             false => Ok(()),
         }
     }
@@ -195,12 +197,18 @@ impl Account {
         allocate: impl FnOnce() -> Result<T, Error>,
     ) -> Result<(T, Reserved), Error> {
         if bytes > 0 && self.budget.fails_now() {
-            return Err(Error::OutOfMemory { wanted: bytes, free: self.budget.free() });
+            return Err(Error::OutOfMemory {
+                wanted: bytes,
+                free: self.budget.free(),
+                memory: None,
+            });
         }
         let drawn = self.allowance.upgrade().map_or(0, |allowance| allowance.take(bytes));
         let mut reserved = Reserved { account: self.clone(), bytes: drawn, drawn, used: 0 };
         self.budget.reserve(bytes - drawn).map_err(|error| match error {
-            Error::OutOfMemory { free, .. } => Error::OutOfMemory { wanted: bytes, free },
+            Error::OutOfMemory { free, .. } => {
+                Error::OutOfMemory { wanted: bytes, free, memory: None }
+            }
             other => other,
         })?;
         reserved.bytes = bytes;
@@ -217,7 +225,7 @@ impl Account {
         allocate: impl FnOnce() -> Result<T, Error>,
     ) -> Result<(T, Reserved), Error> {
         if self.budget.fails_now() {
-            return Err(Error::OutOfMemory { wanted: 1, free: self.budget.free() });
+            return Err(Error::OutOfMemory { wanted: 1, free: self.budget.free(), memory: None });
         }
         Ok((allocate()?, Reserved { account: self.clone(), bytes: 0, drawn: 0, used: 0 }))
     }
@@ -291,7 +299,7 @@ mod tests {
     }
 
     fn refused(wanted: u64, free: u64) -> Error {
-        Error::OutOfMemory { wanted, free: Some(free) }
+        Error::OutOfMemory { wanted, free: Some(free), memory: None }
     }
 
     #[test]
@@ -333,7 +341,7 @@ mod tests {
     fn a_failed_allocation_is_not_counted() {
         let account = Account::new(None);
         drop(reserve(&account, 10).unwrap());
-        let failed = Error::OutOfMemory { wanted: 1 << 50, free: None };
+        let failed = Error::OutOfMemory { wanted: 1 << 50, free: None, memory: None };
         let outcome = account.allocate(1 << 50, || Err::<(), _>(failed.clone()));
         assert_eq!(outcome.unwrap_err(), failed);
         assert_eq!((account.budget().used(), account.budget().peak()), (0, 10));

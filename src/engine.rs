@@ -11,7 +11,7 @@ use crate::key::OrderedKey;
 use crate::mark::Mark;
 use crate::query::Query;
 use crate::ranges::RangeEnds;
-use crate::stats::{DeviceMemory, RunStats};
+use crate::stats::{Bytes, DeviceMemory, RunStats};
 
 /// What a device does with runs.
 ///
@@ -152,6 +152,9 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
 
     /// Writes the answers to a batch of queries where the query says.
     fn answer(&self, runs: &[Self::Run], query: Query<'_, Self::Key>) -> Result<(), Error>;
+
+    /// Returns how many bytes the run takes.
+    fn run_bytes(&self, run: &Self::Run) -> Bytes;
 
     /// Returns what the run holds and how many bytes it takes.
     fn run_stats(&self, run: &Self::Run) -> Result<RunStats, Error>;

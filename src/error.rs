@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::stats::MemoryStats;
+
 /// The largest batch size b that [`Builder::batch_size`](crate::Builder::batch_size) accepts.
 pub const MAX_BATCH_SIZE: usize = 1 << 40;
 
@@ -82,12 +84,14 @@ pub enum Error {
     },
 
     /// The device has no room for a buffer, or the dictionary's memory limit does not allow it.
-    #[error("out of memory: wanted {wanted} bytes{}", advice(*free))]
+    #[error("out of memory: wanted {wanted} bytes{}", advice(*free, memory.as_deref()))]
     OutOfMemory {
         /// The size of the requested buffer, in bytes.
         wanted: u64,
         /// How many bytes were free, of the memory limit or of the GPU; `None` if neither is known.
         free: Option<u64>,
+        /// What takes the memory, if that is known.
+        memory: Option<Box<MemoryStats>>,
     },
 
     /// The batch size is out of its range.
@@ -267,15 +271,39 @@ pub enum Error {
 
 /// Returns what to do without memory: there is a limit, or it is known how much the GPU has free, or else
 /// the system refused an allocation, mostly that of an answer.
-fn advice(free: Option<u64>) -> String {
-    match free {
-        Some(free) => format!(
+fn advice(free: Option<u64>, memory: Option<&MemoryStats>) -> String {
+    match (free, memory) {
+        (Some(free), Some(memory)) => format!(
+            ", {free} free; of {} bytes, runs take {}, their filters {}, other runs, which snapshots, clones, views, \
+             graphs or a checkpoint hold, and buffers {}, idle memory {}, and others {}: {}",
+            memory.total,
+            memory.runs,
+            memory.filters,
+            memory.rest,
+            memory.idle,
+            memory.others,
+            help(memory)
+        ),
+        (Some(free), None) => format!(
             ", {free} free (of the device's memory, or of the dictionary's memory limit): raise the limit, \
              use smaller batches, drop snapshots and clones, or delete keys and call `cleanup`"
         ),
-        None => ", which the system refused: query fewer keys or ranges in one call, use smaller \
+        (None, _) => {
+            ", which the system refused: query fewer keys or ranges in one call, use smaller \
                  batches, or drop snapshots and clones"
-            .into(),
+                .into()
+        }
+    }
+}
+
+/// Returns what to do, depending on who has most of the memory.
+fn help(memory: &MemoryStats) -> &'static str {
+    if memory.rest > memory.runs / 4 {
+        "drop snapshots, clones, views and graphs, or use smaller batches"
+    } else if memory.others > memory.runs {
+        "free what others hold, or raise the limit"
+    } else {
+        "delete keys and call `cleanup`, use smaller batches, or raise the limit"
     }
 }
 
@@ -318,15 +346,21 @@ pub(crate) fn check_buffer(buffer: &'static str, given: usize, needed: usize) ->
 /// Allocates a vector with room for `len` elements.
 pub(crate) fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, Error> {
     let mut vec = Vec::new();
-    vec.try_reserve_exact(len)
-        .map_err(|_| Error::OutOfMemory { wanted: bytes_of::<T>(len), free: None })?;
+    vec.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
+        wanted: bytes_of::<T>(len),
+        free: None,
+        memory: None,
+    })?;
     Ok(vec)
 }
 
 /// Allocates a vector of `len` zeros.
 pub(crate) fn try_zeroed<T: bytemuck::Zeroable>(len: usize) -> Result<Vec<T>, Error> {
-    bytemuck::allocation::try_zeroed_vec(len)
-        .map_err(|()| Error::OutOfMemory { wanted: bytes_of::<T>(len), free: None })
+    bytemuck::allocation::try_zeroed_vec(len).map_err(|()| Error::OutOfMemory {
+        wanted: bytes_of::<T>(len),
+        free: None,
+        memory: None,
+    })
 }
 
 /// Appends `len` zeros, or fails where there is no memory for them.
@@ -338,7 +372,7 @@ pub(crate) fn append_zeros<T: bytemuck::Zeroable + Clone>(
         *data = try_zeroed(len)?;
         return Ok(());
     }
-    let failed = |_| Error::OutOfMemory { wanted: bytes_of::<T>(len), free: None };
+    let failed = |_| Error::OutOfMemory { wanted: bytes_of::<T>(len), free: None, memory: None };
     data.try_reserve(len).map_err(failed)?;
     data.resize(data.len() + len, T::zeroed());
     Ok(())

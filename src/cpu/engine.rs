@@ -22,7 +22,7 @@ use crate::key::OrderedKey;
 use crate::mark::Mark;
 use crate::query::Query;
 use crate::ranges::RangeEnds;
-use crate::stats::RunStats;
+use crate::stats::{Bytes, RunStats};
 use crate::value::{of_bytes_mut, to_bytes_mut};
 
 /// Merging this many entries takes a few times as long as the rest of a batch of 2^16 updates.
@@ -241,6 +241,10 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
                 })
             }
         }
+    }
+
+    fn run_bytes(&self, run: &Self::Run) -> Bytes {
+        run.stats().bytes
     }
 
     fn run_stats(&self, run: &Self::Run) -> Result<RunStats, Error> {

@@ -46,7 +46,7 @@ impl Memory {
         let bytes = bytes_of::<T>(len);
         let free = self.budget().free();
         let (data, reserved) = self.account.allocate(bytes, || {
-            try_zeroed(len).map_err(|_| Error::OutOfMemory { wanted: bytes, free })
+            try_zeroed(len).map_err(|_| Error::OutOfMemory { wanted: bytes, free, memory: None })
         })?;
         advise_huge_pages(&data);
         Ok(Buffer { data, reserved })
@@ -55,7 +55,11 @@ impl Memory {
     /// Allocates a buffer of `len` zeros that takes addresses and no memory, and of which nothing is counted:
     /// before elements are written, [`Buffer::back`] counts them. Fails where pages cannot be returned.
     pub fn unbacked<T: Zeroable>(&self, len: usize) -> Result<Buffer<T>, Error> {
-        let refused = Error::OutOfMemory { wanted: bytes_of::<T>(len), free: self.budget().free() };
+        let refused = Error::OutOfMemory {
+            wanted: bytes_of::<T>(len),
+            free: self.budget().free(),
+            memory: None,
+        };
         let (mut data, reserved) = self
             .account
             .allocate_uncounted(|| try_zeroed::<T>(len).map_err(|_| refused.clone()))?;
@@ -235,7 +239,7 @@ mod tests {
         let mut first = memory.zeroed::<u32>(200).unwrap();
         assert_eq!(memory.budget().used(), 800);
         let refused = memory.zeroed::<u8>(201).unwrap_err();
-        assert_eq!(refused, Error::OutOfMemory { wanted: 201, free: Some(200) });
+        assert_eq!(refused, Error::OutOfMemory { wanted: 201, free: Some(200), memory: None });
         first.truncate(50);
         assert_eq!((first.len(), memory.budget().used()), (50, 200));
         drop(first);

@@ -28,7 +28,7 @@ use crate::key::OrderedKey;
 use crate::mark::Mark;
 use crate::query::Query;
 use crate::ranges::RangeEnds;
-use crate::stats::{DeviceMemory, RunStats};
+use crate::stats::{Bytes, DeviceMemory, RunStats};
 
 /// Merging this many bytes takes about as long as the rest of a batch of 2^16 updates, on an H200.
 const MAX_MERGE_BYTES_PER_BATCH: u64 = 32 << 20;
@@ -121,7 +121,9 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         let wanted = plan::working_bytes(&self.cuda, inserts as u64, &[])
             + resolve::bytes_for_all(runs, inserts as u64);
         match self.available_bytes() {
-            Some(free) if wanted > free => Err(Error::OutOfMemory { wanted, free: Some(free) }),
+            Some(free) if wanted > free => {
+                Err(Error::OutOfMemory { wanted, free: Some(free), memory: None })
+            }
             _ => Ok(()),
         }
     }
@@ -203,6 +205,10 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
             }
         }?;
         reading.end()
+    }
+
+    fn run_bytes(&self, run: &Run) -> Bytes {
+        run.bytes()
     }
 
     fn run_stats(&self, run: &Run) -> Result<RunStats, Error> {

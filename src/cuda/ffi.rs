@@ -669,7 +669,7 @@ pub(crate) fn check(call: &'static str, error: c_int) -> Result<(), Error> {
     const OUT_OF_MEMORY: c_int = 2;
     match error {
         0 => Ok(()),
-        OUT_OF_MEMORY => Err(Error::OutOfMemory { wanted: 0, free: None }),
+        OUT_OF_MEMORY => Err(Error::OutOfMemory { wanted: 0, free: None, memory: None }),
         _ => Err(Error::Cuda { call, reason: describe(error).into() }),
     }
 }

@@ -13,12 +13,13 @@ use crate::error::Error;
 impl<E: Engine> Store<E> {
     /// Applies one batch that is on the device, as a whole or not at all.
     pub fn apply_staged(&mut self, batch: &E::Batch<'_>) -> Result<(), Error> {
-        match self.try_apply(batch) {
+        let applied = match self.try_apply(batch) {
             Err(Error::OutOfMemory { .. }) if self.free_memory(batch.inserts() == 0) => {
                 self.try_apply(batch)
             }
             applied => applied,
-        }
+        };
+        applied.map_err(|error| self.explain(error))
     }
 
     fn try_apply(&mut self, batch: &E::Batch<'_>) -> Result<(), Error> {
@@ -114,7 +115,11 @@ impl<E: Engine> Store<E> {
             |entries: u64| entries.saturating_mul(self.engine.pair_bytes()).saturating_mul(17) / 16;
         let cleanup = in_place.unwrap_or_else(|| bytes_of(live));
         let wanted = cleanup.saturating_add(bytes_of(2 * inserts as u64));
-        if wanted <= free { Ok(()) } else { Err(Error::OutOfMemory { wanted, free: Some(free) }) }
+        if wanted <= free {
+            Ok(())
+        } else {
+            Err(Error::OutOfMemory { wanted, free: Some(free), memory: None })
+        }
     }
 
     /// Merges the batch with the runs that the counter names, and installs the resulting run. Returns how

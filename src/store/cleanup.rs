@@ -29,7 +29,9 @@ impl<E: Engine> Store<E> {
         let cleaned = self.cleaned_up(&levels);
         drop(levels);
         match cleaned {
-            Err(Error::OutOfMemory { .. }) => self.clean_up_in_place(),
+            Err(Error::OutOfMemory { .. }) => {
+                self.clean_up_in_place().map_err(|error| self.explain(error))
+            }
             cleaned => {
                 self.state_mut().levels = Arc::new(cleaned?);
                 Ok(())

@@ -86,6 +86,7 @@ impl<E: Engine> Store<E> {
         let no_memory_beside = Error::OutOfMemory {
             wanted: engine.merge_bytes(&self.state_mut().levels.runs()[range.clone()]),
             free: engine.available_bytes(),
+            memory: None,
         };
         let levels = self.unshared_levels().ok_or(no_memory_beside)?;
         let (newer, older) = levels.runs_mut().split_at_mut(range.end);

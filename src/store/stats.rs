@@ -47,6 +47,19 @@ impl<E: Engine> Store<E> {
         })
     }
 
+    /// Adds to an error that there is no memory what takes it.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        let Error::OutOfMemory { wanted, free: Some(free), memory: None } = error else {
+            return error;
+        };
+        let levels = self.state().levels.clone();
+        let mut bytes = Bytes::default();
+        levels.runs().iter().for_each(|run| bytes += self.engine.run_bytes(run));
+        let used = self.engine.budget().used();
+        let memory = self.engine.memory().map(|memory| Box::new(memory.account(bytes, used)));
+        Error::OutOfMemory { wanted, free: Some(free), memory }
+    }
+
     /// Returns the levels at rest: nothing buffered, cleaned up as the policy says, every deferred merge
     /// done, and every run in no more memory than it needs.
     pub(super) fn at_rest(&self) -> Result<Arc<Levels<E::Run>>, Error> {

@@ -383,4 +383,33 @@ each_device! {
             assert_eq!(d.stats().unwrap().memory, None);
         }
     }
+
+    /// Whoever is out of memory learns what takes it, and what would help.
+    fn an_error_of_memory_says_what_takes_it(device) {
+        for holds_snapshots in [false, true] {
+            let mut d = Dictionary::<u64, u64>::builder()
+                .device(device)
+                .batch_size(4096)
+                .memory_limit(8 << 20)
+                .build()
+                .unwrap();
+            let mut snapshots = Vec::new();
+            let error = (0..)
+                .find_map(|round: u64| {
+                    let keys: Vec<u64> = (0..4096).map(|key| key + round * 4096).collect();
+                    snapshots.extend(holds_snapshots.then(|| d.snapshot()));
+                    d.insert(&keys, &keys).and_then(|()| d.flush()).err()
+                })
+                .unwrap();
+            let Error::OutOfMemory { wanted, free: Some(free), memory: Some(memory) } = &error else {
+                panic!("{error}")
+            };
+            assert!(wanted > free && memory.runs > 1 << 19, "{error}");
+            let parts = [memory.free, memory.runs, memory.filters, memory.rest, memory.idle];
+            assert_eq!(parts.iter().sum::<u64>() + memory.others, memory.total, "{error}");
+            let text = error.to_string();
+            assert!(text.contains(&format!("runs take {}", memory.runs)), "{text}");
+            assert!(!holds_snapshots || device.is_cuda() || text.contains(": drop snapshots"), "{text}");
+        }
+    }
 }

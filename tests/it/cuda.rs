@@ -663,7 +663,7 @@ fn more_than_the_gpu_has_is_an_error_and_the_dictionary_goes_on() {
     d.insert(&[1, 2], &[[1, 1], [2, 2]]).unwrap();
     let stream = Stream::new(device()).unwrap();
     let refused = DeviceVec::<u64>::zeroed(&stream, 1 << 42).unwrap_err();
-    let Error::OutOfMemory { wanted, free: Some(free) } = refused else { panic!("{refused}") };
+    let Error::OutOfMemory { wanted, free: Some(free), .. } = refused else { panic!("{refused}") };
     assert!(wanted == 8 << 42 && free > 0 && free < wanted, "{refused}");
     assert_eq!(d.lookup_one(2), Ok(Some([2, 2])));
     let mut model = Model::default();

@@ -170,7 +170,7 @@ each_device! {
                 }
             }
         }
-        let Some(Error::OutOfMemory { wanted, free: Some(free) }) = refused else {
+        let Some(Error::OutOfMemory { wanted, free: Some(free), .. }) = refused else {
             panic!("the limit was not kept: {refused:?}");
         };
         assert!(wanted > free);

@@ -189,7 +189,7 @@ fn a_reason_is_in_the_message_and_no_source_beside_it() {
 
 #[test]
 fn the_advice_without_a_limit_is_about_the_call() {
-    let text = Error::OutOfMemory { wanted: 8, free: None }.to_string();
+    let text = Error::OutOfMemory { wanted: 8, free: None, memory: None }.to_string();
     assert!(text.contains("fewer keys or ranges") && !text.contains("limit"), "{text}");
 }
 

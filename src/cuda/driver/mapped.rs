@@ -41,7 +41,9 @@ impl OwnedBlock {
         let bytes = gpu.mapping().block_bytes;
         let (block, reserved) = account.allocate(bytes, || {
             with_memory(gpu, entered, || create(gpu, bytes, entered)).map_err(|error| match error {
-                Error::OutOfMemory { free, .. } => Error::OutOfMemory { wanted: bytes, free },
+                Error::OutOfMemory { free, .. } => {
+                    Error::OutOfMemory { wanted: bytes, free, memory: None }
+                }
                 other => other,
             })
         })?;
@@ -295,7 +297,7 @@ fn check_memory(call: &'static str, bytes: u64, result: CUresult) -> Result<(), 
     match result {
         CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
             let free = cudarc::driver::result::mem_get_info().ok().map(|(free, _)| free as u64);
-            Err(Error::OutOfMemory { wanted: bytes, free })
+            Err(Error::OutOfMemory { wanted: bytes, free, memory: None })
         }
         other => check(call, other.result()),
     }

@@ -172,7 +172,7 @@ fn allocate(bytes: u64, stream: &Stream, entered: &Entered) -> Result<Address, E
     match attempt() {
         Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
             let free = result::mem_get_info().ok().map(|(free, _)| free as u64);
-            Err(Error::OutOfMemory { wanted: bytes, free })
+            Err(Error::OutOfMemory { wanted: bytes, free, memory: None })
         }
         other => check(CALL, other),
     }

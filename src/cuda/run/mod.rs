@@ -263,18 +263,19 @@ impl Run {
     /// Returns what the run holds and how many bytes it takes, once it is written.
     pub fn stats(&self, entered: &Entered) -> Result<RunStats, Error> {
         let head = self.head(entered)?;
+        Ok(RunStats { entries: head.len, tombstones: head.tombstones, bytes: self.bytes() })
+    }
+
+    /// Returns how many bytes it takes.
+    pub fn bytes(&self) -> Bytes {
         let bytes = self.0.storage.stats();
         let lazy_marks = self.0.lazy_marks.get().map_or(0, |later| later.marks.bytes());
         let filters = self.0.filter.get().into_iter().chain(self.0.joint_filter.get());
-        Ok(RunStats {
-            entries: head.len,
-            tombstones: head.tombstones,
-            bytes: Bytes {
-                marks: bytes.marks + lazy_marks,
-                filters: filters.map(Filter::bytes).sum(),
-                ..bytes
-            },
-        })
+        Bytes {
+            marks: bytes.marks + lazy_marks,
+            filters: filters.map(Filter::bytes).sum(),
+            ..bytes
+        }
     }
 }
 

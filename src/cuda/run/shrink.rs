@@ -50,7 +50,11 @@ impl<'a> Oversized<'a> {
         let from = run.view();
         let Some((buffer, to)) = copy.storage.buffer() else {
             // It would be mapped now, and stays as it is.
-            return Err(Error::OutOfMemory { wanted: copy.storage.allocated(), free: None });
+            return Err(Error::OutOfMemory {
+                wanted: copy.storage.allocated(),
+                free: None,
+                memory: None,
+            });
         };
         let nodes = head.len.div_ceil(NODE);
         for (offset, from, bytes) in [

@@ -31,7 +31,8 @@ impl RunWriter {
     /// Starts to write a run that the manifest calls `number`.
     pub fn new(file: File, start: u64, number: u64, shape: RunShape) -> Result<Self, Error> {
         let wanted = u64::MAX;
-        let layout = Layout::new(shape).ok_or(Error::OutOfMemory { wanted, free: None })?;
+        let layout =
+            Layout::new(shape).ok_or(Error::OutOfMemory { wanted, free: None, memory: None })?;
         Ok(RunWriter { file, start, number, layout, sections: Default::default() })
     }
 
