@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::levels::{Carry, Levels};
 use super::settings::CleanupPolicy;
-use super::state::{Store, reserve_bytes};
+use super::state::{Store, merge_reserve_bytes, reserve_bytes};
 use crate::engine::Engine;
 use crate::error::Error;
 
@@ -42,9 +42,11 @@ impl<E: Engine> Store<E> {
     /// Frees what a batch that found no memory can do without; returns whether there was anything. Answers stay the
     /// same.
     pub(super) fn free_memory(&mut self, is_delete: bool) -> bool {
+        let available = self.engine.available_bytes();
         let mut freed = self.deferred.abandon();
         freed |= self.state_mut().buffered.is_some() && self.apply_buffered().is_ok();
         self.settle();
+        freed |= self.engine.available_bytes() > available;
         let engine = self.engine.clone();
         if let Some(levels) = Arc::get_mut(&mut self.state_mut().levels) {
             freed |= engine.release_filters(levels.runs_mut());
@@ -60,7 +62,7 @@ impl<E: Engine> Store<E> {
         let run = self.merged_in_place(range.clone())?;
         let levels = self.unshared_levels().expect("nobody else held them before");
         levels.merged(range, run);
-        self.refill_reserve();
+        self.refill_reserves();
         Ok(())
     }
 
@@ -76,13 +78,14 @@ impl<E: Engine> Store<E> {
         let level = levels.capacities().level_for(entries);
         levels.install(&Carry { runs, level }, run);
         self.state_mut().wants_cleanup = false;
-        self.refill_reserve();
+        self.refill_reserves();
         Ok(())
     }
 
     /// Merges these runs in place. After an error they are as they were; otherwise they must be replaced.
     fn merged_in_place(&mut self, range: Range<usize>) -> Result<Option<E::Run>, Error> {
-        let (engine, reserve) = (self.engine.clone(), self.reserve.clone());
+        let engine = self.engine.clone();
+        let reserves = [self.reserve.clone(), self.merge_reserve.clone()];
         let no_memory_beside = Error::OutOfMemory {
             wanted: engine.merge_bytes(&self.state_mut().levels.runs()[range.clone()]),
             free: engine.available_bytes(),
@@ -91,10 +94,13 @@ impl<E: Engine> Store<E> {
         let levels = self.unshared_levels().ok_or(no_memory_beside)?;
         let (newer, older) = levels.runs_mut().split_at_mut(range.end);
         let runs = &mut newer[range.start..];
-        let run = engine.merge_in_place(runs, older).or_else(|error| match &reserve {
-            Some(reserve) => engine.drawing_on(reserve).merge_in_place(runs, older),
-            None => Err(error),
-        })?;
+        let merged = reserves.iter().flatten().fold(
+            engine.merge_in_place(runs, older),
+            |merged, reserve| {
+                merged.or_else(|_| engine.drawing_on(reserve).merge_in_place(runs, older))
+            },
+        );
+        let run = merged?;
         #[cfg(feature = "testing")]
         {
             self.merges_in_place += 1;
@@ -128,12 +134,16 @@ impl<E: Engine> Store<E> {
         self.engine.known_len(levels.runs()).exact == Some(self.entries(&levels))
     }
 
-    /// Fills the reserve again: what runs have taken of it is no longer told from the rest of the merged run.
-    fn refill_reserve(&self) {
-        if let (Some(reserve), Some(bytes)) =
-            (&self.reserve, reserve_bytes(&self.engine, self.batch_size))
-        {
-            reserve.refill(bytes);
+    /// Fills the reserves again: what runs have taken of them is no longer told from the rest of the merged run.
+    fn refill_reserves(&self) {
+        let sizes = [
+            (&self.merge_reserve, merge_reserve_bytes(&self.engine)),
+            (&self.reserve, reserve_bytes(&self.engine, self.batch_size)),
+        ];
+        for (reserve, bytes) in sizes {
+            if let (Some(reserve), Some(bytes)) = (reserve, bytes) {
+                reserve.refill(bytes);
+            }
         }
     }
 }

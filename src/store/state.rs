@@ -22,6 +22,8 @@ pub(crate) struct Store<E: Engine> {
     pub(super) max_buffered: usize,
     /// If there is a memory limit: what deletes and queries may take when nothing else is free.
     pub(super) reserve: Option<Arc<Allowance>>,
+    /// If there is a memory limit: what merges in place may take when nothing else is free.
+    pub(super) merge_reserve: Option<Arc<Allowance>>,
     /// Whether there was a query since the last batch.
     pub(super) queried: AtomicBool,
     /// How many merges were done in place.
@@ -90,6 +92,7 @@ impl<E: Engine> Clone for Store<E> {
             deferred: DeferredMerges::new(self.deferred.max_merge_per_batch()),
             max_buffered: self.max_buffered,
             reserve: self.reserve.clone(),
+            merge_reserve: self.merge_reserve.clone(),
             queried: AtomicBool::new(true),
             #[cfg(feature = "testing")]
             merges_in_place: 0,
@@ -105,7 +108,8 @@ impl<E: Engine> Store<E> {
         let max_merge = max_merge_per_batch.unwrap_or_else(|| engine.max_merge_per_batch());
         let max_buffered = max_merge_per_batch.unwrap_or(usize::MAX).max(batch_size);
         Store {
-            reserve: reserve(&engine, batch_size),
+            reserve: set_aside(&engine, reserve_bytes(&engine, batch_size)),
+            merge_reserve: set_aside(&engine, merge_reserve_bytes(&engine)),
             engine,
             policy,
             batch_size,
@@ -177,16 +181,27 @@ impl<E: Engine> Store<E> {
 /// The reserve takes at most this part of the memory limit.
 const RESERVE_DIVISOR: u64 = 8;
 
-/// Sets aside what a batch of b deletes takes if it is merged with nothing, if there is a memory limit.
-fn reserve<E: Engine>(engine: &E, batch_size: usize) -> Option<Arc<Allowance>> {
-    let bytes = reserve_bytes(engine, batch_size)?;
+/// What merges in place may take when nothing else is free…
+const MERGE_RESERVE: u64 = 256 << 10;
+
+/// …takes at most this part of the memory limit.
+const MERGE_RESERVE_DIVISOR: u64 = 32;
+
+/// Sets bytes aside.
+fn set_aside<E: Engine>(engine: &E, bytes: Option<u64>) -> Option<Arc<Allowance>> {
     let reserve = Allowance::new(engine.budget());
-    reserve.grow_to(bytes);
+    reserve.grow_to(bytes?);
     Some(reserve)
 }
 
-/// Returns the size of the reserve, in use or not, if there is a memory limit.
+/// Returns the size of the reserve, in use or not, if there is a memory limit: what a batch of b deletes takes if it is
+/// merged with nothing.
 pub(super) fn reserve_bytes<E: Engine>(engine: &E, batch_size: usize) -> Option<u64> {
     let limit = engine.budget().limit()?;
     Some(engine.bytes_to_apply(batch_size, &[]).min(limit / RESERVE_DIVISOR))
+}
+
+/// Returns the size of the reserve of merges in place, in use or not, if there is a memory limit.
+pub(super) fn merge_reserve_bytes<E: Engine>(engine: &E) -> Option<u64> {
+    Some(MERGE_RESERVE.min(engine.budget().limit()? / MERGE_RESERVE_DIVISOR))
 }

@@ -49,8 +49,12 @@ pub(crate) fn merge_in_place<B: OrderedKey, V: Value>(
 ) -> Result<Option<Run<B>>, Error> {
     assert!(runs.iter_mut().all(Run::is_unshared), "nobody else holds the runs");
     let keep = Keep::of_merge(runs, older);
-    let plan = Plan::new::<B, V>(cpu, runs, keep);
-    let mut output = Output::<B, V>::new(cpu, runs, keep, &plan)?;
+    let mut plan = Plan::new::<B, V>(cpu, runs, keep, BLOCK);
+    let output = Output::<B, V>::new(cpu, runs, keep, &plan).or_else(|_| {
+        plan = Plan::new::<B, V>(cpu, runs, keep, SMALL_BLOCK);
+        Output::new(cpu, runs, keep, &plan)
+    });
+    let mut output = output?;
     runs.iter_mut().for_each(|run| run.free_index(&mut output.purse));
     let mut positions = vec![0; runs.len()];
     loop {
@@ -67,6 +71,7 @@ pub(crate) fn merge_in_place<B: OrderedKey, V: Value>(
             *position = end;
         }
         if positions.iter().zip(runs.iter()).all(|(&position, run)| position == run.len()) {
+            runs.iter_mut().for_each(|run| run.free_entries(&mut output.purse));
             return Ok(output.into_run().expect("everything is allocated"));
         }
     }
@@ -82,7 +87,7 @@ pub(crate) fn in_place_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>]
     }
     let all_new = runs.iter().all(|run| run.marks().is_none());
     let keep = if all_new { Keep::Live } else { Keep::Stored };
-    Some(Plan::new::<B, V>(cpu, runs, keep).bytes())
+    Some(Plan::new::<B, V>(cpu, runs, keep, BLOCK).bytes())
 }
 
 /// How a merge in place proceeds, and the memory that it takes.
@@ -102,22 +107,28 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>], keep: Keep) -> Self {
+    /// Plans to merge in blocks of at most this many entries.
+    fn new<B: OrderedKey, V: Value>(
+        cpu: &Cpu,
+        runs: &[Run<B>],
+        keep: Keep,
+        max_block: usize,
+    ) -> Self {
         let entries: usize = runs.iter().map(Run::len).sum();
         let entry = size_of::<B>() + size_of::<V>();
         let slice = (entries / SLICES).max(MIN_SLICE);
         let max_slice = (slice + slice / 8 + runs.len()).min(entries);
         let threads = cpu.workers.parts(max_slice);
         let working = |block| threads * Merger::<B, V>::working_bytes_of_blocks(runs.len(), block);
-        let mut block = BLOCK;
+        let mut block = max_block;
         while block > SMALL_BLOCK && working(block) > entries * entry / WORKING_PART {
             block /= 2;
         }
         let block = block.max(runs.len());
 
-        // The bytes of fences are given up first, and needed last.
-        let fences: u64 = runs.iter().map(Run::fence_bytes).sum();
-        let mut of_slice = max_slice * entry;
+        // Of keys, values and marks of each run, parts of two pages can be neither used nor returned.
+        let pages = runs.len() * 3 * 2 * page_bytes();
+        let mut of_slice = max_slice * entry + pages;
         let (mut new_marks, mut unpacked_marks) = (0, 0);
         if keep == Keep::Stored {
             let unmarked = runs.iter().filter(|run| run.marks().is_none()).map(Run::len);
@@ -125,15 +136,14 @@ impl Plan {
             of_slice += packed_bytes(max_slice);
             unpacked_marks = MarkPacker::scratch_bytes(max_slice);
         }
-        // Of keys, values and marks of each run, parts of two pages can be neither used nor returned.
-        let pages = runs.len() * 3 * 2 * page_bytes();
-        let purse = new_marks + pages + FENCE_PADDING;
+        // The bytes of fences are given up first, and needed last, when nothing is left of the runs.
+        let fences: u64 = runs.iter().map(Run::fence_bytes).sum();
         Plan {
             slice,
             max_slice,
             threads,
             block,
-            purse: (of_slice as u64).saturating_sub(fences) + purse as u64,
+            purse: (of_slice as u64).saturating_sub(fences) + (new_marks + FENCE_PADDING) as u64,
             scratch: (working(block) + unpacked_marks) as u64,
         }
     }

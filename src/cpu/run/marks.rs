@@ -284,6 +284,11 @@ impl PackedMarks {
         self.sectors.release(range.start / SECTOR..range.end / SECTOR, to);
     }
 
+    /// Frees the marks, whose bytes are counted elsewhere from then on.
+    pub fn free(&mut self, to: &mut Reserved) {
+        self.sectors.free(to);
+    }
+
     /// Checks the running sums and the number of tombstones against the marks.
     #[cfg(feature = "testing")]
     pub fn validate(&self, len: usize) -> Result<(), String> {

@@ -165,6 +165,18 @@ impl<B: OrderedKey> Run<B> {
         }
     }
 
+    /// Frees all entries, if no clone shares them. The bytes are counted elsewhere from then on. Nothing can be read then.
+    pub fn free_entries(&mut self, to: &mut Reserved) {
+        if let Some(parts) = Arc::get_mut(&mut self.0) {
+            parts.len = 0;
+            parts.keys.free(to);
+            parts.values.free(to);
+            if let Some(mut marks) = parts.marks.take() {
+                marks.free(to);
+            }
+        }
+    }
+
     /// Returns the bytes of the fences.
     pub fn fence_bytes(&self) -> u64 {
         self.0.fences.bytes()
