@@ -70,13 +70,14 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
             return self.merge_between_dead(pairs, &mut Output { out, written: 0 });
         }
         let sources = self.runs.iter().zip(windows).filter(|(_, window)| !window.is_empty());
-        let sources: Vec<_> = sources.map(|(run, window)| run.slice(window)).collect();
-        if let ([Source { keys, values: Some(values), .. }], false) =
-            (&sources[..], self.merger.is_marked())
+        let sources = sources.map(|(run, window)| run.slice(window));
+        if let (false, Some(Source { keys, values: Some(values), .. }), None) =
+            (self.merger.is_marked(), sources.clone().next(), sources.clone().nth(1))
         {
             copy_kept(Entries { keys, values, marks: &[][..] }, MarkSet::ALL, out, false);
             return Ok(());
         }
+        let sources: Vec<_> = sources.collect();
         let written = self.merger.merge(&sources, out)?;
         debug_assert_eq!(written, pairs, "the running sums tell the number of live entries");
         Ok(())
