@@ -34,6 +34,9 @@ impl<E: Engine> Store<E> {
         }
         self.apply_buffered()?;
         self.settle();
+        if batch.inserts() == 0 {
+            self.keep_room_for_cleanup(batch.deletes());
+        }
         self.make_room(batch.inserts())?;
         let mut levels = Levels::clone(&self.state_mut().levels);
         let merged = match self.install(&self.engine, &mut levels, batch) {

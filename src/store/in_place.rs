@@ -58,6 +58,18 @@ impl<E: Engine> Store<E> {
         freed
     }
 
+    /// Cleans up before deletes take the memory that a cleanup in place needs, unless the policy forbids it.
+    pub(super) fn keep_room_for_cleanup(&mut self, deletes: usize) {
+        let Some(free) = self.engine.budget().free() else { return };
+        let Some(in_place) = self.in_place_cleanup_bytes() else { return };
+        let reserves = [&self.reserve, &self.merge_reserve].into_iter().flatten();
+        let spare = free + reserves.map(|reserve| reserve.left()).sum::<u64>();
+        let wanted = in_place + self.engine.pair_bytes() * 2 * deletes as u64;
+        if spare < wanted && self.policy != CleanupPolicy::Manual && !self.is_clean() {
+            self.clean_up_in_place().ok();
+        }
+    }
+
     fn merge_in_place(&mut self, range: Range<usize>) -> Result<(), Error> {
         let run = self.merged_in_place(range.clone())?;
         let levels = self.unshared_levels().expect("nobody else held them before");

@@ -267,6 +267,67 @@ each_device! {
     }
 }
 
+/// More and more pairs, and some deletes.
+#[cfg(target_os = "linux")]
+fn growing_history() -> Vec<Step> {
+    let mut steps = Vec::new();
+    for round in 0..24 {
+        let deleted = if round % 3 == 2 { 1000 } else { 0 };
+        steps.push(Step::Update {
+            keys: (0..4000).map(|i| (round * 4000 + i) * 7919 % 400_000).collect(),
+            values: (0..4000).collect(),
+            deletes: (0..deleted).map(|i| (i * 31 + round) * 7919 % 400_000).collect(),
+        });
+        if round % 4 == 3 {
+            steps.push(Step::Query);
+        }
+    }
+    steps.push(Step::Cleanup);
+    steps
+}
+
+/// At a memory limit, and without a snapshot, which would forbid merges in place.
+#[cfg(target_os = "linux")]
+#[test]
+fn every_allocation_of_a_history_with_merges_in_place_may_fail() {
+    let history = growing_history();
+    let (mut struck, mut silent, mut in_place) = (0, 0, 0);
+    for n in (0..).step_by(3) {
+        let mut dictionary = Dictionary::builder()
+            .device(gpulsm::Device::cpu())
+            .batch_size(2000)
+            .threads(2)
+            .memory_limit(1_900_000)
+            .build()
+            .unwrap();
+        dictionary.fail_allocation_after(n);
+        let mut model = Model::default();
+        let mut hit = false;
+        for step in &history {
+            if let Err(error) = take(&mut dictionary, step) {
+                assert!(matches!(error, Error::OutOfMemory { wanted: 1.., .. }), "{error}");
+                assert!(!hit, "the fault strikes once");
+                hit = true;
+                dictionary.fail_allocation_after(u64::MAX);
+                assert_means(&dictionary, &model);
+                take(&mut dictionary, step).expect("the next call is fine");
+            }
+            take_in_model(&mut model, step);
+        }
+        dictionary.fail_allocation_after(u64::MAX);
+        assert_means(&dictionary, &model);
+        in_place += dictionary.merges_in_place();
+        struck += usize::from(hit);
+        silent = if hit { 0 } else { silent + 1 };
+        if silent > 70 {
+            break; // Past the last allocation.
+        }
+    }
+    // Another attempt, or another way, mostly makes up for the fault.
+    assert!(struck > 10, "only {struck} allocations failed");
+    assert!(in_place > 500, "only {in_place} merges in place");
+}
+
 /// The system's allocator, but for the allocation of a thread that a test wants to fail.
 struct Failing;
 

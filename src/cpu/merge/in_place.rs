@@ -127,7 +127,10 @@ impl Plan {
         let block = block.max(runs.len());
 
         // Of keys, values and marks of each run, parts of two pages can be neither used nor returned.
-        let pages = runs.len() * 3 * 2 * page_bytes();
+        let page = page_bytes();
+        let part = |run: &Run<B>, width: usize| (run.len() * width).min(2 * page);
+        let pages_of = |run| part(run, size_of::<B>()) + part(run, size_of::<V>()) + part(run, 1);
+        let pages: usize = runs.iter().map(pages_of).sum();
         let mut of_slice = max_slice * entry + pages;
         let (mut new_marks, mut unpacked_marks) = (0, 0);
         if keep == Keep::Stored {

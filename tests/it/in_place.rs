@@ -1,0 +1,266 @@
+//! Merges in place: at a memory limit, runs that nobody else holds are merged in the memory that they have.
+
+use std::fmt::Debug;
+
+use gpulsm::testing::model::Model;
+use gpulsm::testing::script::Random;
+use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Error, Key, Value};
+
+/// Maps a number to a key or value.
+type Of<T> = fn(u64) -> T;
+
+/// A dictionary at its memory limit, and what it means.
+struct Full<K: Key, V: Value> {
+    dictionary: Dictionary<K, V>,
+    model: Model<K, V>,
+    key: Of<K>,
+    value: Of<V>,
+    combine: Option<fn(V, V) -> V>,
+    /// Keys are the images of smaller numbers.
+    universe: u64,
+    batch: usize,
+    /// The most keys that a batch inserts.
+    most: usize,
+    random: Random,
+    refused: usize,
+}
+
+impl<K: Key + Debug, V: Value + Debug + PartialEq> Full<K, V> {
+    /// More keys than fit into the limit.
+    fn new(builder: Builder<K, V>, (key, value): (Of<K>, Of<V>), limit: u64, seed: u64) -> Self {
+        let batch = [64, 300, 1024, 2000][seed as usize % 4];
+        let builder = builder
+            .device(Device::cpu())
+            .memory_limit(limit)
+            .batch_size(batch)
+            .threads(1 + seed as usize % 3);
+        let universe = limit * 3 / 2 / (size_of::<K>() + size_of::<V>()) as u64;
+        Full {
+            dictionary: builder.build().unwrap(),
+            model: Model::default(),
+            key,
+            value,
+            combine: None,
+            universe,
+            batch,
+            most: (universe as usize / 12).max(3 * batch),
+            random: Random::new(seed),
+            refused: 0,
+        }
+    }
+
+    fn some_keys(&mut self, most: usize) -> Vec<K> {
+        let len = self.random.number() % most as u64;
+        (0..len).map(|_| (self.key)(self.random.number() % self.universe)).collect()
+    }
+
+    /// Applies a batch, which may be refused as a whole.
+    fn step(&mut self) {
+        let kind = self.random.number() % 8;
+        let keys = if kind == 0 { Vec::new() } else { self.some_keys(self.most) };
+        let deletes = if kind < 3 { self.some_keys(self.batch) } else { Vec::new() };
+        let values: Vec<V> = keys.iter().map(|_| (self.value)(self.random.number())).collect();
+        match self.dictionary.update(Batch::new().insert(&keys, &values).delete(&deletes)) {
+            Ok(()) => {
+                let pairs: Vec<(K, V)> = keys.into_iter().zip(values).collect();
+                match self.combine {
+                    Some(combine) => self.model.combine(&pairs, &deletes, combine),
+                    None => self.model.update(&pairs, &deletes),
+                }
+            }
+            Err(Error::OutOfMemory { .. }) => {
+                self.refused += 1;
+                self.make_room();
+            }
+            Err(error) => panic!("{error}"),
+        }
+        self.dictionary.validate().unwrap();
+    }
+
+    /// Deletes a third of the keys, b at a time, and cleans up: that is always possible.
+    fn make_room(&mut self) {
+        let third = self.random.number() % 3;
+        let keys = self.model.iter().map(|(key, _)| key);
+        let doomed: Vec<K> = keys
+            .enumerate()
+            .filter(|(at, _)| *at as u64 % 3 == third)
+            .map(|(_, key)| key)
+            .collect();
+        for some in doomed.chunks(self.batch) {
+            self.dictionary.delete(some).unwrap();
+            self.model.update(&[], some);
+        }
+        self.dictionary.cleanup().unwrap();
+        self.dictionary.validate().unwrap();
+        assert_eq!(self.dictionary.stats().unwrap().entries, self.model.len() as u64);
+    }
+
+    fn query(&mut self) {
+        let keys = self.some_keys(500);
+        let expected: Vec<Option<V>> = keys.iter().map(|&key| self.model.lookup(key)).collect();
+        assert_eq!(self.dictionary.lookup(&keys).unwrap(), expected);
+        let ranks: Vec<u64> = keys.iter().map(|&key| self.model.rank(key)).collect();
+        assert_eq!(self.dictionary.rank(&keys).unwrap(), ranks);
+    }
+
+    /// Goes through a list of operations; returns how many merges were done in place.
+    fn go(mut self, steps: usize) -> u64 {
+        for step in 0..steps {
+            self.step();
+            if step % 3 == 0 {
+                self.query();
+            }
+        }
+        let (keys, values) = self.dictionary.to_vecs().unwrap();
+        assert!(keys.into_iter().zip(values).eq(self.model.iter()));
+        assert!(self.refused > 0, "the limit was never reached");
+        self.dictionary.merges_in_place()
+    }
+}
+
+/// Goes through lists of operations.
+fn go<K: Key + Debug, V: Value + Debug + PartialEq>(key: Of<K>, value: Of<V>) {
+    let mut in_place = 0;
+    for seed in 0..5 {
+        let full = Full::new(Dictionary::builder(), (key, value), 2_000_000, seed);
+        in_place += full.go(60);
+    }
+    assert!(in_place > 50, "only {in_place} merges in place");
+}
+
+#[test]
+fn narrow_pairs_at_the_limit() {
+    go::<u32, u32>(|at| (at as u32).reverse_bits(), |value| value as u32);
+}
+
+#[test]
+fn u64_pairs_at_the_limit() {
+    go::<u64, u64>(|at| at << 20, |value| value);
+}
+
+#[test]
+fn sets_at_the_limit() {
+    go::<u64, ()>(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15), |_| ());
+    go::<u32, ()>(|at| at as u32, |_| ());
+}
+
+#[test]
+fn wide_pairs_at_the_limit() {
+    go::<u128, u128>(|at| u128::from(at) << 90, u128::from);
+}
+
+#[test]
+fn sums_at_the_limit() {
+    let mut in_place = 0;
+    for seed in 0..5 {
+        let builder = Dictionary::<u32, u64>::builder().combine(Combine::Add);
+        let of: (Of<u32>, Of<u64>) = (|at| at as u32 * 3, |value| value % 100);
+        let mut full = Full::new(builder, of, 2_000_000, seed);
+        full.combine = Some(|older, newer| older.wrapping_add(newer));
+        in_place += full.go(60);
+    }
+    assert!(in_place > 50, "only {in_place} merges in place");
+}
+
+fn spread(at: u64) -> u64 {
+    at.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Inserts batches of new keys, with lookups in between, until one is refused; returns how many pairs there are.
+fn fill(d: &mut Dictionary<u64, u64>, from: u64, batch: u64) -> u64 {
+    for start in (from..).step_by(batch as usize) {
+        let keys: Vec<u64> = (start..start + batch).map(spread).collect();
+        if d.insert(&keys, &keys).is_err() {
+            return start;
+        }
+        let some: Vec<u64> = (0..100).map(|at| spread(at * 7919 % (start + batch))).collect();
+        assert!(d.contains(&some).unwrap().iter().all(|&found| found));
+    }
+    unreachable!("there is a limit")
+}
+
+#[test]
+fn nine_tenths_of_the_limit_hold_pairs() {
+    let (limit, batch) = (64 << 20, 1 << 14);
+    let builder = Dictionary::<u64, u64>::builder().device(Device::cpu()).threads(2);
+    let mut d = builder.memory_limit(limit).batch_size(batch as usize).build().unwrap();
+    let len = fill(&mut d, 0, batch);
+    assert!(len * 16 >= limit * 9 / 10, "{} % of the limit", len * 1600 / limit);
+    d.validate().unwrap();
+    let stats = d.stats().unwrap();
+    assert!(stats.bytes_peak <= limit);
+    let levels = (len / batch).ilog2() as usize + 1;
+    assert!(stats.levels.len() <= levels, "{} runs", stats.levels.len());
+    // Half of it is deleted, and it can be filled again.
+    for start in (0..len / 2).step_by(batch as usize) {
+        d.delete(&(start..start + batch).map(spread).collect::<Vec<u64>>()).unwrap();
+    }
+    d.cleanup().unwrap();
+    d.validate().unwrap();
+    let held = d.len().unwrap();
+    assert_eq!(d.stats().unwrap().entries, held);
+    let refilled = (0..)
+        .map(|part| {
+            (len + part * batch..len + (part + 1) * batch).map(spread).collect::<Vec<u64>>()
+        })
+        .take_while(|keys| d.insert(keys, keys).is_ok())
+        .count() as u64;
+    assert!((held + refilled * batch) * 16 >= limit * 9 / 10, "{refilled} batches");
+    d.validate().unwrap();
+}
+
+#[test]
+fn a_snapshot_is_in_the_way_until_it_is_dropped() {
+    let (limit, batch) = (16 << 20, 1 << 12);
+    let builder = Dictionary::<u64, u64>::builder().device(Device::cpu()).threads(2);
+    let mut d = builder.memory_limit(limit).batch_size(batch as usize).build().unwrap();
+    let mut len = 0;
+    while len * 16 < limit * 3 / 10 {
+        let keys: Vec<u64> = (len..len + batch).map(spread).collect();
+        d.insert(&keys, &keys).unwrap();
+        d.flush().unwrap();
+        len += batch;
+    }
+    let snapshot = d.snapshot();
+    let with_snapshot = fill(&mut d, len, batch);
+    assert!(with_snapshot > len);
+    assert!(with_snapshot * 16 < limit * 3 / 4, "{with_snapshot} pairs");
+    let before = d.merges_in_place();
+    let keys: Vec<u64> = (0..len).map(spread).collect();
+    assert!(snapshot.contains(&keys).unwrap().into_iter().all(|found| found));
+    assert_eq!(snapshot.len().unwrap(), len);
+    drop(snapshot);
+    let filled = fill(&mut d, with_snapshot, batch);
+    assert!(d.merges_in_place() > before);
+    assert!(filled * 16 >= limit * 17 / 20, "{} % of the limit", filled * 1600 / limit);
+    d.validate().unwrap();
+}
+
+#[test]
+fn filters_do_not_make_an_update_fail() {
+    let (limit, batch) = (64 << 20, 1 << 12);
+    let builder = Dictionary::<u64, u64>::builder().device(Device::cpu()).threads(2);
+    let mut d = builder.memory_limit(limit).batch_size(batch as usize).build().unwrap();
+    let keys: Vec<u64> = (0..1_900_000).map(spread).collect();
+    for some in keys.chunks(50_000) {
+        d.insert(some, some).unwrap();
+        d.flush().unwrap();
+    }
+    let misses: Vec<u64> = keys.iter().map(|key| key ^ 1).collect();
+    for some in misses.chunks(1 << 16) {
+        d.contains(some).unwrap();
+    }
+    let filters = d.stats().unwrap().bytes.filters;
+    assert!(filters > limit / 80, "{filters} bytes of filters");
+    // Another dictionary takes what is left of the limit.
+    let mut other = d.clone();
+    other.clear().unwrap();
+    fill(&mut other, 0, batch);
+    let more: Vec<u64> = (2_000_000..2_025_000).map(spread).collect();
+    d.insert(&more, &more).unwrap();
+    d.flush().unwrap();
+    assert_eq!(d.stats().unwrap().bytes.filters, 0);
+    assert_eq!(d.len(), Ok(1_925_000));
+    d.validate().unwrap();
+    other.validate().unwrap();
+}
