@@ -31,6 +31,8 @@ mod files_space;
 mod files_types;
 mod filters;
 mod golden;
+#[cfg(target_os = "linux")]
+mod in_place;
 mod large;
 mod limits;
 mod merging;
