@@ -51,12 +51,7 @@ template <class Key>
 constexpr int INDEX_BLOCKS = sizeof(Key) == 4 ? 6 : 4;
 constexpr int INDEX_BYTES = 1 << 14;
 
-/// The same for blocks that look keys up in a large dictionary, and rounds of nodes that they read at once.
-template <class Key>
-constexpr int DEEP_BLOCKS = sizeof(Key) == 4 ? 4 : 3;
-constexpr int DEEP_ROUNDS = 4;
-
-/// Blocks per multiprocessor that search for neighbours, and for those that rank, which take more registers.
+/// The same for blocks that search for neighbours, and for those that rank, which take more registers.
 constexpr int NEAREST_BLOCKS = 4;
 template <class Key>
 constexpr int RANK_BLOCKS = sizeof(Key) == 4 ? 5 : sizeof(Key) == 8 ? 4 : 3;

@@ -6,19 +6,9 @@
 
 namespace gpulsm {
 
-/// How nodes are read where caches hold many of them, and where most come from memory.
-template <class Key>
-struct Shallow {
-    static constexpr int ROUNDS = 1, BLOCKS = INDEX_BLOCKS<Key>;
-};
-template <class Key>
-struct Deep {
-    static constexpr int ROUNDS = DEEP_ROUNDS, BLOCKS = DEEP_BLOCKS<Key>;
-};
-
 /// Looks up many keys, by whole warps.
-template <class Kind, class Key, class Value>
-__global__ void __launch_bounds__(THREADS, Kind::BLOCKS)
+template <class Key, class Value>
+__global__ void __launch_bounds__(THREADS, INDEX_BLOCKS<Key>)
 lookup_kernel(const __grid_constant__ View<Key, Value> view, const __grid_constant__ Filters filters, const Key* keys,
               uint64_t len, uint32_t max_top_fences, Value* values, uint8_t* found) {
     extern __shared__ __align__(16) unsigned char shared[];
@@ -33,7 +23,7 @@ lookup_kernel(const __grid_constant__ View<Key, Value> view, const __grid_consta
         // Each lane searches the newest run that it has not searched yet, independently of the others.
         while (__any_sync(~0u, runs != 0)) {
             int run = runs == 0 ? 0 : __ffsll(runs) - 1;
-            SearchResult result = index.template find<Kind::ROUNDS>(run, key, runs != 0);
+            SearchResult result = index.find(run, key, runs != 0);
             runs &= runs - 1;
             if (!result.is_match) continue;
             runs = 0;
@@ -99,32 +89,23 @@ lookup_few_kernel(const __grid_constant__ View<Key, Value> view, const __grid_co
 
 using namespace gpulsm;
 
-/// Writes whether each key is present and, unless `values` is null, its value. `is_deep` is for large dictionaries.
+/// Writes whether each key is present and, unless `values` is null, its value.
 GPULSM_EXPORT gpulsm_lookup(int key_width, int value_width, const View<char, char>* view, const Filters* filters,
-                            const void* keys, uint64_t len, bool is_deep, void* values, uint8_t* found,
-                            cudaStream_t stream) {
+                            const void* keys, uint64_t len, void* values, uint8_t* found, cudaStream_t stream) {
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
         auto runs = typed<Key, Value>(*view);
         auto queries = static_cast<const Key*>(keys);
         auto to = static_cast<Value*>(values);
-        auto look_up = [&](auto kind) {
-            using Kind = decltype(kind);
-            IndexLaunch launch = IndexLaunch::of<Key>(len, view->count, Kind::BLOCKS);
-            lookup_kernel<Kind><<<launch.blocks, THREADS, launch.bytes, stream>>>(runs, *filters, queries, len,
-                                                                                  launch.max_top_fences, to, found);
-        };
         return with_lanes<Key>(len, view->count, [&](auto lanes) -> int {
-            if constexpr (lanes != 1) {
+            if constexpr (lanes == 1) {
+                IndexLaunch launch = IndexLaunch::of<Key>(len, view->count);
+                lookup_kernel<<<launch.blocks, THREADS, launch.bytes, stream>>>(
+                    runs, *filters, queries, len, launch.max_top_fences, to, found);
+            } else {
                 lookup_few_kernel<lanes><<<blocks_for(len * lanes, THREADS), THREADS, 0, stream>>>(
                     runs, *filters, queries, len, to, found);
-            } else if constexpr (sizeof(Key) == 16) {
-                look_up(Shallow<Key>());  // Wide keys leave no registers to spare.
-            } else if (is_deep) {
-                look_up(Deep<Key>());
-            } else {
-                look_up(Shallow<Key>());
             }
             return cudaGetLastError();
         });

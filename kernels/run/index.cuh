@@ -77,37 +77,6 @@ __device__ __forceinline__ NodeResult search_nodes(const Key* node, Key key) {
     return {own & 0xff, own >> 8 != 0};
 }
 
-/// Like `search_nodes`, but issues the loads of `ROUNDS` rounds at once: for kernels that wait for memory rather than
-/// for caches, and have registers to spare.
-template <int ROUNDS, class Key>
-__device__ __forceinline__ NodeResult search_nodes_deep(const Key* node, Key key) {
-    using Part = NodePart<Key>;
-    constexpr int LANES = NODE * sizeof(Key) / sizeof(Part), NODES = 32 / LANES;
-    static_assert(LANES % ROUNDS == 0);
-    int lane = threadIdx.x % 32;
-    uint32_t own = 0;
-#pragma unroll
-    for (int round = 0; round < LANES; round += ROUNDS) {
-        Part keys[ROUNDS];
-#pragma unroll
-        for (int i = 0; i < ROUNDS; i++) {
-            int owner = (round + i) * NODES + lane / LANES;
-            auto of = reinterpret_cast<const Part*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(node), owner));
-            keys[i] = of == nullptr ? Part() : read_part(of + lane % LANES);
-        }
-#pragma unroll
-        for (int i = 0; i < ROUNDS; i++) {
-            Key wanted = shuffle(~0u, key, (round + i) * NODES + lane / LANES);
-            uint32_t result = less_of(keys[i], wanted) | equal_of(keys[i], wanted) << 8;
-#pragma unroll
-            for (int step = LANES / 2; step > 0; step /= 2) result += __shfl_xor_sync(~0u, result, step);
-            result = __shfl_sync(~0u, result, lane % NODES * LANES);
-            if (lane / NODES == round + i) own = result;
-        }
-    }
-    return {own & 0xff, own >> 8 != 0};
-}
-
 /// Returns how many keys of each lane's node are less than each lane's key. Like `search_nodes`, but issues the
 /// loads of two rounds at once, for kernels with registers to spare; wide keys leave none.
 template <class Key>
@@ -151,17 +120,13 @@ struct SearchResult {
 
 /// Searches a run of `end` entries for a key, given the node of inner fences that contains the first fence not less
 /// than the key, and the index of the node's first fence. The node is null if there is no such fence. For whole
-/// warps, which read nodes in `ROUNDS` rounds at once.
-template <int ROUNDS = 1, class Key, class Value>
+/// warps.
+template <class Key, class Value>
 __device__ __forceinline__ SearchResult find_below(const RunView<Key, Value>& run, const Key* inner, uint64_t node,
                                                    uint64_t end, Key key) {
-    auto search = [&](const Key* node) {
-        if constexpr (ROUNDS == 1) return search_nodes(node, key);
-        else return search_nodes_deep<ROUNDS>(node, key);
-    };
-    NodeResult fence = search(inner);
+    NodeResult fence = search_nodes(inner, key);
     const Key* keys = inner == nullptr ? nullptr : run.keys + (node + fence.less) * NODE;
-    NodeResult entry = search(keys);
+    NodeResult entry = search_nodes(keys, key);
     if (keys == nullptr) return {end, false};
     // The padding of the last node is the largest key: it may equal the key, but is not an entry.
     uint64_t position = min((node + fence.less) * NODE + entry.less, end);
@@ -231,11 +196,10 @@ struct Index {
     }
 
     /// Searches a run for a key. For whole warps; lanes without a search are not active.
-    template <int ROUNDS = 1>
     __device__ __forceinline__ SearchResult find(int run, Key key, bool is_active) const {
         uint64_t node = 0, end = 0;
         const Key* inner = node_of(run, key, is_active, node, end);
-        return find_below<ROUNDS>(runs[run], inner, node, end, key);
+        return find_below(runs[run], inner, node, end, key);
     }
 
     /// Returns the sum of (live - shadow) over the entries whose keys are less.

@@ -469,7 +469,6 @@ unsafe extern "C" {
         filters: *const Filters,
         keys: Address,
         len: u64,
-        is_deep: bool,
         values: Address,
         found: Address,
         stream: CUstream,

@@ -39,7 +39,7 @@ pub use driver::stream::Stream;
 pub(crate) use engine::CudaEngine;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
-pub use query::lookup_policy::{Bucketing, choose_bucketing};
+pub use query::bucket_policy::{Bucketing, choose_bucketing};
 #[doc(hidden)]
 pub use resident::columns;
 pub use resident::query::Resident;

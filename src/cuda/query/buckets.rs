@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::ffi::{self, Address, RunView, check};
-use crate::cuda::query::lookup_policy::Policy;
+use crate::cuda::query::bucket_policy::policy;
 use crate::cuda::run::Run;
 use crate::error::Error;
 
@@ -63,34 +63,38 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    /// Returns what it takes to order these lookups by buckets, in runs with that many bytes of keys and values, if it
-    /// pays and there is memory for it.
+    /// Returns what it takes to order these lookups by buckets, if that pays and there is memory for it.
     pub fn for_lookups(
         cuda: &EnteredCuda<'_>,
-        policy: &Policy,
-        (runs, bytes): (&[Run], u64),
+        runs: &[Run],
         lookups: &Lookups,
     ) -> Result<Option<Self>, Error> {
-        if lookups.len < policy.bucket_keys || bytes < policy.bucket_bytes || cuda.is_capturing()? {
+        let policy = policy();
+        if lookups.len < policy.min_keys {
             return Ok(None);
         }
         let Some(largest) = runs.iter().max_by_key(|run| run.bound()) else { return Ok(None) };
+        let entries: u64 = runs.iter().map(Run::bound).sum();
+        let bytes = entries * (cuda.key_width + cuda.value_width) as u64;
+        if bytes < policy.min_bytes || cuda.is_capturing()? {
+            return Ok(None);
+        }
         let one_less = |left: u32| left.checked_sub(1);
         if WITHOUT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
             return Ok(None);
         }
-        let parts = lookups.len.div_ceil(policy.bucket_part);
+        let parts = lookups.len.div_ceil(policy.max_part);
         let room = lookups.len.div_ceil(parts);
         let value_width = if lookups.values == 0 { 0 } else { cuda.value_width as u64 };
         let after = |offset: u64, bytes: u64| (offset + bytes).next_multiple_of(ALIGNMENT);
-        let places = after(0, count_bytes(policy.bucket_bits));
+        let places = after(0, count_bytes(policy.bits));
         let keys = after(places, room * size_of::<u32>() as u64);
         let values = after(keys, room * cuda.key_width as u64);
         let found = after(values, room * value_width);
         match cuda.alloc_uncounted(found + room) {
             Ok(buffer) => Ok(Some(Buckets {
                 run: largest.view(),
-                bits: policy.bucket_bits,
+                bits: policy.bits,
                 room,
                 buffer,
                 places,

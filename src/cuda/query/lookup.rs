@@ -6,7 +6,6 @@ use crate::cuda::context::EnteredCuda;
 use crate::cuda::ffi::{self, Address, CombineQueries, Filters, View, check};
 use crate::cuda::query::buckets::{Buckets, Lookups};
 use crate::cuda::query::combine;
-use crate::cuda::query::lookup_policy::policy;
 use crate::cuda::run::Run;
 use crate::cuda::run::filter_policy::lookup_filters;
 use crate::error::Error;
@@ -27,28 +26,20 @@ pub(crate) fn lookup(
     let filters = lookup_filters(cuda, runs, len)?;
     let view = View::new(runs.iter().map(Run::view), cuda.raw_combiner());
     let lookups = Lookups { keys, len, values, found };
-    let policy = policy();
-    let bytes = if len < policy.min_keys { 0 } else { pair_bytes(cuda, runs) };
-    let is_deep = bytes >= policy.deep_bytes;
-    let search = |lookups: &Lookups| search(cuda, &view, &filters, lookups, is_deep);
-    match Buckets::for_lookups(cuda, &policy, (runs, bytes), &lookups)? {
-        Some(buckets) => buckets.look_up(cuda, &lookups, search),
-        None => search(&lookups),
+    match Buckets::for_lookups(cuda, runs, &lookups)? {
+        Some(buckets) => {
+            buckets.look_up(cuda, &lookups, |ordered| search(cuda, &view, &filters, ordered))
+        }
+        None => search(cuda, &view, &filters, &lookups),
     }
 }
 
-/// Returns the bytes of the keys and values of the runs, at most.
-fn pair_bytes(cuda: &EnteredCuda<'_>, runs: &[Run]) -> u64 {
-    runs.iter().map(|run| cuda.pair_bytes(run.bound() as usize)).sum()
-}
-
-/// Searches the runs of the view for the keys; `is_deep` if most of what is read comes from memory.
+/// Searches the runs of the view for the keys.
 fn search(
     cuda: &EnteredCuda<'_>,
     view: &View,
     filters: &Filters,
     &Lookups { keys, len, values, found }: &Lookups,
-    is_deep: bool,
 ) -> Result<(), Error> {
     if cuda.combiner.is_some() && values != 0 {
         let queries = CombineQueries { keys, len, count: 0, values, found, are_answers: false };
@@ -64,7 +55,6 @@ fn search(
             filters,
             keys,
             len,
-            is_deep,
             values,
             found,
             cuda.raw_stream(),

@@ -2,11 +2,11 @@
 
 pub(super) mod aggregate;
 pub(super) mod asof;
+pub(super) mod bucket_policy;
 mod buckets;
 mod combine;
 pub(super) mod count;
 pub(super) mod lookup;
-pub(super) mod lookup_policy;
 pub(super) mod nearest;
 pub(super) mod pairs;
 pub(super) mod range;
