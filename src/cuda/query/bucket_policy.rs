@@ -16,9 +16,18 @@ pub(super) struct Policy {
 const USUAL: Policy =
     Policy { min_keys: 1 << 20, min_bytes: (2 << 30) + 1, bits: 8, max_part: 1 << 24 };
 
+/// From as many keys on, more buckets are worth what it takes to order by them.
+const MANY_KEYS: u64 = 1 << 23;
+const MANY_BITS: u32 = 10;
+
+/// Returns the usual policy for this many keys.
+fn usual(keys: u64) -> Policy {
+    Policy { bits: if keys >= MANY_KEYS { MANY_BITS } else { USUAL.bits }, ..USUAL }
+}
+
 #[cfg(not(feature = "testing"))]
-pub(super) fn policy() -> Policy {
-    USUAL
+pub(super) fn policy(keys: u64) -> Policy {
+    usual(keys)
 }
 
 #[cfg(feature = "testing")]
@@ -33,7 +42,7 @@ mod chosen {
     use std::cell::Cell;
     use std::sync::OnceLock;
 
-    use super::{Policy, USUAL};
+    use super::{Policy, USUAL, usual};
 
     /// Whether lookups order their keys by buckets.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +70,7 @@ mod chosen {
         CHOSEN.set(Some(bucketing));
     }
 
-    pub(in super::super) fn policy() -> Policy {
+    pub(in super::super) fn policy(keys: u64) -> Policy {
         static ENVIRONMENT: OnceLock<Bucketing> = OnceLock::new();
         let environment = || {
             let text = std::env::var("GPULSM_BUCKETS").unwrap_or_default();
@@ -70,7 +79,7 @@ mod chosen {
             })
         };
         match CHOSEN.get().unwrap_or_else(|| *ENVIRONMENT.get_or_init(environment)) {
-            Bucketing::Usual => USUAL,
+            Bucketing::Usual => usual(keys),
             Bucketing::Always { bits, max_part } => {
                 Policy { min_keys: 1, min_bytes: 0, bits, max_part }
             }

@@ -69,7 +69,7 @@ impl Buckets {
         runs: &[Run],
         lookups: &Lookups,
     ) -> Result<Option<Self>, Error> {
-        let policy = policy();
+        let policy = policy(lookups.len);
         if lookups.len < policy.min_keys {
             return Ok(None);
         }
