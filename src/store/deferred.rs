@@ -195,7 +195,7 @@ impl<E: Engine> DeferredMerges<E> {
 
 /// Returns whether tests want every merge that can be done in place to be.
 #[cfg(feature = "testing")]
-fn prefers_in_place() -> bool {
+pub(crate) fn prefers_in_place() -> bool {
     static IS_SET: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *IS_SET.get_or_init(|| std::env::var_os("GPULSM_IN_PLACE").is_some())
 }
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_merge_that_cannot_be_afforded_is_not_begun() {
-        let mut store = store(1024, 1, Some(1 << 20));
+        let mut store = store(1024, 1, Some(1 << 22));
         let clone = store.clone(); // Shares the limit, and nothing else.
         for batch in 0..30 {
             apply(&mut store, batch, 1024);

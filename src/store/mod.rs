@@ -20,6 +20,8 @@ mod stats;
 mod validate;
 
 pub use any::AnyStore;
+#[cfg(feature = "testing")]
+pub(crate) use deferred::prefers_in_place;
 #[cfg(feature = "cuda")]
 pub(crate) use levels::Levels;
 pub use settings::{CleanupPolicy, DEFAULT_BATCH_SIZE, Settings};

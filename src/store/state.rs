@@ -184,8 +184,8 @@ const RESERVE_DIVISOR: u64 = 8;
 /// What merges in place may take when nothing else is free…
 const MERGE_RESERVE: u64 = 256 << 10;
 
-/// …takes at most this part of the memory limit.
-const MERGE_RESERVE_DIVISOR: u64 = 32;
+/// …if the memory limit is at least this: below, little is merged in place.
+const MIN_LIMIT_FOR_MERGE_RESERVE: u64 = 16 << 20;
 
 /// Sets bytes aside.
 fn set_aside<E: Engine>(engine: &E, bytes: Option<u64>) -> Option<Arc<Allowance>> {
@@ -203,5 +203,6 @@ pub(super) fn reserve_bytes<E: Engine>(engine: &E, batch_size: usize) -> Option<
 
 /// Returns the size of the reserve of merges in place, in use or not, if there is a memory limit.
 pub(super) fn merge_reserve_bytes<E: Engine>(engine: &E) -> Option<u64> {
-    Some(MERGE_RESERVE.min(engine.budget().limit()? / MERGE_RESERVE_DIVISOR))
+    let limit = engine.budget().limit()?;
+    (limit >= MIN_LIMIT_FOR_MERGE_RESERVE).then_some(MERGE_RESERVE)
 }

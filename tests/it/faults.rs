@@ -144,8 +144,8 @@ each_device! {
                     break; // Past the last allocation.
                 }
             }
-            // A GPU's steps share their buffers.
-            let least = if device.is_cuda() { 10 } else { 50 };
+            // A GPU's steps share their buffers. Others are made again after memory was freed, and succeed.
+            let least = if device.is_cuda() { 10 } else { 40 };
             assert!(struck > least, "only {struck} allocations failed");
         }
     }

@@ -28,7 +28,7 @@ struct Full<K: Key, V: Value> {
 impl<K: Key + Debug, V: Value + Debug + PartialEq> Full<K, V> {
     /// More keys than fit into the limit.
     fn new(builder: Builder<K, V>, (key, value): (Of<K>, Of<V>), limit: u64, seed: u64) -> Self {
-        let batch = [64, 300, 1024, 2000][seed as usize % 4];
+        let batch = [1024, 4096, 16_384][seed as usize % 3];
         let builder = builder
             .device(Device::cpu())
             .memory_limit(limit)
@@ -118,14 +118,28 @@ impl<K: Key + Debug, V: Value + Debug + PartialEq> Full<K, V> {
     }
 }
 
+/// The random lists of operations, on runs that all are merged in place whenever nobody else holds them.
+#[test]
+fn random_lists_are_merged_in_place() {
+    let lists = ["model::u64_u64::cpu", "model::u32_set::cpu", "model::i32_wide::cpu", "combine::"];
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(lists)
+        .args(["--skip", "::cuda"])
+        .env("GPULSM_IN_PLACE", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && !text.contains(" 0 passed"), "{text}");
+}
+
 /// Goes through lists of operations.
 fn go<K: Key + Debug, V: Value + Debug + PartialEq>(key: Of<K>, value: Of<V>) {
     let mut in_place = 0;
-    for seed in 0..5 {
-        let full = Full::new(Dictionary::builder(), (key, value), 2_000_000, seed);
-        in_place += full.go(60);
+    for seed in 0..3 {
+        let full = Full::new(Dictionary::builder(), (key, value), 24 << 20, seed);
+        in_place += full.go(30);
     }
-    assert!(in_place > 50, "only {in_place} merges in place");
+    assert!(in_place > 10, "only {in_place} merges in place");
 }
 
 #[test]
@@ -152,14 +166,14 @@ fn wide_pairs_at_the_limit() {
 #[test]
 fn sums_at_the_limit() {
     let mut in_place = 0;
-    for seed in 0..5 {
+    for seed in 0..3 {
         let builder = Dictionary::<u32, u64>::builder().combine(Combine::Add);
         let of: (Of<u32>, Of<u64>) = (|at| at as u32 * 3, |value| value % 100);
-        let mut full = Full::new(builder, of, 2_000_000, seed);
+        let mut full = Full::new(builder, of, 24 << 20, seed);
         full.combine = Some(|older, newer| older.wrapping_add(newer));
-        in_place += full.go(60);
+        in_place += full.go(30);
     }
-    assert!(in_place > 50, "only {in_place} merges in place");
+    assert!(in_place > 10, "only {in_place} merges in place");
 }
 
 fn spread(at: u64) -> u64 {

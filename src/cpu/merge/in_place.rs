@@ -23,14 +23,24 @@ use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
 
-/// Runs that take fewer bytes in all are merged beside themselves, or not at all.
-const MIN_BYTES: usize = if cfg!(feature = "testing") { 1 << 14 } else { 1 << 20 };
+/// Runs that take fewer bytes in all are merged beside themselves, or not at all: what a merge in place takes whatever
+/// their length would be a large part of that.
+const MIN_BYTES: usize = 8 << 20;
 
 /// A slice is this part of all entries…
 const SLICES: usize = 128;
 
 /// …but at least this many.
 const MIN_SLICE: usize = if cfg!(feature = "testing") { 1 << 8 } else { 1 << 12 };
+
+/// Returns the least bytes of runs that are merged in place. Tests may want all of them to be.
+fn min_bytes() -> usize {
+    #[cfg(feature = "testing")]
+    if crate::store::prefers_in_place() {
+        return 0;
+    }
+    MIN_BYTES
+}
 
 /// The threads' working space is at most this part of all entries, if that is enough for small blocks.
 const WORKING_PART: usize = 64;
@@ -82,7 +92,7 @@ pub(crate) fn merge_in_place<B: OrderedKey, V: Value>(
 /// 24 KiB (six pages) for each run and 200 KiB for each thread.
 pub(crate) fn in_place_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>]) -> Option<u64> {
     let entries: usize = runs.iter().map(Run::len).sum();
-    if !RETURNS_PAGES || entries * (size_of::<B>() + size_of::<V>()) < MIN_BYTES {
+    if !RETURNS_PAGES || entries * (size_of::<B>() + size_of::<V>()) < min_bytes() {
         return None;
     }
     let all_new = runs.iter().all(|run| run.marks().is_none());
@@ -388,16 +398,25 @@ mod tests {
         let before: Vec<_> = merged.iter().map(contents::<u32, [u8; 4]>).collect();
         let budget = cpu.memory.budget();
         let used = budget.used();
-        for n in 0.. {
-            budget.fail_after(n);
-            let outcome = merge_in_place::<u32, [u8; 4]>(&cpu, &mut merged, &older);
-            budget.fail_after(u64::MAX);
-            if outcome.is_ok() {
-                assert!(n > 10, "only {n} allocations");
-                break;
-            }
-            assert_eq!(budget.used(), used);
+        // It is tried again with small blocks: two allocations must fail, and then nothing has changed.
+        for n in 0..3 {
+            let tight = Cpu::new(Some(n * 5000), Some(2)).unwrap();
+            let outcome = merge_in_place::<u32, [u8; 4]>(&tight, &mut merged, &older);
+            assert!(matches!(outcome, Err(Error::OutOfMemory { .. })));
+            assert_eq!((budget.used(), tight.memory.budget().used()), (used, 0));
             assert!(merged.iter().map(contents::<u32, [u8; 4]>).eq(before.iter().cloned()));
+        }
+        drop((merged, older));
+        for n in 0..20 {
+            let runs =
+                || runs::<u32, [u8; 4]>(&cpu, &[1000, 9000, 30_000], |at| spread(at) as u32, true);
+            let (mut beside, mut in_place) = (runs(), runs());
+            let expected = merge_in_place::<u32, [u8; 4]>(&cpu, &mut beside, &[]).unwrap();
+            budget.fail_after(n);
+            let merged = merge_in_place::<u32, [u8; 4]>(&cpu, &mut in_place, &[]).unwrap();
+            budget.fail_after(u64::MAX);
+            let contents = |run: &Option<Run<u32>>| run.as_ref().map(contents::<u32, [u8; 4]>);
+            assert_eq!(contents(&merged), contents(&expected));
         }
     }
 
