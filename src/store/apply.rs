@@ -35,7 +35,7 @@ impl<E: Engine> Store<E> {
         self.apply_buffered()?;
         self.settle();
         if batch.inserts() == 0 {
-            self.keep_room_for_cleanup(batch.deletes());
+            self.keep_room_for_cleanup(batch.deletes())?;
         }
         self.make_room(batch.inserts())?;
         let mut levels = Levels::clone(&self.state_mut().levels);

@@ -58,15 +58,25 @@ impl<E: Engine> Store<E> {
         freed
     }
 
-    /// Cleans up before deletes take the memory that a cleanup in place needs, unless the policy forbids it.
-    pub(super) fn keep_room_for_cleanup(&mut self, deletes: usize) {
-        let Some(free) = self.engine.budget().free() else { return };
-        let Some(in_place) = self.in_place_cleanup_bytes() else { return };
+    /// Cleans up before deletes take the memory that a cleanup in place needs. If the policy forbids it, it is an error: the
+    /// user must.
+    pub(super) fn keep_room_for_cleanup(&mut self, deletes: usize) -> Result<(), Error> {
+        let Some(free) = self.engine.budget().free() else { return Ok(()) };
+        let Some(in_place) = self.in_place_cleanup_bytes() else { return Ok(()) };
         let reserves = [&self.reserve, &self.merge_reserve].into_iter().flatten();
         let spare = free + reserves.map(|reserve| reserve.left()).sum::<u64>();
         let wanted = in_place + self.engine.pair_bytes() * 2 * deletes as u64;
-        if spare < wanted && self.policy != CleanupPolicy::Manual && !self.is_clean() {
-            self.clean_up_in_place().ok();
+        if spare >= wanted || self.is_clean() {
+            return Ok(());
+        }
+        match self.policy {
+            CleanupPolicy::Manual => {
+                Err(Error::OutOfMemory { wanted, free: Some(spare), memory: None })
+            }
+            _ => {
+                self.clean_up_in_place().ok();
+                Ok(())
+            }
         }
     }
 

@@ -184,8 +184,8 @@ const RESERVE_DIVISOR: u64 = 8;
 /// What merges in place may take when nothing else is free…
 const MERGE_RESERVE: u64 = 256 << 10;
 
-/// …if the memory limit is at least this: below, little is merged in place.
-const MIN_LIMIT_FOR_MERGE_RESERVE: u64 = 16 << 20;
+/// …if the memory limit is at least this: below, nothing is merged in place.
+const MIN_LIMIT_FOR_MERGE_RESERVE: u64 = 64 << 20;
 
 /// Sets bytes aside.
 fn set_aside<E: Engine>(engine: &E, bytes: Option<u64>) -> Option<Arc<Allowance>> {

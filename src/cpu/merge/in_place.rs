@@ -23,9 +23,15 @@ use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
 
-/// Runs that take fewer bytes in all are merged beside themselves, or not at all: what a merge in place takes whatever
-/// their length would be a large part of that.
-const MIN_BYTES: usize = 8 << 20;
+/// Runs that take fewer bytes in all are merged beside themselves, or not at all…
+const MIN_BYTES: usize = 1 << 20;
+
+/// …and so are all runs under a smaller memory limit: what a merge in place takes, whatever their length, would be a large
+/// part of that.
+const MIN_LIMIT: u64 = 64 << 20;
+
+/// What merges in place may take more when there are more runs, mostly of deletes: six pages each.
+const SPARE: u64 = 32 * (24 << 10);
 
 /// A slice is this part of all entries…
 const SLICES: usize = 128;
@@ -33,13 +39,13 @@ const SLICES: usize = 128;
 /// …but at least this many.
 const MIN_SLICE: usize = if cfg!(feature = "testing") { 1 << 8 } else { 1 << 12 };
 
-/// Returns the least bytes of runs that are merged in place. Tests may want all of them to be.
-fn min_bytes() -> usize {
+/// Returns whether runs of this many bytes may be merged in place. Tests may want all of them to be.
+fn is_long_enough(cpu: &Cpu, bytes: usize) -> bool {
     #[cfg(feature = "testing")]
     if crate::store::prefers_in_place() {
-        return 0;
+        return true;
     }
-    MIN_BYTES
+    bytes >= MIN_BYTES && cpu.memory.budget().limit().is_none_or(|limit| limit >= MIN_LIMIT)
 }
 
 /// The threads' working space is at most this part of all entries, if that is enough for small blocks.
@@ -89,15 +95,15 @@ pub(crate) fn merge_in_place<B: OrderedKey, V: Value>(
 
 /// Returns the most bytes that merging these runs in place takes; `None` if they are too short, or the system cannot do
 /// it. That is at most 5 % of what the runs take, the marks of entries that had none (a third of a byte each), and
-/// 24 KiB (six pages) for each run and 200 KiB for each thread.
+/// 24 KiB (six pages) for each run, and for 32 more, and 200 KiB for each thread.
 pub(crate) fn in_place_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>]) -> Option<u64> {
     let entries: usize = runs.iter().map(Run::len).sum();
-    if !RETURNS_PAGES || entries * (size_of::<B>() + size_of::<V>()) < min_bytes() {
+    if !RETURNS_PAGES || !is_long_enough(cpu, entries * (size_of::<B>() + size_of::<V>())) {
         return None;
     }
     let all_new = runs.iter().all(|run| run.marks().is_none());
     let keep = if all_new { Keep::Live } else { Keep::Stored };
-    Some(Plan::new::<B, V>(cpu, runs, keep, BLOCK).bytes())
+    Some(Plan::new::<B, V>(cpu, runs, keep, BLOCK).bytes() + SPARE)
 }
 
 /// How a merge in place proceeds, and the memory that it takes.
@@ -378,7 +384,7 @@ mod tests {
             let (merged, kept): (u64, u64) = (held(&runs), held(&older));
             let budget = cpu.memory.budget();
             let bound = in_place_bytes::<u64, [u8; 8]>(&cpu, &runs).unwrap();
-            let constant = (lengths.len() * (24 << 10) + threads * (200 << 10)) as u64;
+            let constant = (lengths.len() * (24 << 10) + threads * (200 << 10)) as u64 + SPARE;
             assert!(bound <= merged / 20 + constant, "{bound} bytes more than {merged}");
             // No more than that is free.
             let ballast = cpu.memory.reserve(limit - budget.used() - bound).unwrap();
