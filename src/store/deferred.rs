@@ -386,26 +386,6 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_that_cannot_be_afforded_is_not_begun() {
-        let mut store = store(1024, 1, Some(1 << 22));
-        let clone = store.clone(); // Shares the limit, and nothing else.
-        for batch in 0..30 {
-            apply(&mut store, batch, 1024);
-        }
-        let snapshot = store.clone();
-        let before = begun(&store);
-        let ballast = Allowance::new(store.engine.budget());
-        assert!(ballast.grow_to(store.engine.budget().free().unwrap() / 2));
-        for batch in 30..34 {
-            apply(&mut store, batch, 1024);
-        }
-        assert_eq!(begun(&store), before);
-        holds(&store, 34, 1024);
-        holds(&snapshot, 30, 1024);
-        drop((clone, snapshot, ballast));
-    }
-
-    #[test]
     fn cleanup_and_clear_abandon_the_merge_under_way() {
         for clean in [true, false] {
             let mut store = gathered();
