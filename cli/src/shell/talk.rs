@@ -15,6 +15,10 @@ use super::interrupt;
 /// How often a running command looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// What a person is told whose dictionary cannot be closed.
+const STILL_OPEN: &str = "The dictionary is still open: make room and say `quit` again, or `save` it elsewhere. A second \
+                          `quit` leaves in any case; what is not durable then is lost.";
+
 /// Executes what a person types. Returns whether all commands succeeded, as far as that matters.
 pub fn talk(
     interpreter: &mut Interpreter,
@@ -28,6 +32,7 @@ pub fn talk(
             "`help` lists the commands, Tab completes them, Ctrl-C ends a command, Ctrl-D the shell."
         );
     }
+    let mut was_refused = false;
     loop {
         // At the prompt Ctrl-C is a key: what is pressed from here on is meant for the next command.
         interrupt::forget();
@@ -37,12 +42,17 @@ pub fn talk(
         for line in text.lines() {
             match execute(interpreter, line.to_string()) {
                 Ok(None) => {}
-                Ok(Some(answer)) => {
-                    write(form, &answer)?;
-                    if matches!(answer, Answer::Quit) {
-                        return Ok(true);
+                Ok(Some(Answer::Quit)) => {
+                    // Whoever says it twice means it.
+                    if let (Err(error), false) = (interpreter.close(), was_refused) {
+                        was_refused = true;
+                        println!("{error}. {STILL_OPEN}");
+                        continue;
                     }
+                    write(form, &Answer::Quit)?;
+                    return Ok(true);
                 }
+                Ok(Some(answer)) => write(form, &answer)?,
                 Err(failure) => {
                     form.write_failure(&mut io::stdout(), &failure, Source::Prompt)?;
                     if strict && failure.code != Code::Stopped {
