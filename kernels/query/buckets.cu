@@ -223,8 +223,12 @@ GPULSM_EXPORT gpulsm_order_by_bucket(int key_width, const RunView<char, char>* r
                                                                        totals);
         if (cudaError_t error = cudaGetLastError()) return error;
 
-        bytes = TILE * (sizeof(Key) + sizeof(uint16_t)) + (3 * sizeof(uint32_t) << bits);
-        if (cudaError_t error = allow_shared(order_by_bucket_kernel<Key>, bytes)) return error;
+        auto bytes_for = [](int bits) {
+            return TILE * (sizeof(Key) + sizeof(uint16_t)) + (3 * sizeof(uint32_t) << bits);
+        };
+        bytes = bytes_for(bits);
+        // Always the most: another thread may be about to launch it with more buckets.
+        if (cudaError_t error = allow_shared(order_by_bucket_kernel<Key>, bytes_for(MAX_BUCKET_BITS))) return error;
         blocks = blocks_for_tiles(len, TILE, BUCKET_BLOCKS);
         order_by_bucket_kernel<<<blocks, BUCKET_THREADS, bytes, stream>>>(from, number, bits, totals, taken, places,
                                                                           static_cast<Key*>(ordered));
