@@ -23,8 +23,8 @@ Examples:
   gpulsm check prices && cp -r prices backup
   gpulsm check prices --json          for programs
 
-The exit status is 0 if everything is sound, 1 if something is damaged, and 2 if it cannot be checked: no such
-file, no permission, in use. Nothing is changed, and nothing is repaired: a damaged file is restored from a copy.
+The exit status is 0 if everything is sound, 1 if something is damaged, or a file is of another kind (as one that
+lost its beginning seems to be), and 2 if it cannot be checked: no such file, no permission, in use. Nothing is changed, and nothing is repaired: a damaged file is restored from a copy.
 An incomplete update at the end of the log is what a crash leaves, and no damage.
 
 In JSON the answer is \"sound\": true with what `gpulsm info --json` says, or {\"sound\": false or null (not known),

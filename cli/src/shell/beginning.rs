@@ -121,7 +121,7 @@ impl Beginning {
     fn stored(&self) -> Result<Option<FileTypes>, String> {
         if let Some(path) = &self.load {
             if path.is_dir() {
-                return Err(format!("`{}` is a folder: --open opens it", path.display()));
+                return types_in(path).map(Some).map_err(explain);
             }
             let found = what_else(path).map_or_else(|| types_in(path).map_err(explain), Err);
             return found.map(Some);
