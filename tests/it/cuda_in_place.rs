@@ -24,17 +24,20 @@ fn is_child() -> bool {
 }
 
 #[test]
+#[ignore = "needs an NVIDIA GPU"]
 fn a_limit_is_filled_to_the_brim() {
     run("cuda_in_place::child_fills_a_limit", 2 << 20, &[]);
 }
 
 #[test]
+#[ignore = "needs an NVIDIA GPU"]
 fn whatever_is_merged_in_place_is_right() {
     run("cuda_in_place::child_merges_in_place", 2 << 20, &["GPULSM_IN_PLACE"]);
 }
 
 /// The random lists of operations, on runs that all are merged in place whenever nobody else holds them.
 #[test]
+#[ignore = "needs an NVIDIA GPU"]
 fn random_lists_are_merged_in_place() {
     for lists in ["model::u64_u64::cuda", "model::u32_set::cuda", "combine::"] {
         run(lists, 1, &["GPULSM_IN_PLACE"]);
