@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::error::Error;
+use crate::stats::DeviceMemory;
 
 /// Counts the bytes in use, under an optional limit.
 #[derive(Debug)]
@@ -49,6 +50,12 @@ impl Budget {
     /// Returns the bytes that may still be reserved; `None` if there is no limit.
     pub fn free(&self) -> Option<u64> {
         self.limit.map(|limit| limit - self.reserved())
+    }
+
+    /// Returns what becomes of the bytes of the limit. What is set aside and not in use is idle.
+    pub fn memory(&self) -> Option<DeviceMemory> {
+        let (total, free) = (self.limit?, self.free()?);
+        Some(DeviceMemory { total, free, idle: total - free - self.used().min(total - free) })
     }
 
     fn reserved(&self) -> u64 {
@@ -180,11 +187,11 @@ impl Account {
         Account { budget: self.budget.clone(), allowance: Arc::downgrade(allowance) }
     }
 
-    /// Returns an error if this is the step that a test wants to fail: one that takes memory which is not counted.
+    /// Returns an error if a test wants this step to fail: one that maps bytes which are counted already.
     #[cfg(feature = "cuda")]
-    pub fn step(&self) -> Result<(), Error> {
-        match self.budget.fails_now() {
-            true => Err(Error::OutOfMemory { wanted: 0, free: self.budget.free(), memory: None }),
+    pub fn before_mapping(&self, wanted: u64) -> Result<(), Error> {
+        match wanted > 0 && self.budget.fails_now() {
+            true => Err(Error::OutOfMemory { wanted, free: self.budget.free(), memory: None }),
             false => Ok(()),
         }
     }

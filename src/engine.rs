@@ -102,25 +102,20 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
         self.budget().free()
     }
 
-    /// Returns an error unless the device keeps memory for queries after this many inserts on top of these runs. (The
-    /// memory limit has a reserve.)
-    fn check_room_for_queries(&self, _runs: &[Self::Run], _inserts: usize) -> Result<(), Error> {
-        Ok(())
+    /// Returns how many bytes queries of these runs and of this many inserts on top of them may take for good; 0 while
+    /// there is plenty.
+    fn bytes_for_queries(&self, _runs: &[Self::Run], _inserts: usize) -> u64 {
+        0
     }
 
-    /// Returns what is known of the device's memory, or of the memory limit.
+    /// Returns what is known of the memory limit or of the device's memory, of which less is free.
     fn memory(&self) -> Option<DeviceMemory> {
-        let (total, free) = (self.budget().limit()?, self.budget().free()?);
-        Some(DeviceMemory {
-            total,
-            free,
-            idle: total - free - self.budget().used().min(total - free),
-        })
+        self.budget().memory()
     }
 
-    /// Frees the filters of runs that nobody else holds; returns whether there were any. They are built again when they
-    /// are worth it and there is memory.
-    fn release_filters(&self, _runs: &mut [Self::Run]) -> bool {
+    /// Frees what queries of runs that nobody else holds have computed, like filters; returns whether there was anything.
+    /// It is computed again when it is needed, or worth it and there is memory.
+    fn release_caches(&self, _runs: &mut [Self::Run]) -> bool {
         false
     }
 

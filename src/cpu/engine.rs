@@ -153,7 +153,7 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
         with_values!(self.value_width, V => absorb::merge_bytes::<B, V>(&self.cpu, runs))
     }
 
-    fn release_filters(&self, runs: &mut [Self::Run]) -> bool {
+    fn release_caches(&self, runs: &mut [Self::Run]) -> bool {
         runs.iter_mut().map(Run::free_filter).fold(false, |any, freed| any | freed)
     }
 

@@ -108,29 +108,24 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         plan::working_bytes(&self.cuda, 0, runs)
     }
 
-    fn release_filters(&self, runs: &mut [Run]) -> bool {
+    fn release_caches(&self, runs: &mut [Run]) -> bool {
         let Ok(entered) = self.cuda.stream.enter() else { return false };
-        runs.iter_mut().fold(false, |any, run| any | run.free_filters(&entered))
+        runs.iter_mut().fold(false, |any, run| any | run.free_caches(&entered))
     }
 
-    fn check_room_for_queries(&self, runs: &[Run], inserts: usize) -> Result<(), Error> {
-        // While there is plenty, nobody asks.
-        if self.cuda.budget().used() < self.cuda.gpu().mapping().total() / 2 {
-            return Ok(());
+    fn bytes_for_queries(&self, runs: &[Run], inserts: usize) -> u64 {
+        let budget = self.cuda.budget();
+        let total = self.cuda.gpu().mapping().total();
+        if budget.used() < budget.limit().map_or(total, |limit| limit.min(total)) / 2 {
+            return 0;
         }
-        let wanted = plan::working_bytes(&self.cuda, inserts as u64, &[])
-            + resolve::bytes_for_all(runs, inserts as u64);
-        match self.available_bytes() {
-            Some(free) if wanted > free => {
-                Err(Error::OutOfMemory { wanted, free: Some(free), memory: None })
-            }
-            _ => Ok(()),
-        }
+        resolve::bytes_for_all(&self.cuda, runs, inserts as u64)
     }
 
     fn memory(&self) -> Option<DeviceMemory> {
         let entered = self.cuda.stream.enter().ok()?;
-        mapped::memory_of(self.cuda.gpu(), &entered)
+        let of_gpu = mapped::memory_of(self.cuda.gpu(), &entered);
+        [of_gpu, self.cuda.budget().memory()].into_iter().flatten().min_by_key(|memory| memory.free)
     }
 
     fn available_bytes(&self) -> Option<u64> {

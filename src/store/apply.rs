@@ -33,7 +33,7 @@ impl<E: Engine> Store<E> {
             return Ok(());
         }
         self.apply_buffered()?;
-        self.settle();
+        self.merge_waiting_runs();
         if batch.inserts() == 0 {
             self.keep_room_for_cleanup(batch.deletes())?;
         }
@@ -51,7 +51,7 @@ impl<E: Engine> Store<E> {
         state.levels = Arc::new(levels);
         state.count_updates(batch.len());
         drop(self.after_batch(batch.len(), merged));
-        self.settle();
+        self.merge_waiting_runs();
         Ok(())
     }
 
@@ -73,18 +73,9 @@ impl<E: Engine> Store<E> {
     /// is out of memory can then delete keys and call `cleanup`: a delete stores one entry more, and the
     /// cleanup leaves one less.
     fn make_room(&mut self, inserts: usize) -> Result<(), Error> {
-        let has_room = |store: &mut Self| {
-            let room = |store: &Self, in_place| {
-                store.has_room(&store.state().levels.clone(), inserts, in_place)
-            };
-            room(store, None).or_else(|error| match store.in_place_cleanup_bytes() {
-                None => Err(error),
-                in_place => room(store, in_place),
-            })
-        };
         if inserts == 0
-            || has_room(self).is_ok()
-            || self.deferred.abandon() && has_room(self).is_ok()
+            || self.check_room(inserts).is_ok()
+            || self.deferred.abandon() && self.check_room(inserts).is_ok()
         {
             return Ok(());
         }
@@ -94,34 +85,39 @@ impl<E: Engine> Store<E> {
         if self.policy != CleanupPolicy::Manual && !is_clean {
             self.clean_up_in_place().ok(); // Nothing is left to do if that was done.
         }
-        has_room(self)
+        self.check_room(inserts)
     }
 
-    /// Returns an error unless the memory limit leaves room for this many inserts on top of these levels and
-    /// then for a cleanup, which takes as many bytes in place, if it can be done that way.
-    fn has_room(
-        &self,
-        levels: &Levels<E::Run>,
-        inserts: usize,
-        in_place: Option<u64>,
-    ) -> Result<(), Error> {
-        self.engine.check_room_for_queries(levels.runs(), inserts)?;
-        let Some(free) = self.engine.budget().free() else { return Ok(()) };
-        let left = self.reserve.as_ref().map_or(0, |reserve| reserve.left());
+    /// Returns an error unless the memory limit, or the device if little of it is free, has room for this many inserts,
+    /// then for queries, and then for a cleanup.
+    fn check_room(&mut self, inserts: usize) -> Result<(), Error> {
+        let levels = self.state_mut().levels.clone();
+        let queries = self.engine.bytes_for_queries(levels.runs(), inserts);
+        let Some(free) = self.free_bytes(queries > 0) else { return Ok(()) };
+        let has_limit = self.engine.budget().limit().is_some();
         // As much as the reserve, whoever uses it now, is for the working space.
-        let working = reserve_bytes(&self.engine, self.batch_size).unwrap_or(0);
-        let free = (free + left).saturating_sub(working);
-        let known = self.engine.known_len(levels.runs());
-        let live = known.exact.unwrap_or_else(|| self.entries(levels));
+        let working = match reserve_bytes(&self.engine, self.batch_size) {
+            Some(reserve) => reserve,
+            None => self.engine.bytes_to_apply(inserts, &[]),
+        };
+        let live = self.engine.known_len(levels.runs()).exact;
+        let live = live.unwrap_or_else(|| self.entries(&levels));
+        drop(levels);
         // A sixteenth is for fences.
         let bytes_of =
             |entries: u64| entries.saturating_mul(self.engine.pair_bytes()).saturating_mul(17) / 16;
-        let cleanup = in_place.unwrap_or_else(|| bytes_of(live));
-        let wanted = cleanup.saturating_add(bytes_of(2 * inserts as u64));
-        if wanted <= free {
-            Ok(())
-        } else {
-            Err(Error::OutOfMemory { wanted, free: Some(free), memory: None })
+        let (beside, inserted) = (bytes_of(live), bytes_of(2 * inserts as u64));
+        // A cleanup of what others hold takes more than a device may have; only a limit is a promise.
+        let cleanup = match self.in_place_cleanup_bytes() {
+            Some(in_place) => in_place.min(beside),
+            None if has_limit => beside,
+            None => 0,
+        };
+        let parts = [cleanup, inserted, queries, working];
+        let wanted = parts.into_iter().fold(0, u64::saturating_add);
+        match wanted <= free {
+            true => Ok(()),
+            false => Err(Error::OutOfMemory { wanted, free: Some(free), memory: None }),
         }
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::buffer::MAX_BATCHES;
-use super::levels::{Carry, Levels};
+use super::deferred::entries_of;
+use super::levels::Levels;
 use super::settings::CleanupPolicy;
 use super::state::{State, Store};
 use crate::batch::Updates;
@@ -59,9 +60,8 @@ impl<E: Engine> Store<E> {
             Some(reserve) => self.merged(&self.engine.drawing_on(reserve), &levels),
             None => Err(error),
         })?;
-        let entries = run.as_ref().map_or(0, |run| self.engine.bound(run));
-        let level = levels.capacities().level_for(entries);
-        levels.install(&Carry { runs: levels.runs().len(), level }, run);
+        let entries = entries_of(&self.engine, run.as_slice());
+        levels.install_alone(run, entries);
         Ok(levels)
     }
 

@@ -201,7 +201,7 @@ pub(crate) fn prefers_in_place() -> bool {
 }
 
 /// Returns an upper bound of the number of entries of these runs.
-fn entries_of<E: Engine>(engine: &E, runs: &[E::Run]) -> usize {
+pub(super) fn entries_of<E: Engine>(engine: &E, runs: &[E::Run]) -> usize {
     runs.iter().map(|run| engine.bound(run)).sum()
 }
 

@@ -7,7 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::levels::{Carry, Levels};
+use super::deferred::entries_of;
+use super::levels::Levels;
 use super::settings::CleanupPolicy;
 use super::state::{Store, merge_reserve_bytes, reserve_bytes};
 use crate::engine::Engine;
@@ -16,7 +17,7 @@ use crate::error::Error;
 impl<E: Engine> Store<E> {
     /// Merges runs that wait to be merged in place, if there is no memory to merge them beside. What was updated is
     /// applied: an error only means that they wait longer.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn merge_waiting_runs(&mut self) {
         if self.state_mut().wants_cleanup && self.unshared_levels().is_some() {
             // A failure is tried again only when the cleanup is due again.
             self.state_mut().wants_cleanup = false;
@@ -27,7 +28,7 @@ impl<E: Engine> Store<E> {
             let runs = &levels.runs()[range.clone()];
             let must_wait = self.deferred.is_affordable(&self.engine, runs)
                 || !self.deferred.may_merge_in_place(&self.engine, runs);
-            let entries = runs.iter().map(|run| self.engine.bound(run)).sum();
+            let entries = entries_of(&self.engine, runs);
             drop(levels);
             // Whoever else holds the runs may drop them at any time; to find out takes no time.
             if must_wait || self.unshared_levels().is_none() {
@@ -45,12 +46,9 @@ impl<E: Engine> Store<E> {
         let available = self.engine.available_bytes();
         let mut freed = self.deferred.abandon();
         freed |= self.state_mut().buffered.is_some() && self.apply_buffered().is_ok();
-        self.settle();
+        self.merge_waiting_runs();
         freed |= self.engine.available_bytes() > available;
-        let engine = self.engine.clone();
-        if let Some(levels) = Arc::get_mut(&mut self.state_mut().levels) {
-            freed |= engine.release_filters(levels.runs_mut());
-        }
+        freed |= self.release_caches();
         // Inserts have made room already.
         if is_delete && self.policy != CleanupPolicy::Manual && !self.is_clean() {
             freed |= self.clean_up_in_place().is_ok();
@@ -61,23 +59,39 @@ impl<E: Engine> Store<E> {
     /// Cleans up before deletes take the memory that a cleanup in place needs. If the policy forbids it, it is an error: the
     /// user must.
     pub(super) fn keep_room_for_cleanup(&mut self, deletes: usize) -> Result<(), Error> {
-        let Some(free) = self.engine.budget().free() else { return Ok(()) };
+        let queries = self.engine.bytes_for_queries(self.state().levels.runs(), 0);
+        let Some(free) = self.free_bytes(queries > 0) else { return Ok(()) };
         let Some(in_place) = self.in_place_cleanup_bytes() else { return Ok(()) };
-        let reserves = [&self.reserve, &self.merge_reserve].into_iter().flatten();
-        let spare = free + reserves.map(|reserve| reserve.left()).sum::<u64>();
         let wanted = in_place + self.engine.pair_bytes() * 2 * deletes as u64;
-        if spare >= wanted || self.is_clean() {
+        if free >= wanted || self.is_clean() {
             return Ok(());
         }
         match self.policy {
             CleanupPolicy::Manual => {
-                Err(Error::OutOfMemory { wanted, free: Some(spare), memory: None })
+                Err(Error::OutOfMemory { wanted, free: Some(free), memory: None })
             }
             _ => {
                 self.clean_up_in_place().ok();
                 Ok(())
             }
         }
+    }
+
+    /// Returns how many bytes are free, the reserves included: of the memory limit, if there is one, and of the device,
+    /// if little of it may be free.
+    pub(super) fn free_bytes(&self, asks_device: bool) -> Option<u64> {
+        let of_limit = self.engine.budget().free();
+        let of_device = asks_device.then(|| self.engine.available_bytes()).flatten();
+        let free = [of_limit, of_device].into_iter().flatten().min()?;
+        let reserves = [&self.reserve, &self.merge_reserve].into_iter().flatten();
+        Some(free + reserves.map(|reserve| reserve.left()).sum::<u64>())
+    }
+
+    /// Frees what queries have computed for runs that nobody else holds; returns whether there was anything.
+    fn release_caches(&mut self) -> bool {
+        let engine = self.engine.clone();
+        let levels = Arc::get_mut(&mut self.state_mut().levels);
+        levels.is_some_and(|levels| engine.release_caches(levels.runs_mut()))
     }
 
     fn merge_in_place(&mut self, range: Range<usize>) -> Result<(), Error> {
@@ -94,11 +108,16 @@ impl<E: Engine> Store<E> {
         if runs <= 1 {
             return Ok(()); // The oldest run never holds a stale entry.
         }
-        let run = self.merged_in_place(0..runs)?;
-        let entries = run.as_ref().map_or(0, |run| self.engine.bound(run));
+        let run = match self.merged_in_place(0..runs) {
+            // With nothing older, no marks are needed, and filters neither.
+            Err(Error::OutOfMemory { .. }) if self.release_caches() => {
+                self.merged_in_place(0..runs)?
+            }
+            merged => merged?,
+        };
+        let entries = entries_of(&self.engine, run.as_slice());
         let levels = self.unshared_levels().expect("nobody else held them before");
-        let level = levels.capacities().level_for(entries);
-        levels.install(&Carry { runs, level }, run);
+        levels.install_alone(run, entries);
         self.state_mut().wants_cleanup = false;
         self.refill_reserves();
         Ok(())

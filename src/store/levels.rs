@@ -117,6 +117,12 @@ impl<R> Levels<R> {
         self.places.splice(..carry.runs, place);
     }
 
+    /// Puts `run`, if there is one, which has at most this many entries, in the place of all runs.
+    pub fn install_alone(&mut self, run: Option<R>, entries: usize) {
+        let level = self.capacities.level_for(entries);
+        self.install(&Carry { runs: self.runs.len(), level }, run);
+    }
+
     /// Puts `run`, if there is one, and the newest `carry.runs` runs behind it, into one level, where
     /// they are still to be merged.
     pub fn gather(&mut self, carry: &Carry, run: Option<R>) {

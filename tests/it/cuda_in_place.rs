@@ -44,6 +44,14 @@ fn random_lists_are_merged_in_place() {
     }
 }
 
+/// Every allocation, every block and every mapping fails in turn.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn mappings_may_fail_during_merges_in_place() {
+    let test = "faults::child_whose_mappings_fail_during_merges_in_place";
+    run(test, 1, &["GPULSM_IN_PLACE"]);
+}
+
 const BATCH: u64 = 1 << 18;
 
 fn key(number: u64) -> u64 {

@@ -286,23 +286,34 @@ fn growing_history() -> Vec<Step> {
     steps
 }
 
-/// Without a snapshot, which would forbid merges in place.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "started by another test"]
 fn child_whose_allocations_fail_during_merges_in_place() {
-    if std::env::var_os("GPULSM_IN_PLACE").is_none() {
-        return;
+    if std::env::var_os("GPULSM_IN_PLACE").is_some() {
+        allocations_fail_during_merges_in_place(gpulsm::Device::cpu(), 3);
     }
+}
+
+/// Runs are mapped in small blocks, each of which takes a step that may fail.
+#[cfg(feature = "cuda")]
+#[test]
+#[ignore = "started by another test"]
+fn child_whose_mappings_fail_during_merges_in_place() {
+    if std::env::var_os("GPULSM_MAPPED_FROM").is_some() {
+        allocations_fail_during_merges_in_place(gpulsm::Device::cuda(0).unwrap(), 1);
+    }
+}
+
+/// Goes through a history with every `step`th allocation failing in turn. Without a snapshot, which would forbid merges in
+/// place.
+#[cfg(target_os = "linux")]
+fn allocations_fail_during_merges_in_place(device: gpulsm::Device, step: usize) {
     let history = growing_history();
     let (mut struck, mut silent, mut in_place) = (0, 0, 0);
-    for n in (0..).step_by(3) {
-        let mut dictionary = Dictionary::builder()
-            .device(gpulsm::Device::cpu())
-            .batch_size(2000)
-            .threads(2)
-            .build()
-            .unwrap();
+    for n in (0..).step_by(step) {
+        let mut dictionary =
+            Dictionary::builder().device(device).batch_size(2000).threads(2).build().unwrap();
         dictionary.fail_allocation_after(n);
         let mut model = Model::default();
         let mut hit = false;
@@ -322,10 +333,11 @@ fn child_whose_allocations_fail_during_merges_in_place() {
         in_place += dictionary.merges_in_place();
         struck += usize::from(hit);
         silent = if hit { 0 } else { silent + 1 };
-        if silent > 70 {
+        if silent * step > 210 {
             break; // Past the last allocation.
         }
     }
+    println!("{struck} allocations failed, {in_place} merges were done in place");
     // Another attempt, or another way, mostly makes up for the fault.
     assert!(in_place > 500, "only {in_place} merges in place; {struck} allocations failed");
 }

@@ -4,6 +4,7 @@ mod aggregates;
 mod api;
 mod asof;
 mod batches;
+mod beyond_u32;
 #[cfg(feature = "cuda")]
 mod buckets;
 mod buffer;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{self, CUmemGenericAllocationHandle, CUresult};
 
 use crate::budget::{Account, Reserved};
-use crate::cuda::driver::error::check;
+use crate::cuda::driver::error::{check, out_of_memory};
 use crate::cuda::driver::gpu::{Entered, Gpu};
 use crate::cuda::driver::stream::{Event, Stream};
 use crate::cuda::ffi::Address;
@@ -39,14 +39,8 @@ impl OwnedBlock {
     /// Allocates a block.
     pub fn create(account: &Account, gpu: &'static Gpu, entered: &Entered) -> Result<Self, Error> {
         let bytes = gpu.mapping().block_bytes;
-        let (block, reserved) = account.allocate(bytes, || {
-            with_memory(gpu, entered, || create(gpu, bytes, entered)).map_err(|error| match error {
-                Error::OutOfMemory { free, .. } => {
-                    Error::OutOfMemory { wanted: bytes, free, memory: None }
-                }
-                other => other,
-            })
-        })?;
+        let (block, reserved) = account
+            .allocate(bytes, || with_memory(gpu, entered, || create(gpu, bytes, entered)))?;
         Ok(OwnedBlock { block: Arc::new(block), reserved: Some(reserved) })
     }
 
@@ -78,9 +72,9 @@ impl Mapped {
     /// Maps blocks one after the other.
     pub fn new(blocks: Vec<OwnedBlock>, account: &Account, stream: &Stream) -> Result<Self, Error> {
         let (entered, gpu) = (stream.enter()?, stream.gpu());
-        account.step()?;
         let block_bytes = gpu.mapping().block_bytes;
         let range = blocks.len() as u64 * block_bytes;
+        account.before_mapping(range)?;
         // Mappings take memory, too.
         let address = with_memory(gpu, &entered, || map(&blocks, gpu, &entered))?;
         let blocks = Mutex::new(blocks);
@@ -295,10 +289,7 @@ fn with_memory<T>(
 
 fn check_memory(call: &'static str, bytes: u64, result: CUresult) -> Result<(), Error> {
     match result {
-        CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-            let free = cudarc::driver::result::mem_get_info().ok().map(|(free, _)| free as u64);
-            Err(Error::OutOfMemory { wanted: bytes, free, memory: None })
-        }
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(out_of_memory(bytes)),
         other => check(call, other.result()),
     }
 }

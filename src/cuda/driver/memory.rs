@@ -7,7 +7,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUresult};
 
 use crate::budget::{Account, Reserved};
-use crate::cuda::driver::error::check;
+use crate::cuda::driver::error::{check, out_of_memory};
 use crate::cuda::driver::gpu::{Entered, Gpu};
 use crate::cuda::driver::mapped::reclaim;
 use crate::cuda::driver::stream::Stream;
@@ -170,10 +170,7 @@ fn allocate(bytes: u64, stream: &Stream, entered: &Entered) -> Result<Address, E
         reclaim(gpu, entered);
     }
     match attempt() {
-        Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
-            let free = result::mem_get_info().ok().map(|(free, _)| free as u64);
-            Err(Error::OutOfMemory { wanted: bytes, free, memory: None })
-        }
+        Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Err(out_of_memory(bytes)),
         other => check(CALL, other),
     }
 }

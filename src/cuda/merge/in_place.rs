@@ -8,12 +8,13 @@
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::mapped::{Mapped, OwnedBlock};
 use crate::cuda::driver::memory::{self, Buffer};
-use crate::cuda::driver::stream::Event;
 use crate::cuda::ffi::{Address, MAX_PARTS, RunOutput, ShadowQueries, Sources};
 use crate::cuda::merge::plan::{Origin, Slices, SourceBlock};
-use crate::cuda::merge::{MergeInput, MergeSize, OlderRuns, cut, launch, output_marks};
+use crate::cuda::merge::{
+    MergeInput, MergeSize, OlderRuns, cut, launch, marks_of_merge, sources_of,
+};
 use crate::cuda::run::layout::mark_bytes;
-use crate::cuda::run::resolve::compute_missing;
+use crate::cuda::run::reading::note_reading;
 use crate::cuda::run::storage::{SECTIONS, Storage};
 use crate::cuda::run::unwritten::{Unwritten, part_bytes};
 use crate::cuda::run::{MarkStorage, Run};
@@ -29,19 +30,16 @@ pub(crate) fn max_bytes(cuda: &Cuda, runs: &[Run]) -> Option<u64> {
         runs.map(|run| run.storage().allocated()).sum::<u64>()
     };
     let (mapped, others) = (bytes_of(true), bytes_of(false));
-    let size = merge_size(runs);
-    // The blocks that a slice ends in, of all sources but their fences, and of the new run.
-    let partial = (runs.len() * (SECTIONS - 1) + SECTIONS) as u64;
+    let size = MergeSize::of(runs);
+    // The blocks that a slice ends in, of all sources but their fences, also of a run that is yet to come, and of the
+    // new run.
+    let sources = runs.iter().filter(|run| run.storage().mapped_parts().is_some()).count() + 1;
+    let partial = (sources * (SECTIONS - 1) + SECTIONS) as u64;
     let blocks = partial * cuda.gpu().mapping().block_bytes;
     let slice = (mapped + others) / MAX_SLICES;
-    let fences = part_bytes(cuda, size.bound, MarkStorage::None).inner;
-    let new = (others + blocks + slice).saturating_sub(fences);
+    let outer = part_bytes(cuda, size.bound, MarkStorage::None).outer;
+    let new = others + blocks + slice + outer;
     (mapped > others).then(|| new + size.scratch_bytes(cuda))
-}
-
-fn merge_size(runs: &[Run]) -> MergeSize {
-    let bound = runs.iter().map(Run::bound).sum::<u64>().max(1);
-    MergeSize { sources: runs.len() as i32, bound }
 }
 
 /// Merges runs, which nobody else holds, on top of the older ones, into the memory that they have. After an error they are
@@ -52,11 +50,7 @@ pub(crate) fn merge(
     older: &[Run],
 ) -> Result<Option<Run>, Error> {
     cuda.refuse_capture()?;
-    let marks = output_marks(false, false, runs, older);
-    if marks == MarkStorage::Inline {
-        let all: Vec<Run> = runs.iter().chain(older).cloned().collect();
-        compute_missing(cuda, &all)?;
-    }
+    let marks = marks_of_merge(cuda, runs, older)?;
     for run in &*runs {
         run.before_overwriting(&cuda.stream, cuda.entered())?;
     }
@@ -69,7 +63,7 @@ pub(crate) fn merge(
     // From here on nothing fails but the GPU.
     take_counts(runs, &plan, &mut run.storage);
     merge.launch(cuda, &slices, &mut run)?;
-    note_reading(cuda, runs)?;
+    note_reading(&cuda.stream, runs)?;
     let least_sum = runs.iter().map(Run::least_sum).sum();
     run.written(cuda, least_sum).map(|run| Some(run.inherit_searches(runs)))
 }
@@ -91,9 +85,7 @@ impl SlicedMerge {
     fn new(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<Self, Error> {
         // Then their lengths are known.
         runs.iter().try_for_each(|run| run.wait_until_written(cuda.entered()))?;
-        let mut sources = Box::new(Sources::new());
-        runs.iter().for_each(|run| sources.push(run.source()));
-        let size = merge_size(runs);
+        let (sources, size) = (sources_of(runs), MergeSize::of(runs));
         let scratch = cuda.alloc(size.scratch_bytes(cuda))?;
         cut(cuda, size, &sources, scratch.address())?;
         let tiles = size.tiles(cuda);
@@ -219,14 +211,4 @@ fn take_counts(runs: &mut [Run], plan: &[Vec<Origin>; SECTIONS], storage: &mut S
             }
         }
     }
-}
-
-/// Keeps the memory of runs that other streams wrote until the merge is done.
-fn note_reading(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<(), Error> {
-    let recorded = cuda.gpu().numbered(|| Event::record(&cuda.stream, cuda.entered()))?;
-    let (number, done) = (recorded.0, std::sync::Arc::new(recorded.1));
-    for run in runs {
-        run.after_reading(&cuda.stream, number, &done, cuda.entered());
-    }
-    Ok(())
 }

@@ -4,11 +4,10 @@
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::ffi::{MAX_PARTS, RunOutput, ShadowQueries, Sources};
-use crate::cuda::merge::{MergeInput, MergeSize, OlderRuns, launch, output_marks};
+use crate::cuda::merge::{MergeInput, MergeSize, OlderRuns, launch, marks_of_merge, sources_of};
+use crate::cuda::run::Run;
 use crate::cuda::run::reading::Reading;
-use crate::cuda::run::resolve::compute_missing;
 use crate::cuda::run::unwritten::Unwritten;
-use crate::cuda::run::{MarkStorage, Run};
 use crate::engine::MergeProgress;
 use crate::error::Error;
 
@@ -31,22 +30,15 @@ impl Merge {
     /// Starts one, with nothing merged yet.
     pub fn new(cuda: &EnteredCuda<'_>, runs: &[Run], older: &[Run]) -> Result<Self, Error> {
         cuda.refuse_capture()?;
-        let marks = output_marks(false, false, runs, older);
-        if marks == MarkStorage::Inline {
-            let all: Vec<Run> = runs.iter().chain(older).cloned().collect();
-            compute_missing(cuda, &all)?;
-        }
-        let mut sources = Box::new(Sources::new());
-        runs.iter().for_each(|run| sources.push(run.source()));
-        let bound = runs.iter().map(Run::bound).sum::<u64>().max(1);
-        let size = MergeSize { sources: sources.count, bound };
+        let marks = marks_of_merge(cuda, runs, older)?;
+        let (sources, size) = (sources_of(runs), MergeSize::of(runs));
         Ok(Merge {
             runs: runs.to_vec(),
             size,
             tiles: size.tiles(cuda),
             merged: 0,
             scratch: cuda.alloc(size.scratch_bytes(cuda))?,
-            run: Unwritten::new(cuda, bound, marks)?,
+            run: Unwritten::new(cuda, size.bound, marks)?,
             sources,
         })
     }

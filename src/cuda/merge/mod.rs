@@ -11,6 +11,7 @@ use crate::cuda::ffi::{
     self, Address, Combiner, Filters, MAX_PARTS, MAX_SOURCES, RunOutput, ShadowQueries, Sources,
     View, check,
 };
+use crate::cuda::run::resolve::compute_missing;
 use crate::cuda::run::{MarkStorage, Run};
 use crate::error::Error;
 
@@ -32,6 +33,28 @@ pub(super) fn output_marks(
     } else {
         MarkStorage::Inline
     }
+}
+
+/// Returns how the marks are stored of the run that these runs are merged into, on top of the older ones, after
+/// computing what is needed for it.
+fn marks_of_merge(
+    cuda: &EnteredCuda<'_>,
+    runs: &[Run],
+    older: &[Run],
+) -> Result<MarkStorage, Error> {
+    let marks = output_marks(false, false, runs, older);
+    if marks == MarkStorage::Inline {
+        let all: Vec<Run> = runs.iter().chain(older).cloned().collect();
+        compute_missing(cuda, &all)?;
+    }
+    Ok(marks)
+}
+
+/// Returns runs as the sources of a merge.
+fn sources_of(runs: &[Run]) -> Box<Sources> {
+    let mut sources = Box::new(Sources::new());
+    runs.iter().for_each(|run| sources.push(run.source()));
+    sources
 }
 
 /// The older runs that shadows are looked for in, with their filters.
@@ -58,6 +81,12 @@ pub(super) struct MergeSize {
 }
 
 impl MergeSize {
+    /// Returns the size of a merge of these runs.
+    pub fn of(runs: &[Run]) -> Self {
+        let bound = runs.iter().map(Run::bound).sum::<u64>().max(1);
+        MergeSize { sources: runs.len() as i32, bound }
+    }
+
     /// Returns the bytes of scratch that the merge needs.
     pub fn scratch_bytes(self, cuda: &Cuda) -> u64 {
         let MergeSize { sources, bound } = self;

@@ -90,17 +90,21 @@ impl Run {
         Arc::get_mut(&mut self.0).is_some()
     }
 
-    /// Frees its filters, once nobody reads them: this waits for that. Returns whether there were any; a run that a clone
-    /// shares keeps them.
-    pub fn free_filters(&mut self, entered: &Entered) -> bool {
+    /// Frees its filters and the marks that queries computed, once nobody reads them: this waits for that. Returns
+    /// whether there were any; a run that a clone shares keeps them.
+    pub fn free_caches(&mut self, entered: &Entered) -> bool {
         let Some(parts) = Arc::get_mut(&mut self.0) else { return false };
-        if parts.filter.get().is_none() && parts.joint_filter.get().is_none() {
+        let marks = parts.lazy_marks.get();
+        if parts.filter.get().or(parts.joint_filter.get()).is_none() && marks.is_none() {
             return false;
         }
         let readers = parts.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
         let is_idle = parts.home.synchronize().is_ok()
+            && marks.is_none_or(|later| later.written.synchronize(entered).is_ok())
             && readers.points().all(|done| done.synchronize(entered).is_ok());
-        is_idle && (parts.filter.take().is_some() | parts.joint_filter.take().is_some())
+        let freed =
+            is_idle && (parts.filter.take().is_some() | parts.joint_filter.take().is_some());
+        freed | (is_idle && parts.lazy_marks.take().is_some())
     }
 
     /// Makes what is put on the stream from now on happen after all work that uses the run, which no clone shares.

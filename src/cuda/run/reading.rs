@@ -44,16 +44,20 @@ impl<'a> Reading<'a> {
         if self.foreign.is_empty() {
             return Ok(());
         }
-        let foreign = std::mem::take(&mut self.foreign);
-        let entered = self.stream.enter()?;
-        let noted = self.stream.gpu().numbered(|| Event::record(self.stream, &entered));
-        let Ok((number, done)) = noted else { return self.stream.synchronize() };
-        let done = Arc::new(done);
-        for run in &foreign {
-            run.after_reading(self.stream, number, &done, &entered);
-        }
-        Ok(())
+        note_reading(self.stream, &std::mem::take(&mut self.foreign))
     }
+}
+
+/// Keeps the memory of these runs, if other streams wrote them, until the work that is on the stream now is done.
+pub(crate) fn note_reading(stream: &Stream, runs: &[Run]) -> Result<(), Error> {
+    let entered = stream.enter()?;
+    let noted = stream.gpu().numbered(|| Event::record(stream, &entered));
+    let Ok((number, done)) = noted else { return stream.synchronize() };
+    let done = Arc::new(done);
+    for run in runs {
+        run.after_reading(stream, number, &done, &entered);
+    }
+    Ok(())
 }
 
 impl Drop for Reading<'_> {

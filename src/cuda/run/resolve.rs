@@ -17,6 +17,10 @@ use crate::error::Error;
 /// must not grow with the run.
 const MAX_ENTRIES_AT_ONCE: u64 = 1 << 28;
 
+/// Under a memory limit a part takes at most this share of it, but is no shorter than is worth a kernel.
+const LIMIT_SHARE: u64 = 64;
+const MIN_ENTRIES_AT_ONCE: u64 = 1 << 20;
+
 /// Computes the marks that a query needs and the runs lack. Runs are newest first, and all there are.
 pub(crate) fn resolve(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<(), Error> {
     // A caller who needs marks after one batch will need them after the next.
@@ -45,16 +49,16 @@ pub(crate) fn compute_missing(cuda: &EnteredCuda<'_>, runs: &[Run]) -> Result<()
 }
 
 /// Returns how many bytes computing the marks of a run takes, those of the marks included.
-pub(crate) fn working_bytes(run: &Run) -> u64 {
-    let Sizes { marks, zeros, part } = Sizes::new(run.bound());
+pub(crate) fn working_bytes(cuda: &Cuda, run: &Run) -> u64 {
+    let Sizes { marks, zeros, part } = Sizes::new(cuda, run.bound());
     marks + zeros + part
 }
 
 /// Returns how many bytes computing the marks of all runs that lack them takes, one after the other, and of `more`
 /// entries.
-pub(crate) fn bytes_for_all(runs: &[Run], more: u64) -> u64 {
+pub(crate) fn bytes_for_all(cuda: &Cuda, runs: &[Run], more: u64) -> u64 {
     let lacking = runs.iter().filter(|run| run.lacks_marks()).map(Run::bound);
-    let sizes = lacking.chain([more]).map(Sizes::new);
+    let sizes = lacking.chain([more]).map(|bound| Sizes::new(cuda, bound));
     let (marks, scratch) = sizes.fold((0, 0), |(marks, scratch): (u64, u64), sizes| {
         (marks + sizes.marks, scratch.max(sizes.zeros + sizes.part))
     });
@@ -71,11 +75,13 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn new(bound: u64) -> Self {
+    fn new(cuda: &Cuda, bound: u64) -> Self {
         // SAFETY: no pointers.
         let (zeros, tile) = unsafe { (ffi::gpulsm_mark_scratch(bound), ffi::gpulsm_mark_tile()) };
-        let part =
-            if bound <= MAX_ENTRIES_AT_ONCE { bound } else { MAX_ENTRIES_AT_ONCE / tile * tile };
+        let at_once = cuda.budget().limit().map_or(MAX_ENTRIES_AT_ONCE, |limit| {
+            (limit / LIMIT_SHARE).clamp(MIN_ENTRIES_AT_ONCE, MAX_ENTRIES_AT_ONCE)
+        });
+        let part = if bound <= at_once { bound } else { at_once / tile * tile };
         Sizes { marks: mark_bytes(bound), zeros, part }
     }
 }
@@ -83,11 +89,11 @@ impl Sizes {
 /// Computes the marks of a run whose entries are all live.
 fn compute(cuda: &EnteredCuda<'_>, run: &Run, older: &[Run]) -> Result<LazyMarks, Error> {
     let reading = Reading::begin(cuda, std::iter::once(run).chain(older))?;
-    if run.bound() > MAX_ENTRIES_AT_ONCE {
+    if Sizes::new(cuda, run.bound()).part < run.bound() {
         run.wait_until_written(cuda.entered())?; // Then the bound is the number of entries.
     }
     let (bound, view) = (run.bound(), run.view());
-    let Sizes { marks, zeros, part } = Sizes::new(bound);
+    let Sizes { marks, zeros, part } = Sizes::new(cuda, bound);
     let marks = cuda.alloc(marks)?;
     let scratch = cuda.alloc(zeros + part)?;
     scratch.zero(0, zeros, cuda.entered())?;

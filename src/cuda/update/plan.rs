@@ -201,7 +201,7 @@ pub(crate) fn working_bytes(cuda: &Cuda, updates: u64, runs: &[Run]) -> u64 {
     let entries = updates + runs.iter().map(Run::bound).sum::<u64>();
     let lacking = runs.iter().filter(|run| run.lacks_marks());
     max_scratch_bytes(cuda, updates, entries)
-        + lacking.map(resolve::working_bytes).sum::<u64>()
+        + lacking.map(|run| resolve::working_bytes(cuda, run)).sum::<u64>()
         + Unwritten::bytes(cuda, entries, MarkStorage::Inline)
 }
 
