@@ -104,12 +104,50 @@ impl Fold {
         self.element.fits(value_width)
     }
 
+    /// Combines an answer, for values of this width, with that of other values.
+    pub(crate) fn combine(self, answer: &mut [u8], other: &[u8]) {
+        let is_float = self.element.encoding == Encoding::Float;
+        match (self.operation, self.element.width) {
+            (Operation::Sum, _) if is_float => combine_each::<f64>(answer, other, |a, b| a + b),
+            (Operation::Sum, _) => combine_each::<u64>(answer, other, u64::wrapping_add),
+            (operation, 4) => match self.element.encoding {
+                Encoding::Unsigned => combine_each(answer, other, better::<u32>(operation)),
+                Encoding::Signed => combine_each(answer, other, better::<i32>(operation)),
+                Encoding::Float => combine_each(answer, other, better::<f32>(operation)),
+            },
+            (operation, _) => match self.element.encoding {
+                Encoding::Unsigned => combine_each(answer, other, better::<u64>(operation)),
+                Encoding::Signed => combine_each(answer, other, better::<i64>(operation)),
+                Encoding::Float => combine_each(answer, other, better::<f64>(operation)),
+            },
+        }
+    }
+
     /// Returns the bytes of an answer, for values of this width.
     pub fn answer_width(self, value_width: usize) -> usize {
         match self.operation {
             Operation::Sum => value_width / self.element.width * size_of::<u64>(),
             Operation::Min | Operation::Max => value_width,
         }
+    }
+}
+
+/// Returns the function that finds the lesser of two elements, or the greater.
+fn better<T: ScalarKey>(operation: Operation) -> fn(T, T) -> T {
+    match operation {
+        Operation::Min => |a, b| if b.to_ordered() < a.to_ordered() { b } else { a },
+        Operation::Max | Operation::Sum => {
+            |a, b| if b.to_ordered() > a.to_ordered() { b } else { a }
+        }
+    }
+}
+
+/// Combines the elements of one answer with those of another.
+fn combine_each<T: Pod>(answer: &mut [u8], other: &[u8], combine: impl Fn(T, T) -> T) {
+    let width = size_of::<T>();
+    for (one, other) in answer.chunks_exact_mut(width).zip(other.chunks_exact(width)) {
+        let [a, b] = [&*one, other].map(bytemuck::pod_read_unaligned::<T>);
+        one.copy_from_slice(bytemuck::bytes_of(&combine(a, b)));
     }
 }
 

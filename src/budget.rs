@@ -10,6 +10,8 @@ use crate::stats::DeviceMemory;
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: Option<u64>,
+    /// How many stores that do not share runs take their memory from it: the shards of one dictionary.
+    stores: u64,
     /// If there is a limit: the bytes that are allocated, about to be allocated, or set aside.
     /// Never more than the limit.
     reserved: AtomicU64,
@@ -22,9 +24,15 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub fn new(limit: Option<u64>) -> Arc<Self> {
+    fn new(limit: Option<u64>, stores: u64) -> Arc<Self> {
         let [reserved, used, peak] = [(); 3].map(|()| AtomicU64::new(0));
-        Arc::new(Budget { limit, reserved, used, peak, fail_in: AtomicU64::new(u64::MAX) })
+        let fail_in = AtomicU64::new(u64::MAX);
+        Arc::new(Budget { limit, stores, reserved, used, peak, fail_in })
+    }
+
+    /// Returns how many bytes of the limit each store may count on.
+    pub fn limit_per_store(&self) -> Option<u64> {
+        self.limit.map(|limit| limit / self.stores)
     }
 
     /// Makes the allocation after the next `n` fail, once.
@@ -174,8 +182,14 @@ pub(crate) struct Account {
 }
 
 impl Account {
+    #[cfg(test)]
     pub fn new(limit: Option<u64>) -> Self {
-        Account { budget: Budget::new(limit), allowance: Weak::new() }
+        Self::of_stores(limit, 1)
+    }
+
+    /// Creates an account of one store or of several, the shards of a dictionary.
+    pub fn of_stores(limit: Option<u64>, stores: usize) -> Self {
+        Account { budget: Budget::new(limit, stores as u64), allowance: Weak::new() }
     }
 
     pub fn budget(&self) -> &Arc<Budget> {

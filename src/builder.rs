@@ -8,7 +8,7 @@ use crate::batch::{Batch, Duplicates, Updates};
 use crate::combine::{Combine, Combiner};
 use crate::device::Device;
 use crate::dictionary::Dictionary;
-use crate::error::{Error, MAX_BATCH_SIZE, check_lengths};
+use crate::error::{Error, MAX_BATCH_SIZE, MAX_SHARDS, check_lengths};
 use crate::files::Durability;
 use crate::key::{self, Key};
 use crate::open::{Location, open};
@@ -35,7 +35,8 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`, `bulk_build` or `from_sorted` is called"]
 pub struct Builder<K, V> {
-    device: Option<Device>,
+    /// None: the best one. Several: a shard on each.
+    devices: Vec<Device>,
     #[cfg(feature = "cuda")]
     stream: Option<crate::cuda::Stream>,
     pub(crate) batch_size: Option<usize>,
@@ -45,13 +46,15 @@ pub struct Builder<K, V> {
     pub(crate) stored_as: Option<Arc<StoredTypes>>,
     duplicates: Duplicates,
     combine: (Combine, Element),
+    /// Whether there is a list of devices, which must not be empty.
+    has_devices: bool,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K: Key, V: Value> Default for Builder<K, V> {
     fn default() -> Self {
         Builder {
-            device: None,
+            devices: Vec::new(),
             #[cfg(feature = "cuda")]
             stream: None,
             batch_size: None,
@@ -61,6 +64,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             stored_as: None,
             duplicates: Duplicates::default(),
             combine: (Combine::Replace, u32::ELEMENT),
+            has_devices: false,
             types: PhantomData,
         }
     }
@@ -81,7 +85,39 @@ impl<K: Key, V: Value> Builder<K, V> {
     pub fn device(mut self, device: Device) -> Self {
         #[cfg(feature = "cuda")]
         self.stream.take_if(|stream| stream.device() != device);
-        self.device = Some(device);
+        self.devices = vec![device];
+        self
+    }
+
+    /// Sets several devices for the dictionary to live on: from 1 to [`MAX_SHARDS`], in any mixture, and the same one
+    /// as often as it is named.
+    ///
+    /// Each has a *shard*: the keys between two *splitters*, which come from a sample of the first batch. A shard that
+    /// has over 1.5 times as many keys as the others on average gives some to its neighbours, at most a batch with each
+    /// update. Answers are those of a dictionary on one device. An update happens on all shards or on none, a snapshot
+    /// is one of all shards, and files have one log. Shards work at the same time.
+    ///
+    /// [`threads`](Builder::threads) is for each shard on the CPU, and [`memory_limit`](Builder::memory_limit) for all
+    /// together. Data in a GPU's memory, streams, views and graphs belong to one device, so a dictionary on several
+    /// has no [`resident`](Dictionary) form: that is an [`Error::Sharded`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gpulsm::Error> {
+    /// use gpulsm::{Device, Dictionary};
+    ///
+    /// let devices = [Device::cpu(), Device::cpu()];
+    /// let mut d = Dictionary::<u64, u64>::builder().devices(&devices).build()?;
+    /// d.insert(&[1, 2, 3, 4], &[10, 20, 30, 40])?;
+    /// assert_eq!(d.count_one(2..)?, 3);
+    /// assert_eq!(d.stats()?.shards.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn devices(mut self, devices: &[Device]) -> Self {
+        #[cfg(feature = "cuda")]
+        self.stream.take_if(|stream| devices != [stream.device()]);
+        self.devices = devices.to_vec();
+        self.has_devices = true;
         self
     }
 
@@ -113,6 +149,13 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// [`Dictionary::clear`] always works.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.settings.memory_limit = Some(bytes);
+        self
+    }
+
+    /// Sets the same limit for each of [several devices](Builder::devices), instead of one for all together. Shards on
+    /// the same device share it.
+    pub fn memory_limit_per_device(mut self, bytes: u64) -> Self {
+        self.settings.memory_limit_per_device = Some(bytes);
         self
     }
 
@@ -183,7 +226,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// own.
     #[cfg(feature = "cuda")]
     pub fn stream(mut self, stream: &crate::cuda::Stream) -> Self {
-        self.device = Some(stream.device());
+        self.devices = vec![stream.device()];
         self.stream = Some(stream.clone());
         self
     }
@@ -205,10 +248,14 @@ impl<K: Key, V: Value> Builder<K, V> {
         if given == 0 || given > MAX_BATCH_SIZE {
             return Err(Error::BatchSize { given });
         }
+        if self.devices.len() > MAX_SHARDS || self.has_devices && self.devices.is_empty() {
+            return Err(Error::Devices { given: self.devices.len() });
+        }
         let entries = self.settings.max_merge_per_batch.map(|entries| entries as u64);
         let threads = self.settings.threads.map(|threads| threads as u64);
         for (setting, given) in [
             ("memory_limit", self.settings.memory_limit),
+            ("memory_limit_per_device", self.settings.memory_limit_per_device),
             ("max_merge_per_batch", entries),
             ("threads", threads),
             ("log_limit", self.log_limit),
@@ -225,14 +272,22 @@ impl<K: Key, V: Value> Builder<K, V> {
 
     /// Creates an empty store by settings that were validated.
     pub(crate) fn empty_store(self) -> Result<TypedStore<K, V>, Error> {
-        let device = self.device.unwrap_or_else(Device::best);
-        let location = Location {
+        let mut devices = self.devices;
+        if devices.is_empty() {
+            devices.push(Device::best());
+        }
+        #[cfg(feature = "testing")]
+        if let [device] = devices[..] {
+            devices = vec![device; shards_for_tests()];
+        }
+        let location = |&device| Location {
             device,
             #[cfg(feature = "cuda")]
-            stream: self.stream,
+            stream: self.stream.clone(),
         };
-        let store = open(&location, &self.settings, V::WIDTH)?;
-        let mut store = TypedStore::new(device, store);
+        let locations: Vec<Location> = devices.iter().map(location).collect();
+        let store = open(&locations, &self.settings, V::WIDTH)?;
+        let mut store = TypedStore::new(devices.into(), store);
         store.stored_as = self.stored_as;
         Ok(store)
     }
@@ -280,4 +335,14 @@ impl<K: Key, V: Value> Builder<K, V> {
         dictionary.store.any_mut().apply(&Updates::sorted(ordered, values))?;
         Ok(dictionary)
     }
+}
+
+/// Returns how many shards tests want a dictionary on one device to have.
+#[cfg(feature = "testing")]
+fn shards_for_tests() -> usize {
+    static SHARDS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *SHARDS.get_or_init(|| {
+        let shards = std::env::var("GPULSM_SHARDS").ok();
+        shards.and_then(|shards| shards.parse().ok()).unwrap_or(1)
+    })
 }

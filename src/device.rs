@@ -45,6 +45,18 @@ impl Device {
     }
 }
 
+/// Several devices, as programs take them: `cuda:0,cuda:1`.
+pub(crate) struct DeviceList<'a>(pub &'a [Device]);
+
+impl fmt::Display for DeviceList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, device) in self.0.iter().enumerate() {
+            write!(f, "{}{device}", if index > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {

@@ -183,6 +183,9 @@ pub(crate) trait DeviceBatch {
     /// Returns the number of deletes.
     fn deletes(&self) -> usize;
 
+    /// Returns how many inserts, at the end, assign their values.
+    fn assigned(&self) -> usize;
+
     /// Returns what is known of the order of the keys.
     fn order(&self) -> Order;
 
@@ -190,6 +193,21 @@ pub(crate) trait DeviceBatch {
     fn len(&self) -> usize {
         self.inserts() + self.deletes()
     }
+
+    /// Returns the number of updates of each kind.
+    fn counts(&self) -> Counts {
+        let (inserts, deletes) = (self.inserts(), self.deletes());
+        Counts { inserts, assigned: self.assigned(), deletes }
+    }
+}
+
+/// How many updates of each kind a batch has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pub inserts: usize,
+    /// How many of the inserts assign their values.
+    pub assigned: usize,
+    pub deletes: usize,
 }
 
 /// Batches that are buffered on a device, to be applied as one.
@@ -202,6 +220,9 @@ pub(crate) trait WriteBuffer<E: Engine>: Default + Send + Sync {
 
     /// Appends a batch; after an error the buffer is as it was.
     fn append(&mut self, engine: &E, batch: &E::Batch<'_>) -> Result<(), Error>;
+
+    /// Removes the batch that was appended last.
+    fn remove_last(&mut self, last: Counts);
 
     /// Returns all of it as one batch, in which the last update of a key wins.
     fn batch(&self) -> E::Batch<'_>;

@@ -3,10 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::device::Device;
 use crate::stats::MemoryStats;
 
 /// The largest batch size b that [`Builder::batch_size`](crate::Builder::batch_size) accepts.
 pub const MAX_BATCH_SIZE: usize = 1 << 40;
+
+/// The most shards that [`Builder::devices`](crate::Builder::devices) makes.
+pub const MAX_SHARDS: usize = 256;
 
 /// Why a call failed. The dictionary is as it was before the call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,6 +103,23 @@ pub enum Error {
     BatchSize {
         /// The requested batch size.
         given: usize,
+    },
+
+    /// The list of devices is empty or too long.
+    #[error("`devices` has {given} elements: give from 1 to {max}", max = MAX_SHARDS)]
+    Devices {
+        /// How many there are.
+        given: usize,
+    },
+
+    /// A call that only a dictionary on one device has was made on one that has several.
+    #[error(
+        "this dictionary has {shards} shards: data in a GPU's memory, streams, views and graphs belong to one device; \
+         pass arrays in the CPU's memory, or build a dictionary on one device"
+    )]
+    Sharded {
+        /// How many shards it has.
+        shards: usize,
     },
 
     /// A setting of the builder is out of its range.
@@ -269,13 +290,30 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Adds on which of several devices it happened, where that helps.
+    pub(crate) fn on_device(self, device: Device) -> Self {
+        match self {
+            Error::OutOfMemory { wanted, free, memory: Some(memory) } => {
+                let memory = Some(Box::new(MemoryStats { device: Some(device), ..*memory }));
+                Error::OutOfMemory { wanted, free, memory }
+            }
+            Error::Cuda { call, reason } => {
+                Error::Cuda { call, reason: format!("{reason} (on {device})").into() }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Returns what to do without memory: there is a limit, or it is known how much the GPU has free, or else
 /// the system refused an allocation, mostly that of an answer.
 fn advice(free: Option<u64>, memory: Option<&MemoryStats>) -> String {
     match (free, memory) {
         (Some(free), Some(memory)) => format!(
-            ", {free} free; of {} bytes, runs take {}, their filters {}, other runs, which snapshots, clones, views, \
+            ", {free} free{}; of {} bytes, runs take {}, their filters {}, other runs, which snapshots, clones, views, \
              graphs or a checkpoint hold, and buffers {}, idle memory {}, and others {}: {}",
+            memory.device.map(|device| format!(" on {device}")).unwrap_or_default(),
             memory.total,
             memory.runs,
             memory.filters,

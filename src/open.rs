@@ -3,12 +3,14 @@
 use std::any::Any;
 use std::str::FromStr;
 
-use crate::cpu::{Cpu, CpuEngine};
+use crate::budget::Account;
+use crate::cpu::{Cpu, CpuEngine, Workers};
 #[cfg(feature = "cuda")]
 use crate::cuda::{Cuda, CudaEngine, Gpu, Stream};
 use crate::device::Device;
 use crate::error::Error;
 use crate::key::OrderedKey;
+use crate::shards::{Shard, Shards};
 use crate::store::{AnyStore, Settings, Store};
 
 impl Device {
@@ -59,57 +61,116 @@ pub(crate) struct Location {
     pub stream: Option<Stream>,
 }
 
-/// Opens an empty store for values of `width` bytes.
+/// Opens an empty store for values of `width` bytes: on one device, or on several a shard each.
 pub(crate) fn open<B: OrderedKey>(
-    location: &Location,
+    locations: &[Location],
     settings: &Settings,
     width: usize,
 ) -> Result<Box<dyn AnyStore<B>>, Error> {
     // Not generic below this line: every store is compiled with this crate, not again with its users.
     let store: Box<dyn Any> = match size_of::<B>() {
-        4 => Box::new(open_u32(location, settings, width)?),
-        8 => Box::new(open_u64(location, settings, width)?),
-        _ => Box::new(open_u128(location, settings, width)?),
+        4 => Box::new(open_u32(locations, settings, width)?),
+        8 => Box::new(open_u64(locations, settings, width)?),
+        _ => Box::new(open_u128(locations, settings, width)?),
     };
     let store = store.downcast::<Box<dyn AnyStore<B>>>();
     Ok(*store.expect("an ordered key is a u32, u64 or u128"))
 }
 
 fn open_u32(
-    location: &Location,
+    locations: &[Location],
     settings: &Settings,
     width: usize,
 ) -> Result<Box<dyn AnyStore<u32>>, Error> {
-    open_on(location, settings, width)
+    open_all(locations, settings, width)
 }
 
 fn open_u64(
-    location: &Location,
+    locations: &[Location],
     settings: &Settings,
     width: usize,
 ) -> Result<Box<dyn AnyStore<u64>>, Error> {
-    open_on(location, settings, width)
+    open_all(locations, settings, width)
 }
 
 fn open_u128(
-    location: &Location,
+    locations: &[Location],
     settings: &Settings,
     width: usize,
 ) -> Result<Box<dyn AnyStore<u128>>, Error> {
-    open_on(location, settings, width)
+    open_all(locations, settings, width)
+}
+
+fn open_all<B: OrderedKey>(
+    locations: &[Location],
+    settings: &Settings,
+    width: usize,
+) -> Result<Box<dyn AnyStore<B>>, Error> {
+    let mut accounts = Accounts::new(settings, locations);
+    if let [location] = locations {
+        return open_on(location, settings, width, accounts.of(location.device).1);
+    }
+    let count = locations.len();
+    let settings_of_shard = Settings {
+        batch_size: (settings.batch_size / count).max(1),
+        max_merge_per_batch: settings.max_merge_per_batch.map(|most| most.div_ceil(count)),
+        ..settings.clone()
+    };
+    let shards = locations.iter().map(|location| {
+        let device = location.device;
+        let (index, account) = accounts.of(device);
+        let store = open_on(location, &settings_of_shard, width, account);
+        let store = store.map_err(|error| error.on_device(device))?;
+        Ok(Shard { device, store, account: index })
+    });
+    let shards = shards.collect::<Result<_, Error>>()?;
+    Ok(Box::new(Shards::new(shards, settings.batch_size, Workers::new(None)?)))
+}
+
+/// Where the memory of stores is counted: in one account, or in one for each device if each has a limit of its own.
+struct Accounts {
+    accounts: Vec<(Option<Device>, Account)>,
+}
+
+impl Accounts {
+    fn new(settings: &Settings, locations: &[Location]) -> Self {
+        let Some(limit) = settings.memory_limit_per_device else {
+            let account = Account::of_stores(settings.memory_limit, locations.len());
+            return Accounts { accounts: vec![(None, account)] };
+        };
+        let mut accounts: Vec<(Option<Device>, Account)> = Vec::new();
+        for &Location { device, .. } in locations {
+            if accounts.iter().all(|&(known, _)| known != Some(device)) {
+                let stores = locations.iter().filter(|other| other.device == device).count();
+                accounts.push((Some(device), Account::of_stores(Some(limit), stores)));
+            }
+        }
+        Accounts { accounts }
+    }
+
+    /// Returns the account of a device, and its number.
+    fn of(&mut self, device: Device) -> (usize, Account) {
+        let is_its_own = |(_, (known, _)): &(usize, &(Option<Device>, Account))| {
+            known.is_none_or(|known| known == device)
+        };
+        let found = self.accounts.iter().enumerate().find(is_its_own);
+        let (index, (_, account)) = found.expect("there is one for every device");
+        (index, account.clone())
+    }
 }
 
 fn open_on<B: OrderedKey>(
     location: &Location,
     settings: &Settings,
     width: usize,
+    account: Account,
 ) -> Result<Box<dyn AnyStore<B>>, Error> {
     #[cfg(feature = "cuda")]
     if location.device.is_cuda() {
-        return open_cuda(location, settings, width);
+        return open_cuda(location, settings, width, account);
     }
     debug_assert!(!location.device.is_cuda());
-    let cpu = Cpu::new(settings.memory_limit, settings.threads)?.combining(settings.combiner);
+    let cpu = Cpu::with_account(account, settings.threads)?.combining(settings.combiner);
     Ok(Box::new(Store::new(CpuEngine::<B>::new(cpu, width), settings)))
 }
 
@@ -118,13 +179,13 @@ fn open_cuda<B: OrderedKey>(
     location: &Location,
     settings: &Settings,
     width: usize,
+    account: Account,
 ) -> Result<Box<dyn AnyStore<B>>, Error> {
     let stream = match &location.stream {
         Some(stream) => stream.clone(),
         None => Stream::new(location.device)?,
     };
-    let cuda = Cuda::new(stream, settings.memory_limit, size_of::<B>(), width)
-        .combining(settings.combiner);
+    let cuda = Cuda::new(stream, account, size_of::<B>(), width).combining(settings.combiner);
     Ok(Box::new(Store::new(CudaEngine::new(cuda), settings)))
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::device::Device;
+use crate::device::{Device, DeviceList};
 
 /// What a dictionary holds and takes. Shown as text, it is a small picture of the levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +26,18 @@ pub struct Stats {
     pub bytes_peak: u64,
     /// Where the memory of the GPU is, or of the memory limit; `None` if neither is known.
     pub memory: Option<MemoryStats>,
-    /// Every level that holds a run, the newest first.
+    /// Every level that holds a run, the newest first. Of several shards, the levels are added up.
     pub levels: Vec<LevelStats>,
+    /// The shards, in the order of their keys, if there are several.
+    pub shards: Vec<Stats>,
 }
 
 /// Where the bytes of a GPU's memory are, or, on a CPU, those of the memory limit. The parts add up to the total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
+    /// Which of several devices it is about.
+    pub device: Option<Device>,
     /// All bytes.
     pub total: u64,
     /// Those that nobody has.
@@ -65,6 +69,7 @@ impl DeviceMemory {
         let DeviceMemory { total, free, idle } = self;
         let runs = bytes.total() - bytes.filters;
         MemoryStats {
+            device: None,
             total,
             free,
             runs,
@@ -136,8 +141,16 @@ impl std::ops::AddAssign for Bytes {
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_counts(f, self.live, self.stale, self.device)?;
+        let devices: Vec<Device> = self.shards.iter().map(|shard| shard.device).collect();
+        match self.shards.is_empty() {
+            true => write_counts(f, self.live, self.stale, &self.device)?,
+            false => write_counts(f, self.live, self.stale, &DeviceList(&devices))?,
+        }
         write!(f, ", {} bytes", grouped(self.bytes.total()))?;
+        for (index, shard) in self.shards.iter().enumerate() {
+            write!(f, "\nshard {index:>2}  {}  ", bar(shard.live, self.live.max(1)))?;
+            write!(f, "{:>13} keys on {}", grouped(shard.live), shard.device)?;
+        }
         for LevelStats { level, entries, capacity, tombstones, .. } in &self.levels {
             write_level(f, *level, *entries, *capacity)?;
             if *tombstones > 0 {
@@ -169,11 +182,11 @@ impl QuickStats {
     }
 
     /// Writes a small picture of the levels.
-    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, device: Device) -> fmt::Result {
-        let entries = self.entries();
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, devices: &[Device]) -> fmt::Result {
+        let (entries, devices) = (self.entries(), DeviceList(devices));
         match self.live {
-            Some(live) => write_counts(f, live, entries.saturating_sub(live), device)?,
-            None => write!(f, "up to {} entries on {device}, not counted yet", grouped(entries))?,
+            Some(live) => write_counts(f, live, entries.saturating_sub(live), &devices)?,
+            None => write!(f, "up to {} entries on {devices}, not counted yet", grouped(entries))?,
         }
         if self.buffered > 0 {
             write!(f, ", and {} buffered updates", grouped(self.buffered as u64))?;
@@ -185,7 +198,12 @@ impl QuickStats {
     }
 }
 
-fn write_counts(f: &mut fmt::Formatter<'_>, live: u64, stale: u64, device: Device) -> fmt::Result {
+fn write_counts(
+    f: &mut fmt::Formatter<'_>,
+    live: u64,
+    stale: u64,
+    device: &dyn fmt::Display,
+) -> fmt::Result {
     let plural = |count: u64, one, many| if count == 1 { one } else { many };
     let (keys, entries) = (plural(live, "key", "keys"), plural(stale, "entry", "entries"));
     write!(f, "{} {keys} on {device}, {} stale {entries}", grouped(live), grouped(stale))

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::aggregate::{Aggregate, Fold, Number};
-use crate::device::Device;
+use crate::device::{Device, DeviceList};
 use crate::error::{Error, check_buffer, try_with_capacity, try_zeroed};
 use crate::key::{self, Key, Part};
 use crate::query::{AsOf, PairsOut, Query, Side};
@@ -28,7 +28,8 @@ pub struct StoredTypes {
 /// A store whose keys are mapped and whose values are handed over as bytes.
 #[derive(Clone)]
 pub(crate) struct TypedStore<K: Key, V: Value> {
-    pub device: Device,
+    /// One for each shard.
+    pub devices: Arc<[Device]>,
     /// What files say of the types; `None` if `K` and `V` are the types.
     pub stored_as: Option<Arc<StoredTypes>>,
     store: Box<dyn AnyStore<K::Ordered>>,
@@ -58,8 +59,13 @@ impl<B> PairQuery<'_, B> {
 }
 
 impl<K: Key, V: Value> TypedStore<K, V> {
-    pub fn new(device: Device, store: Box<dyn AnyStore<K::Ordered>>) -> Self {
-        TypedStore { device, stored_as: None, store, values: PhantomData }
+    pub fn new(devices: Arc<[Device]>, store: Box<dyn AnyStore<K::Ordered>>) -> Self {
+        TypedStore { devices, stored_as: None, store, values: PhantomData }
+    }
+
+    /// Returns the device of the first shard.
+    pub fn device(&self) -> Device {
+        self.devices[0]
     }
 
     /// Returns the store without its types.
@@ -210,7 +216,7 @@ impl<K: Key, V: Value> TypedStore<K, V> {
     /// Writes what can be told at once, as `Debug` shows it.
     pub fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct(name);
-        text.field("device", &format_args!("\"{}\"", self.device));
+        text.field("device", &format_args!("\"{}\"", DeviceList(&self.devices)));
         text.field("batch_size", &self.store.batch_size());
         if let Some(quick_stats) = self.store.quick_stats() {
             match quick_stats.live {
@@ -232,8 +238,11 @@ impl<K: Key, V: Value> TypedStore<K, V> {
 impl<K: Key, V: Value> fmt::Display for TypedStore<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.store.quick_stats() {
-            Some(quick_stats) => quick_stats.write(f, self.device),
-            None => write!(f, "a dictionary on {}, in use by another thread", self.device),
+            Some(quick_stats) => quick_stats.write(f, &self.devices),
+            None => {
+                let devices = DeviceList(&self.devices);
+                write!(f, "a dictionary on {devices}, in use by another thread")
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::budget::Allowance;
+use crate::budget::{Account, Allowance};
 use crate::combine::{CombineFn, Combiner};
 use crate::cpu::memory::Memory;
 use crate::cpu::workers::Workers;
@@ -21,8 +21,15 @@ pub(crate) struct Cpu {
 impl Cpu {
     /// Creates a context with at most `limit` bytes of memory, and with `threads` threads of its
     /// own or the shared ones.
+    #[cfg(test)]
     pub fn new(limit: Option<u64>, threads: Option<usize>) -> Result<Self, Error> {
-        Ok(Cpu { memory: Memory::new(limit), workers: Workers::new(threads)?, combiner: None })
+        Self::with_account(Account::new(limit), threads)
+    }
+
+    /// Creates a context whose memory is counted in an account, and with `threads` threads of its own or
+    /// the shared ones.
+    pub fn with_account(account: Account, threads: Option<usize>) -> Result<Self, Error> {
+        Ok(Cpu { memory: Memory::new(account), workers: Workers::new(threads)?, combiner: None })
     }
 
     /// Returns the same context, in which values combine, if there is a combiner.

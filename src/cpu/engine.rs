@@ -15,7 +15,7 @@ use crate::cpu::run::Run;
 use crate::cpu::update::absorb;
 use crate::cpu::update::buffer::WriteBuffer;
 use crate::cpu::update::sort::SortedBatch;
-use crate::engine::{self, DeviceBatch, Engine, KnownLen, MergeProgress, WritePairs};
+use crate::engine::{self, Counts, DeviceBatch, Engine, KnownLen, MergeProgress, WritePairs};
 use crate::error::Error;
 use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
@@ -271,6 +271,10 @@ impl<B: OrderedKey> DeviceBatch for Updates<'_, B> {
         self.deletes.len()
     }
 
+    fn assigned(&self) -> usize {
+        self.assigned
+    }
+
     fn order(&self) -> Order {
         self.order
     }
@@ -287,6 +291,10 @@ impl<B: OrderedKey> engine::WriteBuffer<CpuEngine<B>> for WriteBuffer<B> {
 
     fn append(&mut self, engine: &CpuEngine<B>, batch: &Updates<'_, B>) -> Result<(), Error> {
         self.append(&engine.cpu, batch)
+    }
+
+    fn remove_last(&mut self, last: Counts) {
+        self.remove_last(last);
     }
 
     fn batch(&self) -> Updates<'_, B> {

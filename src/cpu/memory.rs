@@ -28,8 +28,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub fn new(limit: Option<u64>) -> Self {
-        Memory { account: Account::new(limit) }
+    pub fn new(account: Account) -> Self {
+        Memory { account }
     }
 
     pub fn budget(&self) -> &Arc<Budget> {
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn buffers_are_counted_until_they_are_dropped() {
-        let memory = Memory::new(Some(1000));
+        let memory = Memory::new(Account::new(Some(1000)));
         let mut first = memory.zeroed::<u32>(200).unwrap();
         assert_eq!(memory.budget().used(), 800);
         let refused = memory.zeroed::<u8>(201).unwrap_err();
@@ -249,7 +249,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_buffer_grows_by_the_pages_that_another_releases() {
-        let memory = Memory::new(Some(5 << 20));
+        let memory = Memory::new(Account::new(Some(5 << 20)));
         let mut from = memory.zeroed::<u64>(1 << 19).unwrap();
         let step = 1000;
         let mut purse = memory.reserve((8 * step + 2 * page_bytes()) as u64).unwrap();
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn an_impossible_size_is_an_error() {
-        let memory = Memory::new(None);
+        let memory = Memory::new(Account::new(None));
         assert!(memory.zeroed::<u64>(usize::MAX / 8).is_err());
         assert!(memory.zeroed::<u64>(usize::MAX).is_err());
         assert_eq!(memory.budget().used(), 0);

@@ -53,14 +53,13 @@ impl Drop for Shared {
 }
 
 impl Cuda {
-    pub fn new(stream: Stream, limit: Option<u64>, key_width: usize, value_width: usize) -> Self {
+    pub fn new(stream: Stream, account: Account, key_width: usize, value_width: usize) -> Self {
         let shared = Arc::new(Shared {
             sort_temp_bytes: Mutex::default(),
             wants_marks: AtomicBool::new(false),
             staging: Mutex::default(),
             stream: stream.clone(),
         });
-        let account = Account::new(limit);
         let (key_width, value_width) = (key_width as i32, value_width as i32);
         Cuda { stream, shared, account, key_width, value_width, combiner: None }
     }

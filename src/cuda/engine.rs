@@ -21,7 +21,7 @@ use crate::cuda::update::absorb::absorb;
 use crate::cuda::update::batch::Batch;
 use crate::cuda::update::buffer::WriteBuffer;
 use crate::cuda::update::plan;
-use crate::engine::{self, DeviceBatch, Engine, KnownLen, MergeProgress, WritePairs};
+use crate::engine::{self, Counts, DeviceBatch, Engine, KnownLen, MergeProgress, WritePairs};
 use crate::error::Error;
 use crate::key::OrderedKey;
 #[cfg(feature = "testing")]
@@ -243,6 +243,10 @@ impl DeviceBatch for Batch {
         self.deletes as usize
     }
 
+    fn assigned(&self) -> usize {
+        self.assigned as usize
+    }
+
     fn order(&self) -> Order {
         self.order
     }
@@ -259,6 +263,10 @@ impl<B: OrderedKey> engine::WriteBuffer<CudaEngine<B>> for WriteBuffer {
 
     fn append(&mut self, engine: &CudaEngine<B>, batch: &Batch) -> Result<(), Error> {
         self.append(&engine.cuda.enter()?, batch)
+    }
+
+    fn remove_last(&mut self, last: Counts) {
+        self.remove_last(last);
     }
 
     fn batch(&self) -> Batch {

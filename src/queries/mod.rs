@@ -9,10 +9,16 @@ macro_rules! impl_queries {
     ($Type:ident) => {
         /// # Properties
         impl<K: Key, V: Value> $Type<K, V> {
-            /// Returns the device that holds the data.
+            /// Returns the device that holds the data; of [several](Self::devices), the first.
             #[must_use]
             pub fn device(&self) -> Device {
-                self.store.device
+                self.store.device()
+            }
+
+            /// Returns the device of each shard, in the order of their keys.
+            #[must_use]
+            pub fn devices(&self) -> &[Device] {
+                &self.store.devices
             }
 
             /// Returns the batch size b, which [`Builder::batch_size`](crate::Builder::batch_size) sets.

@@ -16,6 +16,9 @@ use crate::query::Query;
 use crate::ranges::RangeEnds;
 use crate::stats::{QuickStats, Stats};
 
+/// A change that a store has prepared: nothing of it can fail any more.
+pub type PreparedChange = Box<dyn Any + Send>;
+
 /// A store whose device and width of values were chosen at run time.
 ///
 /// Behind it stand few types of store, all compiled once, here; a dictionary of any types is a thin
@@ -42,6 +45,20 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     /// Deletes every key of these ranges, which are in ascending order and do not meet, as a whole or not at
     /// all.
     fn delete_ranges(&mut self, ranges: &RangeEnds<'_, B>) -> Result<(), Error>;
+
+    /// Does everything that can fail of applying one batch. Answers stay the same until it is committed or undone, which
+    /// must be the next call.
+    fn prepare(&mut self, updates: &Updates<'_, B>) -> Result<PreparedChange, Error>;
+
+    /// Does the same of deleting every key of these ranges, which are in ascending order and do not meet.
+    fn prepare_range_deletes(&mut self, ranges: &RangeEnds<'_, B>)
+    -> Result<PreparedChange, Error>;
+
+    /// Makes a change that this store has prepared part of it.
+    fn commit(&mut self, change: PreparedChange);
+
+    /// Undoes a change that this store has prepared.
+    fn undo(&mut self, change: PreparedChange);
 
     /// Fills a store that holds nothing with `len` pairs with strictly ascending keys, which `write` writes, a
     /// part at a time, in order. Parts begin at multiples of 2^20.
@@ -125,16 +142,29 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     }
 
     fn delete_ranges(&mut self, ranges: &RangeEnds<'_, E::Key>) -> Result<(), Error> {
-        let engine = self.engine_with_reserve();
-        // No run is held while the batch is applied: what is merged is freed.
-        let deletes = engine.stage_range_deletes(self.flushed()?.runs(), ranges)?;
-        match deletes {
-            Some(deletes) => self.apply_staged(&deletes),
-            None => {
-                AnyStore::clear(self);
-                Ok(())
-            }
-        }
+        let prepared = self.prepare_deletes(ranges)?;
+        self.install_prepared(prepared);
+        Ok(())
+    }
+
+    fn prepare(&mut self, updates: &Updates<'_, E::Key>) -> Result<PreparedChange, Error> {
+        let batch = self.with_memory(|| self.engine.stage(updates))?;
+        Ok(Box::new(self.prepare_staged(&batch)?))
+    }
+
+    fn prepare_range_deletes(
+        &mut self,
+        ranges: &RangeEnds<'_, E::Key>,
+    ) -> Result<PreparedChange, Error> {
+        Ok(Box::new(self.prepare_deletes(ranges)?))
+    }
+
+    fn commit(&mut self, change: PreparedChange) {
+        self.install_prepared(*change.downcast().expect("this store has prepared it"));
+    }
+
+    fn undo(&mut self, change: PreparedChange) {
+        self.undo(*change.downcast().expect("this store has prepared it"));
     }
 
     fn fill(&mut self, len: usize, write: &mut WritePairs<'_, E::Key>) -> Result<(), Error> {
@@ -153,8 +183,7 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     }
 
     fn clear(&mut self) {
-        *self.state_mut() = State::new(self.batch_size);
-        self.deferred.abandon();
+        self.clear();
     }
 
     fn take_over(&mut self, other: Box<dyn AnyStore<E::Key>>) {

@@ -5,32 +5,73 @@ use std::sync::Arc;
 use super::cleanup::Count;
 use super::deferred::MAX_RUNS_TO_DEFER;
 use super::levels::{Carry, Levels};
+use super::prepared::Prepared;
 use super::settings::CleanupPolicy;
-use super::state::{Store, reserve_bytes};
+use super::state::{State, Store, reserve_bytes};
 use crate::engine::{DeviceBatch, Engine, WritePairs};
 use crate::error::Error;
+use crate::ranges::RangeEnds;
 
 impl<E: Engine> Store<E> {
     /// Applies one batch that is on the device, as a whole or not at all.
     pub fn apply_staged(&mut self, batch: &E::Batch<'_>) -> Result<(), Error> {
-        let applied = match self.try_apply(batch) {
-            Err(Error::OutOfMemory { .. }) if self.free_memory(batch.inserts() == 0) => {
-                self.try_apply(batch)
-            }
-            applied => applied,
-        };
-        applied.map_err(|error| self.explain(error))
+        let prepared = self.prepare_staged(batch)?;
+        self.install_prepared(prepared);
+        Ok(())
     }
 
-    fn try_apply(&mut self, batch: &E::Batch<'_>) -> Result<(), Error> {
+    /// Does everything that can fail of applying one batch that is on the device. Answers stay the same, until it is
+    /// installed or undone, which must be next.
+    pub fn prepare_staged(&mut self, batch: &E::Batch<'_>) -> Result<Prepared<E::Run>, Error> {
+        let prepared = match self.try_prepare(batch) {
+            Err(Error::OutOfMemory { .. }) if self.free_memory(batch.inserts() == 0) => {
+                self.try_prepare(batch)
+            }
+            prepared => prepared,
+        };
+        prepared.map_err(|error| self.explain(error))
+    }
+
+    /// Does the same of deleting every key of these ranges.
+    pub fn prepare_deletes(
+        &mut self,
+        ranges: &RangeEnds<'_, E::Key>,
+    ) -> Result<Prepared<E::Run>, Error> {
+        let engine = self.engine_with_reserve();
+        // No run is held while the batch is applied: what is merged is freed.
+        let deletes = engine.stage_range_deletes(self.flushed()?.runs(), ranges)?;
+        deletes.map_or(Ok(Prepared::Clear), |deletes| self.prepare_staged(&deletes))
+    }
+
+    /// Makes a batch that was prepared part of the store.
+    pub fn install_prepared(&mut self, prepared: Prepared<E::Run>) {
+        let (levels, updates, merged) = match prepared {
+            Prepared::Nothing | Prepared::Buffered(_) => return,
+            Prepared::Clear => return self.clear(),
+            Prepared::Levels { levels, updates, merged } => (levels, updates, merged),
+        };
+        let state = self.state_mut();
+        state.levels = Arc::new(levels);
+        state.count_updates(updates);
+        drop(self.after_batch(updates, merged));
+        self.merge_waiting_runs();
+    }
+
+    /// Deletes everything.
+    pub fn clear(&mut self) {
+        *self.state_mut() = State::new(self.batch_size);
+        self.deferred.abandon();
+    }
+
+    fn try_prepare(&mut self, batch: &E::Batch<'_>) -> Result<Prepared<E::Run>, Error> {
         if batch.len() == 0 {
-            return Ok(());
+            return Ok(Prepared::Nothing);
         }
         let levels = self.state_mut().levels.clone();
         let shrunk = self.shrunk(&levels);
         self.replace_levels(levels, shrunk);
         if self.try_buffer(batch)? {
-            return Ok(());
+            return Ok(Prepared::Buffered(batch.counts()));
         }
         self.apply_buffered()?;
         self.merge_waiting_runs();
@@ -47,12 +88,7 @@ impl<E: Engine> Store<E> {
             }
             installed => installed?,
         };
-        let state = self.state_mut();
-        state.levels = Arc::new(levels);
-        state.count_updates(batch.len());
-        drop(self.after_batch(batch.len(), merged));
-        self.merge_waiting_runs();
-        Ok(())
+        Ok(Prepared::Levels { levels, updates: batch.len(), merged })
     }
 
     /// Fills a store that holds nothing with `len` pairs, which `write` writes as

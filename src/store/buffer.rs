@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::levels::Levels;
+use super::prepared::Prepared;
 use super::state::{Buffered, State, Store};
 use crate::budget::Allowance;
 use crate::engine::{DeviceBatch, Engine, WriteBuffer};
@@ -89,6 +90,18 @@ impl<E: Engine> Store<E> {
         let is_appended = allowance.grow_to(to_apply) && unshared.append(engine, batch).is_ok();
         state.buffered = (buffer.len() > 0).then_some(Buffered { buffer, allowance });
         is_appended
+    }
+
+    /// Undoes a batch that was prepared and not installed.
+    pub fn undo(&mut self, prepared: Prepared<E::Run>) {
+        let Prepared::Buffered(last) = prepared else { return };
+        let state = self.state_mut();
+        let buffered = state.buffered.as_mut().expect("the batch is buffered");
+        let buffer = Arc::get_mut(&mut buffered.buffer).expect("no clone has this buffer");
+        buffer.remove_last(last);
+        if buffer.len() == 0 {
+            state.buffered = None;
+        }
     }
 
     /// Returns the most updates that may be buffered now.

@@ -13,13 +13,14 @@ mod cleanup;
 mod deferred;
 mod in_place;
 mod levels;
+mod prepared;
 mod settings;
 mod state;
 mod stats;
 #[cfg(feature = "testing")]
 mod validate;
 
-pub use any::AnyStore;
+pub use any::{AnyStore, PreparedChange};
 #[cfg(feature = "testing")]
 pub(crate) use deferred::prefers_in_place;
 #[cfg(feature = "cuda")]

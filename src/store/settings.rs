@@ -23,6 +23,8 @@ pub struct Settings {
     pub policy: CleanupPolicy,
     pub threads: Option<usize>,
     pub memory_limit: Option<u64>,
+    /// Instead of a limit of all devices together.
+    pub memory_limit_per_device: Option<u64>,
     pub max_merge_per_batch: Option<usize>,
     /// How the values of equal keys combine; `None` if the newer one wins.
     pub combiner: Option<Combiner>,
@@ -38,6 +40,7 @@ impl Default for Settings {
             policy: CleanupPolicy::default(),
             threads: None,
             memory_limit: None,
+            memory_limit_per_device: None,
             max_merge_per_batch: None,
             combiner: None,
         }

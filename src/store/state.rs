@@ -197,12 +197,12 @@ fn set_aside<E: Engine>(engine: &E, bytes: Option<u64>) -> Option<Arc<Allowance>
 /// Returns the size of the reserve, in use or not, if there is a memory limit: what a batch of b deletes takes if it is
 /// merged with nothing.
 pub(super) fn reserve_bytes<E: Engine>(engine: &E, batch_size: usize) -> Option<u64> {
-    let limit = engine.budget().limit()?;
+    let limit = engine.budget().limit_per_store()?;
     Some(engine.bytes_to_apply(batch_size, &[]).min(limit / RESERVE_DIVISOR))
 }
 
 /// Returns the size of the reserve of merges in place, in use or not, if there is a memory limit.
 pub(super) fn merge_reserve_bytes<E: Engine>(engine: &E) -> Option<u64> {
-    let limit = engine.budget().limit()?;
+    let limit = engine.budget().limit_per_store()?;
     (limit >= MIN_LIMIT_FOR_MERGE_RESERVE).then_some(MERGE_RESERVE)
 }

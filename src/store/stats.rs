@@ -44,6 +44,7 @@ impl<E: Engine> Store<E> {
             bytes_peak: self.engine.budget().peak(),
             memory: self.engine.memory().map(|memory| memory.account(bytes, used)),
             levels,
+            shards: Vec::new(),
         })
     }
 

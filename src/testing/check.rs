@@ -303,11 +303,11 @@ impl Checked {
         Ok(true)
     }
 
-    /// A dictionary that cleans itself holds at most 2·len + b entries.
+    /// A dictionary that cleans itself holds at most 2·len + b entries, or one more for each shard if those are more than b.
     fn check_size(&self) -> Result<(), String> {
         let now = self.dictionary.now();
         let stats = answered(now.stats())?;
-        let most = 2 * stats.live + stats.batch_size as u64;
+        let most = 2 * stats.live + stats.batch_size.max(stats.shards.len()) as u64;
         if now.policy() == CleanupPolicy::Automatic && stats.entries > most {
             return Err(format!("{} entries where {most} are allowed", stats.entries));
         }

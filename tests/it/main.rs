@@ -42,6 +42,7 @@ mod parity;
 mod range_deletes;
 mod readers;
 mod regressions;
+mod shards;
 mod wide;
 
 /// Returns what a dictionary holds and takes. What else takes the device's memory changes at any time.

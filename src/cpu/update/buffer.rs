@@ -7,6 +7,7 @@ use bytemuck::Pod;
 use crate::batch::{Order, Updates};
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
+use crate::engine::Counts;
 use crate::error::Error;
 use crate::key::OrderedKey;
 
@@ -54,6 +55,15 @@ impl<B: OrderedKey> WriteBuffer<B> {
         self.deletes.extend(&updates.deletes);
         self.assigned += updates.assigned;
         Ok(())
+    }
+
+    /// Removes the batch that was appended last.
+    pub fn remove_last(&mut self, Counts { inserts, assigned, deletes }: Counts) {
+        let width = self.values.len / self.keys.len.max(1);
+        self.keys.len -= inserts;
+        self.values.len -= inserts * width;
+        self.assigned -= assigned;
+        self.deletes.len -= deletes;
     }
 
     /// Returns all buffered updates as one batch.

@@ -14,6 +14,7 @@ use crate::cuda::run::resolve::resolve;
 use crate::cuda::update::batch::Batch;
 use crate::error::Error;
 use crate::key::OrderedKey;
+use crate::shards::Shards;
 use crate::store::{AnyStore, Levels, Store};
 
 /// A store on a GPU, whatever the width of its keys.
@@ -74,12 +75,13 @@ pub(super) fn on_cuda(store: &dyn Any) -> Result<&dyn CudaStore, Error> {
     if let Some(store) = store.downcast_ref::<Store<CudaEngine<u64>>>() {
         return Ok(store);
     }
-    let store = store.downcast_ref::<Store<CudaEngine<u128>>>();
-    store.map(|store| store as &dyn CudaStore).ok_or(Error::NotOnCuda)
+    let of_u128 = store.downcast_ref::<Store<CudaEngine<u128>>>();
+    of_u128.map(|store| store as &dyn CudaStore).ok_or_else(|| not_one_gpu(store))
 }
 
 /// Returns a store as one on a GPU, to be changed, or an error if it is not.
 pub(super) fn on_cuda_mut(store: &mut dyn Any) -> Result<&mut dyn CudaStore, Error> {
+    let refused = not_one_gpu(store);
     // Not `if let`: the borrow would last to the end of the function.
     let store: Option<&mut dyn CudaStore> = if store.is::<Store<CudaEngine<u32>>>() {
         store.downcast_mut::<Store<CudaEngine<u32>>>().map(|store| store as _)
@@ -88,7 +90,18 @@ pub(super) fn on_cuda_mut(store: &mut dyn Any) -> Result<&mut dyn CudaStore, Err
     } else {
         store.downcast_mut::<Store<CudaEngine<u128>>>().map(|store| store as _)
     };
-    store.ok_or(Error::NotOnCuda)
+    store.ok_or(refused)
+}
+
+/// Returns why a store is not one on a GPU.
+fn not_one_gpu(store: &dyn Any) -> Error {
+    let shards = [
+        store.downcast_ref::<Shards<u32>>().map(Shards::count),
+        store.downcast_ref::<Shards<u64>>().map(Shards::count),
+        store.downcast_ref::<Shards<u128>>().map(Shards::count),
+    ];
+    let shards = shards.into_iter().flatten().next();
+    shards.map_or(Error::NotOnCuda, |shards| Error::Sharded { shards })
 }
 
 /// Inserts all pairs of another store as one batch, as a whole or not at all, if both are on the same GPU; returns

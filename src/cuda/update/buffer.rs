@@ -5,6 +5,7 @@ use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::ffi::{self, Address, check};
 use crate::cuda::update::batch::Batch;
+use crate::engine::Counts;
 use crate::error::Error;
 
 /// The bytes of the number of an update.
@@ -104,6 +105,13 @@ impl WriteBuffer {
                 cuda.raw_stream(),
             )
         })
+    }
+
+    /// Removes the batch that was appended last.
+    pub fn remove_last(&mut self, Counts { inserts, assigned, deletes }: Counts) {
+        self.inserts -= inserts as u64;
+        self.assigned -= assigned as u64;
+        self.deletes -= deletes as u64;
     }
 
     /// Returns all of it as one batch.

@@ -1,0 +1,126 @@
+//! Rebalancing: pairs at the border between two shards move from one to the other, at most a batch at a time.
+
+use super::store::Shards;
+use crate::batch::{Order, Updates};
+use crate::error::{Error, try_zeroed};
+use crate::key::OrderedKey;
+use crate::query::{PairsOut, Query};
+use crate::ranges::RangeEnds;
+use crate::store::AnyStore;
+use crate::value::ValueBuffer;
+
+/// A shard with this many keys more than the others have on average is never too long.
+const SLACK: u64 = 16;
+
+impl<B: OrderedKey> Shards<B> {
+    /// Moves pairs between shards, if one has over 1.4 times as many as they have on average, until none has over 1.1 times:
+    /// then none has over 1.5 times before they are compared again. One call moves at most a batch over each border. Without memory, nothing moves.
+    pub(super) fn rebalance(&mut self, updates: usize) {
+        self.balance.unchecked = self.balance.unchecked.saturating_add(updates as u64);
+        if self.balance.is_due(self.batch_size, self.shards.len()) {
+            self.balance.unchecked = 0;
+            self.balance.is_moving = self.try_rebalance().unwrap_or(false);
+        }
+    }
+
+    /// Returns whether there is more to move.
+    fn try_rebalance(&mut self) -> Result<bool, Error> {
+        let mut lens = self.lens()?;
+        let (total, shards) = (lens.iter().sum::<u64>(), lens.len() as u64);
+        self.balance.total = total;
+        let mean = total / shards;
+        let most = lens.iter().copied().max().unwrap_or(0);
+        let tenths = if self.balance.is_moving { 11 } else { 14 };
+        if most <= mean + SLACK || most.saturating_mul(10) <= mean.saturating_mul(tenths) {
+            return Ok(false);
+        }
+        let mut before = 0;
+        for border in 1..lens.len() {
+            before += lens[border - 1];
+            let wanted = (u128::from(total) * border as u128 / u128::from(shards)) as u64;
+            let moved =
+                self.move_over(border, &mut lens, before.abs_diff(wanted), before > wanted)?;
+            before = if before > wanted { before - moved } else { before + moved };
+        }
+        Ok(true)
+    }
+
+    /// Moves up to `count` pairs, and at most a batch, over the border below a shard: upwards, or down from there.
+    /// Returns how many.
+    fn move_over(
+        &mut self,
+        border: usize,
+        lens: &mut [u64],
+        count: u64,
+        is_upwards: bool,
+    ) -> Result<u64, Error> {
+        let (from, to) = if is_upwards { (border - 1, border) } else { (border, border - 1) };
+        // The last key stays where others go down: it is the next splitter.
+        let most = if is_upwards { lens[from] } else { lens[from].saturating_sub(1) };
+        let count = count.min(self.batch_size as u64).min(most);
+        if count == 0 {
+            return Ok(0);
+        }
+        let (lo, hi, splitter) = match is_upwards {
+            true => {
+                let [lo, hi] = self.select_in(from, [lens[from] - count, lens[from] - 1])?;
+                (lo, hi, lo)
+            }
+            false => {
+                let [lo, splitter] = self.select_in(from, [0, count])?;
+                (lo, splitter.previous().expect("it is not the least key"), splitter)
+            }
+        };
+        self.move_pairs(from, to, (lo, hi), count as usize)?;
+        self.splitters[border - 1] = splitter;
+        lens[from] -= count;
+        lens[to] += count;
+        Ok(count)
+    }
+
+    /// Returns the keys at two places in the key order of a shard.
+    fn select_in(&self, shard: usize, indices: [u64; 2]) -> Result<[B; 2], Error> {
+        let (mut keys, mut found) = ([B::LOWEST; 2], [false; 2]);
+        let mut values = ValueBuffer::new(2, self.value_width())?;
+        let pairs = PairsOut { keys: &mut keys, values: values.bytes_mut(), found: &mut found };
+        self.shards[shard].store.answer(Query::Select { indices: &indices, pairs })?;
+        Ok(keys)
+    }
+
+    /// Moves the pairs of a closed range, of which there are this many, from one shard to another, or fails and moves
+    /// none.
+    fn move_pairs(
+        &mut self,
+        from: usize,
+        to: usize,
+        (lo, hi): (B, B),
+        count: usize,
+    ) -> Result<(), Error> {
+        let mut keys = try_zeroed(count)?;
+        let mut values = ValueBuffer::new(count, self.value_width())?;
+        let values_out = Some(values.bytes_mut());
+        let (lo, hi) = (&[lo][..], &[hi][..]);
+        let offsets = &mut [0; 2];
+        let source = &self.shards[from].store;
+        source.answer(Query::Range { lo, hi, offsets, keys: &mut keys, values: values_out })?;
+        let inserted = self.shards[to].store.prepare(&Updates {
+            keys: keys.into(),
+            values: values.bytes(),
+            assigned: 0,
+            deletes: (&[]).into(),
+            order: Order::Sorted,
+        })?;
+        let ranges = RangeEnds { lo: lo.into(), hi: hi.into() };
+        match self.shards[from].store.prepare_range_deletes(&ranges) {
+            Ok(deleted) => {
+                self.shards[to].store.commit(inserted);
+                self.shards[from].store.commit(deleted);
+                Ok(())
+            }
+            Err(error) => {
+                self.shards[to].store.undo(inserted);
+                Err(error)
+            }
+        }
+    }
+}

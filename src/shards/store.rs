@@ -1,0 +1,236 @@
+//! The store over stores.
+
+use std::any::Any;
+
+use super::balance::Balance;
+use super::parallel::at_once;
+use crate::batch::Updates;
+use crate::combine::Combiner;
+use crate::cpu::Workers;
+use crate::device::Device;
+use crate::engine::WritePairs;
+use crate::error::Error;
+use crate::key::OrderedKey;
+use crate::query::Query;
+use crate::ranges::RangeEnds;
+use crate::stats::{QuickStats, Stats};
+use crate::store::{AnyStore, CleanupPolicy, PreparedChange};
+
+/// A store whose keys are divided among several.
+pub(crate) struct Shards<B: OrderedKey> {
+    /// At least two.
+    pub(super) shards: Vec<Shard<B>>,
+    /// The least key of each shard but the first, ascending; two may be equal, and the shard between them empty.
+    pub(super) splitters: Vec<B>,
+    pub(super) batch_size: usize,
+    pub(super) balance: Balance,
+    /// The threads that divide batches and queries.
+    pub(super) workers: Workers,
+}
+
+/// One of the stores.
+pub(crate) struct Shard<B: OrderedKey> {
+    pub device: Device,
+    pub store: Box<dyn AnyStore<B>>,
+    /// Which shards have the same memory limit: those with the same number.
+    pub account: usize,
+}
+
+impl<B: OrderedKey> Clone for Shard<B> {
+    fn clone(&self) -> Self {
+        Shard { store: self.store.share(), ..*self }
+    }
+}
+
+impl<B: OrderedKey> Shards<B> {
+    /// Makes one store of these, which hold nothing yet.
+    pub fn new(shards: Vec<Shard<B>>, batch_size: usize, workers: Workers) -> Self {
+        let splitters = vec![B::LOWEST; shards.len() - 1];
+        Shards { shards, splitters, batch_size, balance: Balance::default(), workers }
+    }
+
+    /// Returns how many shards there are.
+    #[cfg(feature = "cuda")]
+    pub fn count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Returns how many keys each shard has.
+    pub(super) fn lens(&self) -> Result<Vec<u64>, Error> {
+        self.shards.iter().map(|shard| shard.named(shard.store.len())).collect()
+    }
+
+    /// Does the same on all shards, at the same time, and returns the first error.
+    pub(super) fn on_all(
+        &self,
+        job: impl Fn(&dyn AnyStore<B>) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let results = at_once(self.shards.iter().collect(), usize::MAX, |shard: &Shard<B>| {
+            shard.named(job(&*shard.store))
+        });
+        results.into_iter().collect()
+    }
+}
+
+impl<B: OrderedKey> Shard<B> {
+    /// Adds to an error on which device it happened.
+    pub fn named<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
+        outcome.map_err(|error| error.on_device(self.device))
+    }
+}
+
+impl<B: OrderedKey> AnyStore<B> for Shards<B> {
+    fn share(&self) -> Box<dyn AnyStore<B>> {
+        Box::new(Shards {
+            shards: self.shards.clone(),
+            splitters: self.splitters.clone(),
+            batch_size: self.batch_size,
+            balance: self.balance,
+            workers: self.workers.clone(),
+        })
+    }
+
+    fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
+    fn value_width(&self) -> usize {
+        self.shards[0].store.value_width()
+    }
+
+    fn policy(&self) -> CleanupPolicy {
+        self.shards[0].store.policy()
+    }
+
+    fn combiner(&self) -> Option<Combiner> {
+        self.shards[0].store.combiner()
+    }
+
+    fn len(&self) -> Result<u64, Error> {
+        Ok(self.lens()?.iter().sum())
+    }
+
+    fn apply(&mut self, updates: &Updates<'_, B>) -> Result<(), Error> {
+        let prepared = self.prepare_batch(updates)?;
+        self.commit_on_all(prepared);
+        self.rebalance(updates.len());
+        Ok(())
+    }
+
+    fn delete_ranges(&mut self, ranges: &RangeEnds<'_, B>) -> Result<(), Error> {
+        let prepared = self.prepare_deletes(ranges)?;
+        self.commit_on_all(prepared);
+        self.balance.has_changed_much();
+        self.rebalance(0);
+        Ok(())
+    }
+
+    fn prepare(&mut self, updates: &Updates<'_, B>) -> Result<PreparedChange, Error> {
+        Ok(Box::new(self.prepare_batch(updates)?))
+    }
+
+    fn prepare_range_deletes(
+        &mut self,
+        ranges: &RangeEnds<'_, B>,
+    ) -> Result<PreparedChange, Error> {
+        Ok(Box::new(self.prepare_deletes(ranges)?))
+    }
+
+    fn commit(&mut self, change: PreparedChange) {
+        self.commit_on_all(*change.downcast().expect("these shards have prepared it"));
+    }
+
+    fn undo(&mut self, change: PreparedChange) {
+        self.undo_on_all(*change.downcast().expect("these shards have prepared it"));
+    }
+
+    fn fill(&mut self, len: usize, write: &mut WritePairs<'_, B>) -> Result<(), Error> {
+        let filled = self.fill_evenly(len, write);
+        if filled.is_err() {
+            self.clear();
+        }
+        filled
+    }
+
+    fn count_distinct(&self, inserts: &Updates<'_, B>) -> Result<u64, Error> {
+        let divided = self.divided(inserts)?;
+        let counts = divided.parts(inserts).into_iter().zip(&self.shards);
+        counts.map(|(part, shard)| shard.named(shard.store.count_distinct(&part))).sum()
+    }
+
+    fn cleanup(&mut self) -> Result<(), Error> {
+        // One after the other: memory may suffice for one at a time.
+        self.shards.iter_mut().try_for_each(|shard| {
+            let cleaned = shard.store.cleanup();
+            shard.named(cleaned)
+        })
+    }
+
+    fn clear(&mut self) {
+        self.shards.iter_mut().for_each(|shard| shard.store.clear());
+        self.balance = Balance::default();
+    }
+
+    fn take_over(&mut self, other: Box<dyn AnyStore<B>>) {
+        let other: Box<dyn Any> = other;
+        let other = other.downcast::<Self>().expect("the stores are of the same kind");
+        let Shards { shards, splitters, balance, .. } = *other;
+        for (shard, other) in self.shards.iter_mut().zip(shards) {
+            shard.store.take_over(other.store);
+        }
+        (self.splitters, self.balance) = (splitters, balance);
+    }
+
+    fn replace(&mut self, inserts: &Updates<'_, B>) -> Result<(), Error> {
+        let mut replaced = Shards {
+            shards: self.shards.clone(),
+            splitters: self.splitters.clone(),
+            batch_size: self.batch_size,
+            balance: Balance::default(),
+            workers: self.workers.clone(),
+        };
+        replaced.choose_splitters(inserts)?;
+        let divided = replaced.divided(inserts)?;
+        for (shard, part) in replaced.shards.iter_mut().zip(divided.parts(inserts)) {
+            let outcome = shard.store.replace(&part);
+            shard.named(outcome)?;
+        }
+        *self = replaced;
+        Ok(())
+    }
+
+    fn answer(&self, query: Query<'_, B>) -> Result<(), Error> {
+        self.answer_query(query)
+    }
+
+    fn stats(&self, device: Device) -> Result<Stats, Error> {
+        self.sum_of_stats(device)
+    }
+
+    fn quick_stats(&self) -> Option<QuickStats> {
+        self.sum_of_quick_stats()
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        self.on_all(|store| store.flush())
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.on_all(|store| store.synchronize())
+    }
+
+    #[cfg(feature = "testing")]
+    fn validate(&self) -> Result<(), String> {
+        self.validate_all()
+    }
+
+    #[cfg(feature = "testing")]
+    fn fail_after(&self, n: u64) {
+        self.shards[0].store.fail_after(n);
+    }
+
+    #[cfg(feature = "testing")]
+    fn merges_in_place(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.store.merges_in_place()).sum()
+    }
+}

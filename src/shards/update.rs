@@ -1,0 +1,254 @@
+//! Updates: divided by key, prepared on every shard, and committed on all or none.
+
+use super::parallel::at_once;
+use super::partition::Partition;
+use super::pieces::cut_ranges;
+use super::store::{Shard, Shards};
+use crate::batch::Updates;
+use crate::engine::{PAIRS_PER_PART, WritePairs};
+use crate::error::{Error, try_with_capacity, try_zeroed};
+use crate::key::OrderedKey;
+use crate::ranges::RangeEnds;
+use crate::store::{AnyStore, PreparedChange};
+use crate::value::ValueBuffer;
+
+/// Splitters come from at most this many keys for each shard.
+const SAMPLE: usize = 256;
+
+/// What each shard has prepared; `None` if the change is none of its business.
+pub(super) type Prepared = Vec<Option<PreparedChange>>;
+
+/// A batch, divided by shard.
+pub(super) struct Divided<B> {
+    /// The keys and values, those of each shard together, unless they were already.
+    grouped: Option<(Vec<B>, ValueBuffer, Vec<B>)>,
+    /// Where the inserts of each shard begin, and where the last end.
+    inserts: Vec<usize>,
+    /// How many of them assign their values.
+    assigned: Vec<usize>,
+    /// Where the deletes of each shard begin, and where the last end.
+    deletes: Vec<usize>,
+    value_width: usize,
+}
+
+impl<B: OrderedKey> Divided<B> {
+    /// Returns the part of each shard of the batch that was divided.
+    pub fn parts<'a>(&'a self, updates: &'a Updates<'_, B>) -> Vec<Updates<'a, B>> {
+        let (keys, values, deletes) = match &self.grouped {
+            Some((keys, values, deletes)) => (&keys[..], values.bytes(), &deletes[..]),
+            None => (&*updates.keys, updates.values, &*updates.deletes),
+        };
+        let width = self.value_width;
+        let bounds = self.inserts.windows(2).zip(self.deletes.windows(2));
+        let part = |((inserts, bounds), &assigned): ((&[usize], &[usize]), &usize)| Updates {
+            keys: keys[inserts[0]..inserts[1]].into(),
+            values: &values[inserts[0] * width..inserts[1] * width],
+            assigned,
+            deletes: deletes[bounds[0]..bounds[1]].into(),
+            order: updates.order,
+        };
+        bounds.zip(&self.assigned).map(part).collect()
+    }
+}
+
+impl<B: OrderedKey> Shards<B> {
+    /// Prepares a batch on every shard, or on none.
+    pub(super) fn prepare_batch(&mut self, updates: &Updates<'_, B>) -> Result<Prepared, Error> {
+        self.choose_splitters(updates)?;
+        let divided = self.divided(updates)?;
+        let parts = divided.parts(updates);
+        self.prepare_parts(updates.len(), parts, |store, part| match part.len() {
+            0 => Ok(None),
+            _ => store.prepare(&part).map(Some),
+        })
+    }
+
+    /// Prepares the deletes of ranges, which are in ascending order and do not meet, on every shard, or on none.
+    pub(super) fn prepare_deletes(&mut self, ranges: &RangeEnds<'_, B>) -> Result<Prepared, Error> {
+        let parts = cut_ranges(&ranges.lo, &ranges.hi, &self.splitters, &self.workers)?;
+        self.prepare_parts(usize::MAX, parts, |store, pieces| {
+            if pieces.len() == 0 {
+                return Ok(None);
+            }
+            let ranges = RangeEnds { lo: pieces.lo.into(), hi: pieces.hi.into() };
+            store.prepare_range_deletes(&ranges).map(Some)
+        })
+    }
+
+    /// Prepares a part of a change on each shard, at the same time. After an error the others are undone.
+    fn prepare_parts<P: Send>(
+        &mut self,
+        work: usize,
+        parts: Vec<P>,
+        prepare: impl Fn(&mut dyn AnyStore<B>, P) -> Result<Option<PreparedChange>, Error> + Sync,
+    ) -> Result<Prepared, Error> {
+        let tasks = self.shards.iter_mut().zip(parts).collect();
+        let outcomes = at_once(tasks, work, |(shard, part): (&mut Shard<B>, P)| {
+            let prepared = prepare(&mut *shard.store, part);
+            shard.named(prepared)
+        });
+        let mut failed = None;
+        let prepared = outcomes.into_iter().map(|outcome| {
+            outcome.unwrap_or_else(|error| {
+                failed.get_or_insert(error);
+                None
+            })
+        });
+        let prepared = prepared.collect();
+        match failed {
+            None => Ok(prepared),
+            Some(error) => {
+                self.undo_on_all(prepared);
+                Err(error)
+            }
+        }
+    }
+
+    /// Commits what was prepared, on all shards at the same time.
+    pub(super) fn commit_on_all(&mut self, prepared: Prepared) {
+        let is_some = |(_, change): &(&mut Shard<B>, Option<PreparedChange>)| change.is_some();
+        let tasks: Vec<_> = self.shards.iter_mut().zip(prepared).filter(is_some).collect();
+        at_once(tasks, usize::MAX, |(shard, change)| {
+            shard.store.commit(change.expect("the others were left out"));
+        });
+    }
+
+    pub(super) fn undo_on_all(&mut self, prepared: Prepared) {
+        for (shard, change) in self.shards.iter_mut().zip(prepared) {
+            if let Some(change) = change {
+                shard.store.undo(change);
+            }
+        }
+    }
+
+    /// Chooses splitters such that every shard gets as many of the first keys as any other.
+    pub(super) fn choose_splitters(&mut self, updates: &Updates<'_, B>) -> Result<(), Error> {
+        if self.balance.has_splitters || updates.keys.is_empty() {
+            return Ok(());
+        }
+        let shards = self.splitters.len() + 1;
+        let step = updates.keys.len().div_ceil(shards * SAMPLE);
+        let mut sample = try_with_capacity::<B>(updates.keys.len() / step + 1)?;
+        sample.extend(updates.keys.iter().step_by(step));
+        sample.sort_unstable();
+        for (index, splitter) in self.splitters.iter_mut().enumerate() {
+            *splitter = sample[sample.len() * (index + 1) / shards];
+        }
+        self.balance.has_splitters = true;
+        Ok(())
+    }
+
+    /// Divides a batch by shard.
+    pub(super) fn divided(&self, updates: &Updates<'_, B>) -> Result<Divided<B>, Error> {
+        let (keys, deletes, width) = (&*updates.keys, &*updates.deletes, self.value_width());
+        if updates.order.is_sorted() {
+            let (inserts, deletes) = (self.bounds(keys), self.bounds(deletes));
+            let assigned = self.assigned(updates, &inserts);
+            return Ok(Divided { grouped: None, inserts, assigned, deletes, value_width: width });
+        }
+        let by_insert = Partition::new(keys, &self.splitters, &self.workers)?;
+        let by_delete = Partition::new(deletes, &self.splitters, &self.workers)?;
+        let is_grouped = by_insert.only_shard().is_some() && by_delete.only_shard().is_some();
+        let grouped = match is_grouped {
+            true => None,
+            false => {
+                let mut grouped = (
+                    try_zeroed(keys.len())?,
+                    ValueBuffer::new(keys.len(), width)?,
+                    try_zeroed(deletes.len())?,
+                );
+                by_insert.group(keys, 1, &mut grouped.0)?;
+                by_insert.group(updates.values, width, grouped.1.bytes_mut())?;
+                by_delete.group(deletes, 1, &mut grouped.2)?;
+                Some(grouped)
+            }
+        };
+        let mut assigned = vec![0; self.shards_count()];
+        (keys.len() - updates.assigned..keys.len())
+            .for_each(|index| assigned[by_insert.shard(index)] += 1);
+        let [inserts, deletes] = [by_insert, by_delete].map(Partition::into_bounds);
+        Ok(Divided { grouped, inserts, assigned, deletes, value_width: width })
+    }
+
+    fn shards_count(&self) -> usize {
+        self.splitters.len() + 1
+    }
+
+    /// Returns where the keys of each shard begin among ascending ones, and where the last end.
+    fn bounds(&self, keys: &[B]) -> Vec<usize> {
+        let inner =
+            self.splitters.iter().map(|splitter| keys.partition_point(|key| key < splitter));
+        [0].into_iter().chain(inner).chain([keys.len()]).collect()
+    }
+
+    /// Returns how many of the inserts of each shard, which begin at these bounds, assign their values.
+    fn assigned(&self, updates: &Updates<'_, B>, bounds: &[usize]) -> Vec<usize> {
+        let first = updates.keys.len() - updates.assigned;
+        bounds.windows(2).map(|pair| pair[1].saturating_sub(pair[0].max(first))).collect()
+    }
+
+    /// Fills the shards, which hold nothing, with as many pairs each.
+    pub(super) fn fill_evenly(
+        &mut self,
+        len: usize,
+        write: &mut WritePairs<'_, B>,
+    ) -> Result<(), Error> {
+        let shards = self.shards_count();
+        if len == 0 {
+            return Ok(());
+        }
+        self.balance.has_splitters = true;
+        // Parts begin at certain multiples: only many of them can be divided evenly.
+        if len >= 4 * shards * PAIRS_PER_PART {
+            return self.fill_in_parts(len, write);
+        }
+        let width = self.value_width();
+        let (mut keys, mut values) = (try_zeroed::<B>(len)?, ValueBuffer::new(len, width)?);
+        for start in (0..len).step_by(PAIRS_PER_PART) {
+            let end = len.min(start + PAIRS_PER_PART);
+            write(
+                start,
+                &mut keys[start..end],
+                &mut values.bytes_mut()[start * width..end * width],
+            )?;
+        }
+        for index in 0..shards {
+            let (first, end) = (len * index / shards, len * (index + 1) / shards);
+            if index > 0 {
+                self.splitters[index - 1] = keys[first];
+            }
+            let shard = &mut self.shards[index];
+            let filled = shard.store.fill(end - first, &mut |start, some, bytes| {
+                let start = first + start;
+                some.copy_from_slice(&keys[start..start + some.len()]);
+                let from = start * width;
+                bytes.copy_from_slice(&values.bytes()[from..from + bytes.len()]);
+                Ok(())
+            });
+            shard.named(filled)?;
+        }
+        Ok(())
+    }
+
+    fn fill_in_parts(&mut self, len: usize, write: &mut WritePairs<'_, B>) -> Result<(), Error> {
+        let shards = self.shards_count();
+        let bound = |index: usize| match index == shards {
+            true => len,
+            false => len / shards * index / PAIRS_PER_PART * PAIRS_PER_PART,
+        };
+        for index in 0..shards {
+            let (base, shard) = (bound(index), &mut self.shards[index]);
+            let mut first = None;
+            let filled = shard.store.fill(bound(index + 1) - base, &mut |start, keys, values| {
+                write(base + start, keys, values)?;
+                first = first.or(keys.first().copied());
+                Ok(())
+            });
+            shard.named(filled)?;
+            if index > 0 {
+                self.splitters[index - 1] = first.expect("every shard has some of many parts");
+            }
+        }
+        Ok(())
+    }
+}
