@@ -41,7 +41,11 @@ impl RawStorage for Disk {
 
     fn copy_permissions(&self, from: &Path, to: &Path) -> io::Result<()> {
         match fs::metadata(from) {
-            Ok(metadata) => fs::set_permissions(to, metadata.permissions()),
+            Ok(metadata) => {
+                // The owner first: a change of it takes permissions away.
+                copy_owner(&metadata, to);
+                fs::set_permissions(to, metadata.permissions())
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
@@ -80,6 +84,20 @@ impl RawStorage for Disk {
         Ok(Box::new(Lock::acquire(path)?))
     }
 }
+
+/// Gives a file an owner and a group. Others than root may not give files away, and only to groups of their own.
+#[cfg(unix)]
+fn copy_owner(from: &fs::Metadata, to: &Path) {
+    use std::os::unix::fs::{MetadataExt, chown};
+
+    if chown(to, Some(from.uid()), Some(from.gid())).is_err() {
+        chown(to, None, Some(from.gid())).ok();
+    }
+}
+
+/// Files have the owner that their folder gives them.
+#[cfg(windows)]
+fn copy_owner(_: &fs::Metadata, _: &Path) {}
 
 /// Marks a file as open by a lock of this handle, which ends with it. Returns `false` if somebody took the file for
 /// an abandoned one before, and removed it. File systems without such locks have no abandoned files either.

@@ -211,7 +211,8 @@ impl Opening {
 }
 
 pub(super) fn no_manifest(path: &Path) -> Error {
-    Error::NotADictionary { path: path.into(), reason: "there is no manifest in it" }
+    let reason = "there is no manifest in it: name a folder that `open` created, or a file that `save` wrote";
+    Error::NotADictionary { path: path.into(), reason }
 }
 
 /// Returns whether a folder has a manifest. If it has none, it must be missing or empty, or what a crash left of

@@ -19,16 +19,19 @@ impl Source {
     /// Opens a file, or a folder, which is locked if it can be written. Nothing is changed.
     pub fn open(storage: &Storage, path: &Path) -> Result<Self, Error> {
         match is_file(storage, path) {
-            true => SavedReader::open(storage, path).map(Source::File),
-            false => Opening::inspect(storage, path).map(Source::Folder),
+            true => open_saved(storage, path).map(Source::File),
+            false => Opening::inspect(storage, path).map_err(as_reader).map(Source::Folder),
         }
     }
 
     /// Reads only what the dictionary consists of. A folder may be open.
     pub fn read_manifest(storage: &Storage, path: &Path) -> Result<Manifest, Error> {
         match is_file(storage, path) {
-            true => SavedReader::open(storage, path).map(|saved| saved.manifest().clone()),
-            false => Opening::read_manifest(storage, path)?.ok_or_else(|| no_manifest(path)),
+            true => open_saved(storage, path).map(|saved| saved.manifest().clone()),
+            false => {
+                let manifest = Opening::read_manifest(storage, path).map_err(as_reader)?;
+                manifest.ok_or_else(|| no_manifest(path))
+            }
         }
     }
 
@@ -37,6 +40,28 @@ impl Source {
             Source::File(saved) => saved.manifest(),
             Source::Folder(opening) => opening.manifest(),
         }
+    }
+}
+
+/// Opens a saved file. What a folder consists of is none, and not a damaged one either.
+fn open_saved(storage: &Storage, path: &Path) -> Result<SavedReader, Error> {
+    SavedReader::open(storage, path).map_err(|error| match error {
+        Error::CorruptFile { .. } | Error::NotADictionary { .. }
+            if Opening::owns(storage, path) =>
+        {
+            let reason = "it is a part of a dictionary that lives in a folder: name that folder";
+            Error::NotADictionary { path: path.into(), reason }
+        }
+        other => other,
+    })
+}
+
+/// Returns the error of a folder without a dictionary as one for those who want to read: no other folder will do,
+/// be it empty.
+fn as_reader(error: Error) -> Error {
+    match error {
+        Error::NotADictionary { path, .. } => no_manifest(&path),
+        other => other,
     }
 }
 

@@ -18,7 +18,8 @@ pub trait RawStorage: Send + Sync {
     /// Renames a file within its folder, replacing the file that has the name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives a file the permissions of another one, if there is such a file.
+    /// Gives a file the permissions of another one, if there is such a file, and its owner and group, if that is
+    /// permitted.
     fn copy_permissions(&self, _from: &Path, _to: &Path) -> io::Result<()> {
         Ok(())
     }

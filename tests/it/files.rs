@@ -514,10 +514,39 @@ fn a_folder_is_loaded_without_being_changed() {
     assert_eq!((loaded.to_vecs(), loaded.path()), (d.to_vecs(), None));
     loaded.insert(&[4], &[40]).unwrap();
     assert_eq!(files(), before);
-    assert!(matches!(
-        Dictionary::<u64, u64>::load(scratch.path("")),
-        Err(Error::NotADictionary { .. })
-    ));
+}
+
+#[test]
+fn other_folders_and_parts_of_a_dictionary_are_not_loaded_and_errors_say_what_is() {
+    let scratch = Scratch::new("parts");
+    let path = scratch.path("d");
+    let mut d = words(&path);
+    d.insert(&[1], &[10]).unwrap();
+    d.checkpoint().unwrap();
+    d.close().unwrap();
+    fs::create_dir(scratch.path("empty")).unwrap();
+    for folder in ["", "empty", "d/runs"] {
+        let error = Dictionary::<u64, u64>::load(scratch.path(folder)).err().unwrap();
+        assert!(matches!(error, Error::NotADictionary { .. }), "{error}");
+        let advice = "name a folder that `open` created, or a file that `save` wrote";
+        assert!(error.to_string().ends_with(advice), "{error}");
+    }
+    let files = ["", "runs", "log"].map(|name| fs::read_dir(path.join(name)).unwrap());
+    let files = files.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.filter(|path| path.is_file()).collect();
+    assert!(files.len() >= 4, "{files:?}");
+    for file in &files {
+        for error in [
+            Dictionary::<u64, u64>::load(file).err().unwrap(),
+            check(file).unwrap_err(),
+            info(file).unwrap_err(),
+        ] {
+            assert!(matches!(error, Error::NotADictionary { .. }), "{error}");
+            assert!(error.to_string().ends_with("in a folder: name that folder"), "{error}");
+        }
+    }
+    let error = Dictionary::<u64, u64>::load(path.join("log/000777.log")).err().unwrap();
+    assert!(matches!(error, Error::Io { .. }), "a missing file is missing: {error}");
 }
 
 #[test]
@@ -565,6 +594,27 @@ fn what_killed_saves_left_is_removed_and_what_others_write_is_not() {
     assert!(!being_written.exists());
     let mode = fs::metadata(scratch.path("file")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640, "a file that is replaced keeps its permissions");
+}
+
+/// Only root can give files away.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_replaced_keeps_its_owner_where_that_is_permitted() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
+    let scratch = Scratch::new("owner");
+    let path = scratch.path("file");
+    let d: Dictionary<u64, u64> = [(1, 10)].into_iter().collect();
+    d.save(&path).unwrap();
+    let is_root = chown(&path, Some(1234), Some(4321)).is_ok();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
+    let before = fs::metadata(&path).unwrap();
+    d.save(&path).unwrap();
+    let after = fs::metadata(&path).unwrap();
+    assert_ne!(before.ino(), after.ino(), "it is another file");
+    assert_eq!((before.uid(), before.gid()), (after.uid(), after.gid()));
+    assert_eq!(after.mode() & 0o777, 0o604);
+    assert!(!is_root || (after.uid(), after.gid()) == (1234, 4321));
 }
 
 #[test]
