@@ -69,8 +69,9 @@ typed or pasted while a command runs are executed after it, unless Ctrl-C ends i
 what is typed meanwhile, the terminal keeps about 4,000 bytes.
 
 With --open every change is logged in the folder before it is answered: what was answered is there the next time,
-whatever happens to the program (`--durability os`) and to the machine (`--durability batch`, the default). The
-folder remembers the types. One program has it open at a time. Snapshots are in memory. `gpulsm info` and
+whatever happens to the program (`--durability os`) and to the machine (`--durability batch`, the default). `quit`
+is answered when the folder is closed; if that fails, with the error, and the exit status is 1. The folder remembers
+the types. One program has it open at a time. Snapshots are in memory. `gpulsm info` and
 `gpulsm check` look at folders and saved files.
 
 Tables (import, export): .csv, .tsv, .tab (with .gz: compressed), .parquet. Columns named key and value

@@ -29,7 +29,7 @@ impl<W: Write> Script<'_, W> {
             let Some(fits) = read_line(input, &mut line, LONGEST_LINE)? else { break };
             let line = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| number == 1).unwrap_or(&line);
             let next = self.answer(text(line, fits), Source::Line(number))?;
-            succeeded &= next != Next::Failed;
+            succeeded &= !next.is_failure();
             if self.ends(next) {
                 break;
             }
@@ -42,7 +42,7 @@ impl<W: Write> Script<'_, W> {
         let mut succeeded = true;
         for (number, line) in (1..).zip(commands.iter().flat_map(|text| text.lines())) {
             let next = self.answer(Ok(line), Source::Argument(number))?;
-            succeeded &= next != Next::Failed;
+            succeeded &= !next.is_failure();
             if self.ends(next) {
                 break;
             }
@@ -51,24 +51,34 @@ impl<W: Write> Script<'_, W> {
     }
 
     fn ends(&self, next: Next) -> bool {
-        next == Next::Quit || self.strict && next == Next::Failed
+        match next {
+            Next::Go => false,
+            Next::Quit | Next::NotClosed => true,
+            Next::Failed => self.strict,
+        }
     }
 
     /// Answers one line. A client may wait for the answer before it sends the next line.
     fn answer(&mut self, line: Result<&str, Failure>, source: Source) -> io::Result<Next> {
-        let next = match line.and_then(|line| self.interpreter.run(line)) {
-            Ok(None) => Next::Go,
-            Ok(Some(answer)) => {
-                self.form.write(&mut self.out, &answer)?;
-                if matches!(answer, Answer::Quit) { Next::Quit } else { Next::Go }
-            }
-            Err(failure) => {
-                self.form.write_failure(&mut self.out, &failure, source)?;
-                Next::Failed
-            }
+        let (next, outcome) = match line.and_then(|line| self.interpreter.run(line)) {
+            Ok(Some(Answer::Quit)) => self.close(),
+            Ok(answer) => (Next::Go, Ok(answer)),
+            Err(failure) => (Next::Failed, Err(failure)),
         };
+        match outcome {
+            Ok(answer) => answer.iter().try_for_each(|it| self.form.write(&mut self.out, it))?,
+            Err(failure) => self.form.write_failure(&mut self.out, &failure, source)?,
+        }
         self.out.flush()?;
         Ok(next)
+    }
+
+    /// Closes the dictionary before `quit` is answered.
+    fn close(&mut self) -> (Next, Result<Option<Answer>, Failure>) {
+        match self.interpreter.close() {
+            Ok(()) => (Next::Quit, Ok(Some(Answer::Quit))),
+            Err(error) => (Next::NotClosed, Err(error.into())),
+        }
     }
 }
 
@@ -77,7 +87,15 @@ impl<W: Write> Script<'_, W> {
 enum Next {
     Go,
     Quit,
+    /// The shell ends, but the dictionary could not be closed.
+    NotClosed,
     Failed,
+}
+
+impl Next {
+    fn is_failure(self) -> bool {
+        matches!(self, Next::NotClosed | Next::Failed)
+    }
 }
 
 /// Returns a line as text, or what is wrong with it.

@@ -43,13 +43,16 @@ pub fn talk(
             match execute(interpreter, line.to_string()) {
                 Ok(None) => {}
                 Ok(Some(Answer::Quit)) => {
-                    // Whoever says it twice means it.
-                    if let (Err(error), false) = (interpreter.close(), was_refused) {
-                        was_refused = true;
-                        println!("{error}. {STILL_OPEN}");
-                        continue;
+                    match interpreter.close() {
+                        Ok(()) => write(form, &Answer::Quit)?,
+                        Err(error) if !was_refused => {
+                            was_refused = true;
+                            println!("{error}. {STILL_OPEN}");
+                            continue;
+                        }
+                        // Whoever says it twice means it; the error is reported at the end.
+                        Err(_) => {}
                     }
-                    write(form, &Answer::Quit)?;
                     return Ok(true);
                 }
                 Ok(Some(answer)) => write(form, &answer)?,

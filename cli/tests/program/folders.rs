@@ -152,6 +152,31 @@ fn a_folder_in_use_is_refused() {
     check(&["--open", &path], &[("len", r#"{"len":1}"#)]);
 }
 
+/// A program that reads the answer to `quit` knows whether its changes are there.
+#[test]
+fn quit_is_answered_after_closing() {
+    for arguments in [&["--json"][..], &[], &["--json", "--strict"]] {
+        let (_folder, path) = scratch("prices");
+        let open = ["shell", "--open", &path, "--durability", "checkpoint"];
+        let mut child = start(&[&open[..], arguments].concat());
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(b"insert 1 10\n").expect("it listens");
+        let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut answer = || answers.next().map(|line| line.expect("UTF-8"));
+        assert!(answer().is_some_and(|line| line.contains("ok")));
+        let runs = Path::new(&path).join("runs");
+        fs::remove_dir(&runs).expect("a folder without runs");
+        stdin.write_all(b"quit\nlen\n").expect("it listens");
+        let failure = answer().expect("an answer");
+        assert!(failure.contains("error") && failure.contains("runs"), "{failure}");
+        assert_eq!(answer(), None, "nothing is done after it");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("runs"), "{said}");
+    }
+}
+
 /// Returns how many bytes a process has read so far.
 #[cfg(target_os = "linux")]
 fn bytes_read(child: &Child) -> u64 {
@@ -560,6 +585,7 @@ fn info_tells_what_files_contain() {
         "a folder, format version 1\n",
         "       key  u64\n",
         "     pairs  3\n",
+        "     value  none\n",
         "       run  level 0: 3 entries, ",
         "       log  0 updates, ",
         " watermark  update 1 of 1 is known to be on stable storage\n",
