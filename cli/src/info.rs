@@ -7,10 +7,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use gpulsm::files::{self, RunFile};
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanBytes;
 use serde_json::{Map, Value, json};
 
-use crate::stored::{counted, names, read, rule_of, size};
+use crate::stored::{names, read, rule_of, size};
 
 const NOTES: &str = "\
 Examples:
@@ -67,28 +67,8 @@ impl Info {
             ),
             ("key".into(), key),
             ("value".into(), value),
-            ("combine".into(), rule_of(info).into()),
         ];
-        rows.extend(
-            info.settings.iter().map(|(name, number)| (name.replace('_', " "), number.to_string())),
-        );
-        rows.extend(info.notes.iter().map(|(name, note)| (name.clone(), note.clone())));
-        let pairs = HumanCount(info.entries());
-        rows.push((
-            "pairs".into(),
-            match info.updates {
-                0 => pairs.to_string(),
-                updates => {
-                    format!("{pairs} in runs, and {} in the log", counted(updates, "update"))
-                }
-            },
-        ));
-        rows.extend(info.runs.iter().map(|run| ("run".into(), describe(run, info.is_folder))));
-        if info.is_folder {
-            rows.push(("log".into(), log(info)));
-            rows.push(("watermark".into(), watermark(info)));
-            rows.push(("generation".into(), info.generation.to_string()));
-        }
+        rows.extend(info.rows());
         rows.push(("bytes".into(), format!("{size} ({})", HumanBytes(size))));
         rows
     }
@@ -127,30 +107,4 @@ pub fn object(path: &Path, info: &files::Info) -> Map<String, Value> {
         ("bytes", json!(size(path, info))),
     ];
     fields.into_iter().map(|(name, field)| (name.into(), field)).collect()
-}
-
-fn describe(run: &RunFile, is_folder: bool) -> String {
-    let (entries, bytes) = (HumanCount(run.entries), HumanBytes(run.bytes));
-    let file = if is_folder { format!(" in runs/{:06}.run", run.file) } else { String::new() };
-    format!("level {}: {entries} entries, {bytes}{file}", run.level)
-}
-
-fn log(info: &files::Info) -> String {
-    let (updates, bytes) = (counted(info.updates, "update"), HumanBytes(info.log_bytes));
-    let logs = counted(info.logs as u64, "file");
-    match info.torn_bytes {
-        0 => format!("{updates}, {bytes} in {logs}"),
-        torn => format!(
-            "{updates}, {bytes} in {logs}; the last {} are those of an incomplete update",
-            HumanBytes(torn)
-        ),
-    }
-}
-
-fn watermark(info: &files::Info) -> String {
-    let last = info.sequence + info.updates;
-    match info.synced {
-        0 if last == 0 => "no updates yet".into(),
-        synced => format!("update {synced} of {last} is known to be on stable storage"),
-    }
 }

@@ -120,7 +120,8 @@ def open(
 
 @dataclass(frozen=True)
 class FileInfo:
-    """What the files of a dictionary contain. As text (`print(gpulsm.info(path))`), with its runs and settings.
+    """What the files of a dictionary contain. As text (`print(gpulsm.info(path))`), with its runs and settings, in
+    the words of the program `gpulsm info`.
 
     Attributes
     ----------
@@ -177,12 +178,12 @@ def info(path: FilePath) -> FileInfo:
     >>> gpulsm.info(path).entries
     2
     >>> print(gpulsm.info(path))
-    keys     u64
-    values   f64 (8 bytes)
-    combine  replace
-    setting  batch_size = 65536
-    run      level 0: 2 entries, 12304 bytes
-    log      0 updates, 0 bytes
+           key  u64
+         value  f64
+       combine  replace
+    batch size  65536
+         pairs  2
+           run  level 0: 2 entries, 12.02 KiB
     >>> folder.cleanup()
     """
     path = file_name(path)

@@ -133,6 +133,35 @@ def test_files_and_folders_are_told_apart(path: str, tmp_path: Path) -> None:
     assert error.value.filename is not None
     with pytest.raises(ValueError, match="there are other files in it: choose a new or an empty"):
         gpulsm.open(tmp_path, "uint32")
+    for use in (gpulsm.Dictionary.load, gpulsm.check, gpulsm.info):
+        with pytest.raises(
+            ValueError, match="a folder that `open` created, or a file that `save` wr"
+        ):
+            use(tmp_path)
+        with pytest.raises(
+            ValueError, match="is a part of a dictionary that lives in a folder: name"
+        ):
+            use(Path(path, "MANIFEST"))
+
+
+def test_info_speaks_as_the_program_does(path: str) -> None:
+    with gpulsm.open(path, ("uint32", "int64"), "int64", combine="add") as d:
+        d.insert(([7], [100]), [1])
+    text = str(gpulsm.info(path))
+    assert text == str(gpulsm.check(path))
+    for row in (
+        "       key  (u32, i64)",
+        "     value  i64",
+        "   combine  add of i64",
+        "batch size  65536",
+        "     pairs  0 in runs, and 1 update in the log",
+        " watermark  update 1 of 1 is known to be on stable storage",
+    ):
+        assert row in text.splitlines(), text
+    with gpulsm.open(path) as d:
+        d.checkpoint()
+    text = str(gpulsm.info(path))
+    assert "     pairs  1\n       run  level 0: 1 entry, " in text
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do anything")

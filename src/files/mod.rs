@@ -5,6 +5,7 @@ mod check;
 mod checkpoint;
 mod disk;
 mod folder;
+mod info;
 mod log;
 mod log_reader;
 mod manifest;
@@ -25,11 +26,12 @@ mod tests;
 
 #[cfg(feature = "testing")]
 pub(crate) use check::check_in;
-pub use check::{Info, RunFile, check, check_with, info};
+pub use check::{check, check_with, info};
 pub(crate) use checkpoint::Checkpoint;
 pub(crate) use disk::Disk;
 pub use folder::Durability;
 pub(crate) use folder::{Folder, Options};
+pub use info::{Info, RunFile};
 pub(crate) use manifest::Manifest;
 pub(crate) use opening::Opening;
 pub(crate) use record::Update;

@@ -60,7 +60,7 @@ each_device! {
         let types = types_in_folder(&path).unwrap().unwrap();
         assert_eq!((types.stored, types.rule), (quote_types(), Combine::Replace));
         assert_eq!(info(&path).unwrap().key, "(u32, i64)");
-        assert!(info(&path).unwrap().to_string().contains("note     numpy.key = ['<u4', '<M8[ns]']"));
+        assert!(info(&path).unwrap().to_string().contains(" numpy.key  ['<u4', '<M8[ns]']"));
         let error = Dictionary::<(u32, u64), f64>::builder().open(&path).err().unwrap();
         assert!(error.to_string().contains("keys of type (u32, i64), but (u32, u64)"), "{error}");
     }
