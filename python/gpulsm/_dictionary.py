@@ -436,11 +436,13 @@ class Dictionary(Durable):
         ------
         OSError
             If the file is missing or can't be read.
+        Locked
+            If it is a folder, and the dictionary is open.
         CorruptFile
             If the file does not hold what was written to it.
         TypeError, ValueError
-            If the file has other types or another rule of combining, if it is empty or another kind of file, or if
-            an argument can't be used.
+            If the file has other types or another rule of combining, if it is empty, another kind of file, or a part
+            of a dictionary that lives in a folder, if a folder holds no dictionary, or if an argument can't be used.
         OutOfMemoryError, CudaError
             As for `Dictionary`.
 

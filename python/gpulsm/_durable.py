@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import sys
-import traceback
 from types import TracebackType
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -30,6 +29,7 @@ class Durable(Imports):
     ) -> None:
         super().__init__(store, key, value, settings)
         self._path = path
+        self._closes_itself = path is not None
         if path is not None:
             _in_folders.add(self)
 
@@ -80,7 +80,9 @@ class Durable(Imports):
 
     def close(self) -> None:
         """Makes everything durable and releases the folder, for others to open, and the memory. To close it again
-        does nothing. Leaving a `with` block closes it, and so does the end of the program.
+        does nothing. Leaving a `with` block closes it, and so does the end of the program: but then nobody can
+        catch what is raised. It goes to `sys.excepthook`, which prints it, what is not durable is lost, and the exit
+        status is the program's own.
 
         Raises
         ------
@@ -116,7 +118,7 @@ class Durable(Imports):
 
     def __del__(self) -> None:
         # Here and not in the native half, which would keep all threads waiting.
-        if getattr(self, "_path", None) is not None and not self._store.is_from_before_fork:
+        if getattr(self, "_closes_itself", False) and not self._store.is_from_before_fork:
             self._store.close()
 
     def __enter__(self: D) -> D:
@@ -138,10 +140,19 @@ _in_folders: WeakSet[Durable] = WeakSet()
 
 @atexit.register
 def _close_all() -> None:
+    failures = []
     for dictionary in list(_in_folders):
         if not dictionary._store.is_from_before_fork:
             try:
                 dictionary.close()
-            except Exception:  # The others are closed all the same.
-                traceback.print_exc()
-                print(f"gpulsm: {dictionary._path} could not be closed", file=sys.stderr)
+            except Exception as error:  # The others are closed all the same.
+                dictionary._closes_itself = False  # Once is enough.
+                failures.append((dictionary._path, error))
+    for path, failure in failures:
+        print(
+            f"gpulsm: the dictionary in {path!r} could not be closed at the end of the program, and what is not "
+            "durable is lost; `close`, or a `with` block, raises the error where it can be handled:",
+            file=sys.stderr,
+        )
+        # As `weakref.finalize` does; a traceback would lead only here.
+        sys.excepthook(type(failure), failure.with_traceback(None), None)

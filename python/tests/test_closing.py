@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +33,38 @@ def test_a_dictionary_that_cannot_be_closed_stays_open(path: str, device: str) -
     assert d.closed
     with gpulsm.open(path, device=device) as again:
         assert len(again) == 100_001 and again[1 << 40] == 7
+
+
+FULL_AT_THE_END = """
+import resource, sys
+import gpulsm
+
+kept = [gpulsm.open(path, "uint64", durability="checkpoint") for path in sys.argv[1:]]
+kept[0].insert(range(100_000))
+kept[1].insert(range(10))
+limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # As on a full disk.
+"""
+
+
+def test_what_cannot_be_closed_at_the_end_of_the_program_is_reported_once(path: str) -> None:
+    pytest.importorskip("resource")
+    command = [sys.executable, "-c", FULL_AT_THE_END, path, f"{path}-2"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    # No library can change it here.
+    assert ended.returncode == 0, ended.stderr
+    message, reason = ended.stderr.splitlines()
+    assert message.startswith(f"gpulsm: the dictionary in {path!r} could not be closed")
+    assert "what is not durable is lost" in message and reason.startswith("OSError: [Errno 27]")
+    with gpulsm.open(path) as lost, gpulsm.open(f"{path}-2") as kept:
+        assert (len(lost), len(kept)) == (0, 10)
+
+
+def test_a_program_may_handle_what_cannot_be_closed_at_its_end(path: str) -> None:
+    pytest.importorskip("resource")
+    hook = "import os, sys; sys.excepthook = lambda kind, error, trace: os._exit(error.errno)"
+    command = [sys.executable, "-c", hook + FULL_AT_THE_END, path, f"{path}-2"]
+    assert subprocess.run(command, timeout=60).returncode == errno.EFBIG
 
 
 def test_a_folder_is_loaded_and_left_as_it_is(path: str, device: str) -> None:
