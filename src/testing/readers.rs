@@ -70,10 +70,11 @@ fn files(mut input: &[u8]) -> Files {
     files
 }
 
-/// Reads a dictionary of some types from a storage.
-type Read = fn(&Simulated) -> Result<Box<dyn Subject>, Error>;
+/// Reads a dictionary of some types from a path in a storage.
+type Read = fn(&Simulated, &str) -> Result<Box<dyn Subject>, Error>;
 
-/// Returns readers of dictionaries of several types, from a saved file and from a folder.
+/// Returns readers of dictionaries of several types: how they are loaded, from a saved file or a folder, and how a
+/// folder is opened.
 #[inline] // Instantiated only in crates that call what calls it.
 fn readers() -> [[Read; 2]; 6] {
     fn builder<K: Key, V: Value>() -> Builder<K, V> {
@@ -81,9 +82,9 @@ fn readers() -> [[Read; 2]; 6] {
     }
     macro_rules! readers {
         ($builder:expr) => {{
-            let saved: Read = |storage| Ok(Box::new($builder.load_simulated(storage, SAVED)?));
-            let folder: Read = |storage| Ok(Box::new($builder.open_simulated(storage, FOLDER)?));
-            [saved, folder]
+            let load: Read = |storage, path| Ok(Box::new($builder.load_simulated(storage, path)?));
+            let open: Read = |storage, path| Ok(Box::new($builder.open_simulated(storage, path)?));
+            [load, open]
         }};
     }
     [
@@ -115,7 +116,7 @@ pub fn read_saved_file(input: &[u8]) -> bool {
     let storage = Simulated::new();
     storage.replace(Path::new(SAVED), Some(bytes));
     let checked = check(&storage, SAVED);
-    let loaded = readers().into_iter().find_map(|[saved, _]| saved(&storage).ok());
+    let loaded = readers().into_iter().find_map(|[load, _]| load(&storage, SAVED).ok());
     let Some(dictionary) = loaded else { return false };
     dictionary.now().validate().unwrap();
     assert!(checked.is_ok(), "it was loaded, but: {checked:?}");
@@ -127,7 +128,7 @@ pub fn read_saved_file(input: &[u8]) -> bool {
 /// # Panics
 ///
 /// If a dictionary was opened that is invalid, in which the check finds damage, or that is another one when it is
-/// opened the next time; or if a folder is changed that cannot be opened.
+/// loaded, or opened the next time; or if a folder is changed that is only loaded, or cannot be opened.
 #[inline] // Instantiated only in crates that call it.
 pub fn read_folder(input: &[u8]) -> bool {
     let [flags, rest @ ..] = input else { return false };
@@ -145,17 +146,21 @@ pub fn read_folder(input: &[u8]) -> bool {
         storage.replace(&Path::new(FOLDER).join(path), Some(contents.clone()));
     }
     let checked = check(&storage, FOLDER);
-    let mut opened = readers().into_iter().map(|[_, folder]| folder);
-    let Some((open, dictionary)) = opened.find_map(|open| Some((open, open(&storage).ok()?)))
-    else {
-        let is_same = |(path, contents): (&PathBuf, &Vec<u8>)| {
-            storage.contents(&Path::new(FOLDER).join(path)).as_ref() == Some(contents)
-        };
+    let loaded = readers().into_iter().find_map(|[load, _]| load(&storage, FOLDER).ok());
+    let is_same = |(path, contents): (&PathBuf, &Vec<u8>)| {
+        storage.contents(&Path::new(FOLDER).join(path)).as_ref() == Some(contents)
+    };
+    assert!(files.iter().all(is_same), "loading changes nothing");
+    let mut opened = readers().into_iter().map(|[_, open]| open);
+    let opened = opened.find_map(|open| Some((open, open(&storage, FOLDER).ok()?)));
+    assert_eq!(loaded.is_some(), opened.is_some(), "what can be loaded can be opened");
+    let (Some(loaded), Some((open, dictionary))) = (loaded, opened) else {
         assert!(files.iter().all(is_same), "an error changes nothing");
         return false;
     };
     assert!(checked.is_ok(), "it was opened, but: {checked:?}");
-    go_on(dictionary, || open(&storage));
+    assert_eq!(loaded.now().all().unwrap(), dictionary.now().all().unwrap());
+    go_on(dictionary, || open(&storage, FOLDER));
     true
 }
 
