@@ -1,6 +1,6 @@
 //! Bytes read as the files of a folder. The first one says whether checksums are made right before.
 //!
-//!     cargo +nightly fuzz run folder -- -max_len=20000 -malloc_limit_mb=8
+//!     cargo fuzz run --sanitizer none folder -- -max_len=20000
 //!
 //! What it finds goes into `src/files/tests/`, as a test of its own; its corpus is replayed by `tests/it/readers.rs`
 //! on every run of the tests.

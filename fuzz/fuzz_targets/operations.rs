@@ -1,6 +1,6 @@
 //! Operation lists drawn from bytes, against the model: the same lists as the model tests'.
 //!
-//!     cargo +nightly fuzz run operations
+//!     cargo fuzz run --sanitizer none operations -- -max_len=3000
 //!
 //! What it finds goes into `tests/it/regressions.rs`, shrunk; its corpus is replayed by
 //! `tests/it/corpus.rs` on every run of the tests.
