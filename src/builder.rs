@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::aggregate::{Element, Number};
 use crate::batch::{Batch, Duplicates, Updates};
 use crate::combine::{Combine, Combiner};
-use crate::device::Device;
+use crate::device::{Device, Devices};
 use crate::dictionary::Dictionary;
 use crate::error::{Error, MAX_BATCH_SIZE, MAX_SHARDS, check_lengths};
 use crate::files::Durability;
@@ -287,7 +287,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         };
         let locations: Vec<Location> = devices.iter().map(location).collect();
         let store = open(&locations, &self.settings, V::WIDTH)?;
-        let mut store = TypedStore::new(devices.into(), store);
+        let mut store = TypedStore::new(Devices::new(&devices), store);
         store.stored_as = self.stored_as;
         Ok(store)
     }

@@ -1,6 +1,8 @@
 //! Where a dictionary lives.
 
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// Where a dictionary lives, chosen at run time.
 ///
@@ -45,10 +47,50 @@ impl Device {
     }
 }
 
-/// Several devices, as programs take them: `cuda:0,cuda:1`.
-pub(crate) struct DeviceList<'a>(pub &'a [Device]);
+/// One device or several, for [`Builder::devices`](crate::Builder::devices), as programs take them: `cpu`,
+/// `cuda:0,cuda:1`. The same one may be named several times.
+///
+/// ```
+/// # fn main() -> Result<(), gpulsm::Error> {
+/// let devices: gpulsm::Devices = "cpu,cpu".parse()?;
+/// assert_eq!(devices.len(), 2);
+/// let d = gpulsm::Dictionary::<u32, u32>::builder().devices(&devices).build()?;
+/// assert_eq!(d.devices().to_string(), "cpu,cpu");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Devices(Arc<[Device]>);
 
-impl fmt::Display for DeviceList<'_> {
+impl Devices {
+    /// Returns these devices.
+    #[must_use]
+    pub fn new(devices: &[Device]) -> Self {
+        Devices(devices.into())
+    }
+}
+
+impl From<Device> for Devices {
+    fn from(device: Device) -> Self {
+        Devices::new(&[device])
+    }
+}
+
+impl FromIterator<Device> for Devices {
+    fn from_iter<I: IntoIterator<Item = Device>>(devices: I) -> Self {
+        Devices(devices.into_iter().collect())
+    }
+}
+
+impl Deref for Devices {
+    type Target = [Device];
+
+    fn deref(&self) -> &[Device] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Devices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, device) in self.0.iter().enumerate() {
             write!(f, "{}{device}", if index > 0 { "," } else { "" })?;

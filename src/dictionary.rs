@@ -5,7 +5,7 @@ use crate::batch::{Batch, Columns, Duplicates, Updates};
 use crate::builder::Builder;
 use crate::change::Change;
 use crate::combine::{Combine, Combiner};
-use crate::device::Device;
+use crate::device::{Device, Devices};
 use crate::durable::journal::Journal;
 use crate::error::{Error, try_zeroed};
 use crate::iter::{Iter, TryIter};

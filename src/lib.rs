@@ -87,7 +87,7 @@ pub use aggregate::{Aggregate, Max, Min, Number, Sum};
 pub use batch::{Batch, Duplicates};
 pub use builder::Builder;
 pub use combine::Combine;
-pub use device::Device;
+pub use device::{Device, Devices};
 pub use dictionary::Dictionary;
 pub use durable::Ticket;
 pub use error::{Cause, Error, MAX_BATCH_SIZE, MAX_SHARDS};

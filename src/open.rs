@@ -7,7 +7,7 @@ use crate::budget::Account;
 use crate::cpu::{Cpu, CpuEngine, Workers};
 #[cfg(feature = "cuda")]
 use crate::cuda::{Cuda, CudaEngine, Gpu, Stream};
-use crate::device::Device;
+use crate::device::{Device, Devices};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::shards::{Shard, Shards};
@@ -49,6 +49,14 @@ impl FromStr for Device {
                 .ok_or_else(|| Error::UnknownDevice { text: text.into() })
                 .and_then(Device::cuda),
         }
+    }
+}
+
+impl FromStr for Devices {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.split(',').map(|device| device.trim().parse()).collect::<Result<Devices, Error>>()
     }
 }
 
@@ -198,6 +206,12 @@ mod tests {
         assert_eq!("cpu".parse(), Ok(Device::cpu()));
         assert_eq!("best".parse(), Ok(Device::best()));
         assert_eq!("cpu".parse::<Device>().unwrap().to_string(), "cpu");
+        let several = Devices::new(&[Device::cpu(), Device::cpu()]);
+        assert_eq!("cpu, cpu".parse(), Ok(several.clone()));
+        assert_eq!(several.to_string(), "cpu,cpu");
+        for text in ["cpu,", ",", "cpu,gpu"] {
+            assert!(text.parse::<Devices>().is_err(), "{text}");
+        }
         for text in ["", "gpu", "CPU", "cuda:", "cuda:x", "cuda:-1"] {
             assert_eq!(text.parse::<Device>(), Err(Error::UnknownDevice { text: text.into() }));
         }

@@ -2,7 +2,7 @@
 
 use crate::aggregate::{Aggregate, Number};
 use crate::combine::{Combine, Combiner};
-use crate::device::Device;
+use crate::device::{Device, Devices};
 use crate::error::{Error, try_zeroed};
 use crate::iter::{Iter, TryIter};
 use crate::key::{self, AsOfKey, Key};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::device::{Device, DeviceList};
+use crate::device::{Device, Devices};
 
 /// What a dictionary holds and takes. Shown as text, it is a small picture of the levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,17 @@ pub struct Stats {
     pub levels: Vec<LevelStats>,
     /// The shards, in the order of their keys, if there are several.
     pub shards: Vec<Stats>,
+}
+
+impl Stats {
+    /// Returns the device of each shard.
+    #[must_use]
+    pub fn devices(&self) -> Devices {
+        match self.shards.is_empty() {
+            true => self.device.into(),
+            false => self.shards.iter().map(|shard| shard.device).collect(),
+        }
+    }
 }
 
 /// Where the bytes of a GPU's memory are, or, on a CPU, those of the memory limit. The parts add up to the total.
@@ -141,11 +152,7 @@ impl std::ops::AddAssign for Bytes {
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let devices: Vec<Device> = self.shards.iter().map(|shard| shard.device).collect();
-        match self.shards.is_empty() {
-            true => write_counts(f, self.live, self.stale, &self.device)?,
-            false => write_counts(f, self.live, self.stale, &DeviceList(&devices))?,
-        }
+        write_counts(f, self.live, self.stale, &self.devices())?;
         write!(f, ", {} bytes", grouped(self.bytes.total()))?;
         for (index, shard) in self.shards.iter().enumerate() {
             write!(f, "\nshard {index:>2}  {}  ", bar(shard.live, self.live.max(1)))?;
@@ -182,10 +189,10 @@ impl QuickStats {
     }
 
     /// Writes a small picture of the levels.
-    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, devices: &[Device]) -> fmt::Result {
-        let (entries, devices) = (self.entries(), DeviceList(devices));
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, devices: &Devices) -> fmt::Result {
+        let entries = self.entries();
         match self.live {
-            Some(live) => write_counts(f, live, entries.saturating_sub(live), &devices)?,
+            Some(live) => write_counts(f, live, entries.saturating_sub(live), devices)?,
             None => write!(f, "up to {} entries on {devices}, not counted yet", grouped(entries))?,
         }
         if self.buffered > 0 {
@@ -202,11 +209,11 @@ fn write_counts(
     f: &mut fmt::Formatter<'_>,
     live: u64,
     stale: u64,
-    device: &dyn fmt::Display,
+    devices: &Devices,
 ) -> fmt::Result {
     let plural = |count: u64, one, many| if count == 1 { one } else { many };
     let (keys, entries) = (plural(live, "key", "keys"), plural(stale, "entry", "entries"));
-    write!(f, "{} {keys} on {device}, {} stale {entries}", grouped(live), grouped(stale))
+    write!(f, "{} {keys} on {devices}, {} stale {entries}", grouped(live), grouped(stale))
 }
 
 fn write_level(

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::aggregate::{Aggregate, Fold, Number};
-use crate::device::{Device, DeviceList};
+use crate::device::{Device, Devices};
 use crate::error::{Error, check_buffer, try_with_capacity, try_zeroed};
 use crate::key::{self, Key, Part};
 use crate::query::{AsOf, PairsOut, Query, Side};
@@ -29,7 +29,7 @@ pub struct StoredTypes {
 #[derive(Clone)]
 pub(crate) struct TypedStore<K: Key, V: Value> {
     /// One for each shard.
-    pub devices: Arc<[Device]>,
+    pub devices: Devices,
     /// What files say of the types; `None` if `K` and `V` are the types.
     pub stored_as: Option<Arc<StoredTypes>>,
     store: Box<dyn AnyStore<K::Ordered>>,
@@ -59,7 +59,7 @@ impl<B> PairQuery<'_, B> {
 }
 
 impl<K: Key, V: Value> TypedStore<K, V> {
-    pub fn new(devices: Arc<[Device]>, store: Box<dyn AnyStore<K::Ordered>>) -> Self {
+    pub fn new(devices: Devices, store: Box<dyn AnyStore<K::Ordered>>) -> Self {
         TypedStore { devices, stored_as: None, store, values: PhantomData }
     }
 
@@ -216,7 +216,7 @@ impl<K: Key, V: Value> TypedStore<K, V> {
     /// Writes what can be told at once, as `Debug` shows it.
     pub fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct(name);
-        text.field("device", &format_args!("\"{}\"", DeviceList(&self.devices)));
+        text.field("device", &format_args!("\"{}\"", self.devices));
         text.field("batch_size", &self.store.batch_size());
         if let Some(quick_stats) = self.store.quick_stats() {
             match quick_stats.live {
@@ -239,10 +239,7 @@ impl<K: Key, V: Value> fmt::Display for TypedStore<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.store.quick_stats() {
             Some(quick_stats) => quick_stats.write(f, &self.devices),
-            None => {
-                let devices = DeviceList(&self.devices);
-                write!(f, "a dictionary on {devices}, in use by another thread")
-            }
+            None => write!(f, "a dictionary on {}, in use by another thread", self.devices),
         }
     }
 }

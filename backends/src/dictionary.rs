@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use gpulsm::private::{AsOf, Fold, Replayed};
-use gpulsm::{Batch, Builder, Combine, Device, Dictionary, Error, Key, OrderedKey, Stats};
+use gpulsm::{Batch, Builder, Combine, Devices, Dictionary, Error, Key, OrderedKey, Stats};
 
 use crate::stored::{Origin, stored_types};
 use crate::types::{Column, Element, Types, ValueType};
@@ -66,11 +66,11 @@ pub trait AnyDictionary: Any + Send + Sync {
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// How a dictionary is set up.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Settings {
     pub types: Types,
     pub combine: Combine,
-    pub device: Device,
+    pub devices: Devices,
     /// Default: that of the files, or of the library.
     pub batch_size: Option<usize>,
 }
@@ -111,8 +111,8 @@ fn build<K: ColumnKey, V: Element>(
     origin: &Origin,
     progress: Progress<'_>,
 ) -> Result<Box<dyn AnyDictionary>, Error> {
-    let Settings { types, combine, device, batch_size } = settings;
-    let mut builder: Builder<K, V> = Dictionary::builder().device(device);
+    let Settings { types, combine, devices, batch_size } = settings;
+    let mut builder: Builder<K, V> = Dictionary::builder().devices(&devices);
     if let Some(batch_size) = batch_size {
         builder = builder.batch_size(batch_size);
     }

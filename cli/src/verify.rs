@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use gpulsm::Device;
+use gpulsm::Devices;
 use gpulsm_backends::types::{Rule, ValueType};
 use gpulsm_verify::{Check, KEYS, List, check_of};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -62,9 +62,9 @@ pub struct Verify {
     #[arg(long, value_name = "B", value_parser = batch_size())]
     batch_size: Option<u64>,
 
-    /// Where the dictionaries live: best, cpu, cuda or cuda:N
-    #[arg(long, default_value = "best")]
-    device: Device,
+    /// Where the dictionaries live: best, cpu, cuda or cuda:N; with a comma between several, each is divided among them
+    #[arg(long, value_name = "DEVICE[,DEVICE…]", default_value = "best")]
+    device: Devices,
 }
 
 impl Verify {
@@ -124,7 +124,7 @@ impl Verify {
             scale: self.scale as usize,
             batch_size: self.batch_size.map(|size| size as usize),
             combine: self.combine.map(|rule| (rule.into(), self.value.element())),
-            device: self.device,
+            devices: self.device.clone(),
         }
     }
 }

@@ -32,8 +32,13 @@ class Base:
 
     @property
     def device(self) -> str:
-        """Where it is: 'cpu', 'cuda' or 'cuda:N'."""
+        """Where it is: 'cpu', 'cuda' or 'cuda:N'; with commas between several."""
         return self._store.device
+
+    @property
+    def devices(self) -> list[str]:
+        """The device of each shard, in the order of their keys: one, unless several were given."""
+        return self._store.device.split(",")
 
     @property
     def key_dtype(self) -> DType | tuple[DType, ...]:
@@ -220,6 +225,6 @@ def whole(name: str, number: Any, least: int, most: int = (1 << 63) - 1) -> int:
 
 
 def place_of_device(device: str) -> Place:
-    """The number of the GPU that a device's name means."""
+    """The number of the GPU that a device's name means. Arrays for several devices are the host's."""
     kind, _, number = device.partition(":")
-    return HOST if kind == "cpu" else int(number or 0)
+    return HOST if kind == "cpu" or "," in device else int(number or 0)

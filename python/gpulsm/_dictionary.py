@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import DTypeLike
@@ -121,7 +121,7 @@ class Dictionary(Durable):
         *,
         combine: Combine = "replace",
         batch_size: int = 65536,
-        device: str = "best",
+        device: str | Sequence[str] = "best",
         threads: int | None = None,
         memory_limit: int | None = None,
         max_merge_per_batch: int | None = None,
@@ -145,7 +145,7 @@ class Dictionary(Durable):
         duplicates: Duplicates | None = None,
         combine: Combine = "replace",
         batch_size: int = 65536,
-        device: str | None = None,
+        device: str | Sequence[str] | None = None,
         threads: int | None = None,
         memory_limit: int | None = None,
         max_merge_per_batch: int | None = None,
@@ -406,7 +406,7 @@ class Dictionary(Durable):
         key: KeyLike | None = None,
         value: DTypeLike | None = None,
         combine: Combine | None = None,
-        device: str = "best",
+        device: str | Sequence[str] = "best",
         batch_size: int | None = None,
         threads: int | None = None,
         memory_limit: int | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -27,7 +28,7 @@ def open(
     *,
     durability: Durability = "batch",
     combine: Combine | None = None,
-    device: str = "best",
+    device: str | Sequence[str] = "best",
     log_limit: int | None = None,
     batch_size: int | None = None,
     threads: int | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -24,7 +25,7 @@ _MOST_PARTS, _MOST_BYTES = 4, 16
 
 
 def checked(
-    device: str,
+    device: str | Sequence[str],
     batch_size: int | None,
     threads: int | None,
     memory_limit: int | None,
@@ -33,8 +34,7 @@ def checked(
     combine: tuple[str, str],
 ) -> dict[str, Any]:
     """The settings as the native half takes them. Without a batch size, it is that of the files."""
-    if not isinstance(device, str):
-        raise TypeError(f"device: expected a text such as 'cuda:0', got {type(device).__name__}")
+    device = _checked_device(device)
     if cleanup not in ("automatic", "manual"):
         raise ValueError(f"cleanup: expected 'automatic' or 'manual', got {cleanup!r}")
     return {
@@ -48,6 +48,20 @@ def checked(
         "cleans_itself": cleanup == "automatic",
         "combine": combine,
     }
+
+
+def _checked_device(device: Any) -> str:
+    """One device, or several with commas between them, as the native half takes it."""
+    if isinstance(device, str):
+        return device
+    if not isinstance(device, Sequence) or not all(isinstance(one, str) for one in device):
+        raise TypeError(
+            "device: expected a text such as 'cuda:0', or a list of them, got "
+            + type(device).__name__
+        )
+    if not device:
+        raise ValueError("device: expected at least one, got an empty list")
+    return ",".join(device)
 
 
 def checked_progress(progress: Any) -> Any:

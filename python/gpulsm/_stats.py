@@ -89,6 +89,8 @@ class Stats:
         Where the memory of the GPU is, or of `memory_limit`; None on a CPU without a limit.
     levels
         Every level that holds entries, the newest first.
+    shards
+        The same of each shard, in the order of their keys; empty if there is only one.
     """
 
     device: str
@@ -101,6 +103,7 @@ class Stats:
     bytes_peak: int
     memory: MemoryStats | None
     levels: tuple[LevelStats, ...]
+    shards: tuple[Stats, ...]
 
     def __str__(self) -> str:
         return self._picture  # type: ignore[attr-defined, no-any-return]
@@ -109,8 +112,9 @@ class Stats:
     def _of(cls, figures: dict[str, Any]) -> Stats:
         levels = tuple(LevelStats(**level) for level in figures.pop("levels"))
         picture = figures.pop("picture")
+        shards = tuple(cls._of(shard) for shard in figures.pop("shards"))
         memory = figures.pop("memory")
         memory = None if memory is None else MemoryStats(**memory)
-        stats = cls(levels=levels, memory=memory, **figures)
+        stats = cls(levels=levels, shards=shards, memory=memory, **figures)
         object.__setattr__(stats, "_picture", picture)  # Not one of its figures.
         return stats

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpulsm::private::{Element, Encoding, StoredTypes};
-use gpulsm::{CleanupPolicy, Combine, Device, Dictionary, Durability, ScalarKey, Value};
+use gpulsm::{CleanupPolicy, Combine, Devices, Dictionary, Durability, ScalarKey, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -49,14 +49,14 @@ type Report<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
 
 /// What a dictionary is made of, beside its settings.
 struct New<'a> {
-    device: Device,
+    devices: Devices,
     types: StoredTypes,
     source: Source<'a>,
 }
 
 impl Settings {
-    /// The device that is named.
-    pub fn device(&self) -> PyResult<Device> {
+    /// The devices that are named.
+    pub fn devices(&self) -> PyResult<Devices> {
         self.device.parse().map_err(raise)
     }
 
@@ -64,11 +64,11 @@ impl Settings {
     pub fn make(
         &self,
         types: &Types,
-        device: Device,
+        devices: Devices,
         source: Source<'_>,
     ) -> PyResult<Box<dyn AnyDictionary>> {
         let (key, value_width) = types.in_memory();
-        let new = New { device, types: types.in_files()?, source };
+        let new = New { devices, types: types.in_files()?, source };
         match key {
             "uint32" => self.with_key::<u32>(value_width, new),
             "uint64" => self.with_key::<u64>(value_width, new),
@@ -99,7 +99,7 @@ impl Settings {
         let policy =
             if self.cleans_itself { CleanupPolicy::Automatic } else { CleanupPolicy::Manual };
         let mut builder = Dictionary::<K, V>::builder()
-            .device(new.device)
+            .devices(&new.devices)
             .stored_as(new.types)
             .cleanup_policy(policy);
         if let Some(batch_size) = self.batch_size {

@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock, TryLockError};
 use std::time::Instant;
 
 use gpulsm::private::{AsOf, Fold, Operation};
-use gpulsm::{Device, Error, MemoryStats, Stats};
+use gpulsm::{Devices, Error, MemoryStats, Stats};
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -35,7 +35,7 @@ pub fn after_fork() {
 /// the stream in whose order they are used.
 #[pyclass(frozen, module = "gpulsm._native")]
 pub struct Store {
-    device: Device,
+    devices: Devices,
     /// None once it is closed. Calls share it, and closing waits for them.
     dictionary: RwLock<Option<Box<dyn AnyDictionary>>>,
     forks: u32,
@@ -148,7 +148,7 @@ impl Store {
     /// Where the dictionary is.
     #[getter]
     fn device(&self) -> String {
-        self.device.to_string()
+        self.devices.to_string()
     }
 
     fn update(
@@ -389,19 +389,20 @@ impl Store {
     /// The same pairs in a dictionary of its own, which shares the memory.
     fn copy(&self, py: Python<'_>) -> PyResult<Self> {
         let dictionary = self.call(py, None, |dictionary, _| dictionary.copy())?;
-        Ok(Store::new_here(self.device, dictionary))
+        Ok(Store::new_here(self.devices.clone(), dictionary))
     }
 }
 
 impl Store {
-    fn new_here(device: Device, dictionary: Box<dyn AnyDictionary>) -> Self {
+    fn new_here(devices: Devices, dictionary: Box<dyn AnyDictionary>) -> Self {
         let dictionary = RwLock::new(Some(dictionary));
-        Store { device, dictionary, forks: FORKS.load(Ordering::Relaxed) }
+        Store { devices, dictionary, forks: FORKS.load(Ordering::Relaxed) }
     }
 
     fn make(settings: &Settings, types: &Types, source: Source<'_>) -> PyResult<Self> {
-        let device = settings.device()?;
-        Ok(Store::new_here(device, settings.make(types, device, source)?))
+        let devices = settings.devices()?;
+        let dictionary = settings.make(types, devices.clone(), source)?;
+        Ok(Store::new_here(devices, dictionary))
     }
 
     fn check_process(&self) -> PyResult<()> {
@@ -427,7 +428,7 @@ impl Store {
             let Some(dictionary) = &*dictionary else {
                 return Err(PyValueError::new_err("this dictionary is closed"));
             };
-            let place = Place::new(self.device, stream).map_err(raise)?;
+            let place = Place::new(self.devices[0], stream).map_err(raise)?;
             make(&**dictionary, &place).map_err(raise)
         })?
     }
@@ -460,7 +461,7 @@ fn describe_memory<'py>(py: Python<'py>, memory: &MemoryStats) -> PyResult<Bound
 /// The figures as Python's `Stats` takes them.
 fn describe<'py>(py: Python<'py>, stats: &Stats, picture: &str) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
-    all.set_item("device", stats.device.to_string())?;
+    all.set_item("device", stats.devices().to_string())?;
     all.set_item("batch_size", stats.batch_size)?;
     all.set_item("entries", stats.entries)?;
     all.set_item("live", stats.live)?;
@@ -480,6 +481,8 @@ fn describe<'py>(py: Python<'py>, stats: &Stats, picture: &str) -> PyResult<Boun
         levels.push(one);
     }
     all.set_item("levels", levels)?;
+    let shards = stats.shards.iter().map(|shard| describe(py, shard, &shard.to_string()));
+    all.set_item("shards", shards.collect::<PyResult<Vec<_>>>()?)?;
     all.set_item("picture", picture)?;
     Ok(all)
 }

@@ -17,7 +17,7 @@ macro_rules! impl_queries {
 
             /// Returns the device of each shard, in the order of their keys.
             #[must_use]
-            pub fn devices(&self) -> &[Device] {
+            pub fn devices(&self) -> &Devices {
                 &self.store.devices
             }
 

@@ -215,7 +215,7 @@ fn lists_of_devices_are_checked() {
         assert!(error.to_string().contains("from 1 to 256"), "{error}");
     }
     let d = on(3).build().unwrap();
-    assert_eq!((d.devices(), d.device()), (&[Device::cpu(); 3][..], Device::cpu()));
+    assert_eq!((&d.devices()[..], d.device()), (&[Device::cpu(); 3][..], Device::cpu()));
     assert!(d.to_string().contains("on cpu,cpu,cpu"), "{d}");
     let text = d.stats().unwrap().to_string();
     assert!(text.contains("shard  2"), "{text}");

@@ -19,10 +19,10 @@ use gpulsm::private::Element;
 use gpulsm::testing::bits::Types;
 use gpulsm::testing::check::{Mismatch, check};
 use gpulsm::testing::script::{Draw, Operation};
-use gpulsm::{Combine, Device, Error, Key, Value};
+use gpulsm::{Combine, Devices, Error, Key, Value};
 
 /// A list of random operations, and the dictionary that executes it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct List {
     /// The same seed gives the same operations.
     pub seed: u64,
@@ -35,7 +35,7 @@ pub struct List {
     /// How values, as numbers of a type, combine; drawn if `None`.
     pub combine: Option<(Combine, Element)>,
     /// Where the dictionary lives.
-    pub device: Device,
+    pub devices: Devices,
 }
 
 /// Executes a list on a dictionary and on the model; returns the first difference between them.
@@ -75,7 +75,7 @@ fn check_of_values<K: Key>(width: usize) -> Option<Check> {
 
 fn check_list<K: Key, V: Value>(list: &List) -> Result<Result<(), Mismatch>, Error> {
     let mut draw = Draw::random(list.seed).scaled(list.scale);
-    let mut settings = draw.settings::<K, V>().device(list.device);
+    let mut settings = draw.settings::<K, V>().devices(&list.devices);
     if let Some(size) = list.batch_size {
         settings = settings.batch_size(size);
     }
@@ -96,9 +96,9 @@ mod tests {
         for key in KEYS {
             for width in [0, 4, 8, 16] {
                 let check = check_of(key, width).expect(key);
-                let device = Device::cpu();
+                let devices = "cpu".parse::<Devices>().expect("a device");
                 let list =
-                    List { seed: 7, len: 25, scale: 1, batch_size: None, combine: None, device };
+                    List { seed: 7, len: 25, scale: 1, batch_size: None, combine: None, devices };
                 let checked = check(&list).expect("a dictionary on the CPU");
                 assert!(checked.is_ok(), "{key}, values of {width} bytes: {checked:?}");
             }

@@ -203,7 +203,7 @@ impl Serialize for Answer {
             Answer::Levels(stats) => map.serialize_entry("levels", &levels(stats))?,
             Answer::Snapshots(all) => map.serialize_entry("snapshots", all)?,
             Answer::Stats { stats, key, value, combine, path } => {
-                map.serialize_entry("device", &stats.device.to_string())?;
+                map.serialize_entry("device", &stats.devices().to_string())?;
                 map.serialize_entry("key", &key.to_string())?;
                 map.serialize_entry("value", value.name())?;
                 map.serialize_entry("combine", combine.name())?;
@@ -212,6 +212,9 @@ impl Serialize for Answer {
                 map.serialize_entry("entries", &stats.entries)?;
                 map.serialize_entry("stale", &stats.stale)?;
                 map.serialize_entry("levels", &stats.levels.len())?;
+                if !stats.shards.is_empty() {
+                    map.serialize_entry("shards", &shards(stats))?;
+                }
                 map.serialize_entry("bytes", &bytes(&stats.bytes))?;
                 if let Some(path) = path {
                     map.serialize_entry("folder", &path.display().to_string())?;
@@ -221,6 +224,19 @@ impl Serialize for Answer {
         }
         map.end()
     }
+}
+
+/// Describes every shard as JSON.
+fn shards(stats: &Stats) -> Vec<Value> {
+    let shard = |shard: &Stats| {
+        json!({
+            "device": shard.device.to_string(),
+            "len": shard.live,
+            "entries": shard.entries,
+            "bytes": shard.bytes.total(),
+        })
+    };
+    stats.shards.iter().map(shard).collect()
 }
 
 /// Describes every level as JSON.

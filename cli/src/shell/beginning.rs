@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use gpulsm::private::{FileTypes, Replayed, types_in, types_in_folder};
-use gpulsm::{Device, Durability};
+use gpulsm::{Devices, Durability};
 use gpulsm_backends::dictionary::{AnyDictionary, Settings, open_at};
 use gpulsm_backends::stored::Origin;
 
@@ -44,9 +44,9 @@ pub struct Beginning {
     #[arg(long, value_name = "B", value_parser = batch_size())]
     batch_size: Option<u64>,
 
-    /// Where the dictionary lives: best, cpu, cuda or cuda:N
-    #[arg(long, default_value = "best")]
-    device: Device,
+    /// Where the dictionary lives: best, cpu, cuda or cuda:N; with a comma between several, it is divided among them
+    #[arg(long, value_name = "DEVICE[,DEVICE…]", default_value = "best")]
+    device: Devices,
 }
 
 /// What is durable when a change is answered.
@@ -84,7 +84,7 @@ impl Beginning {
         let settings = self.settings(stored.as_ref())?;
         let origin = self.origin();
         let mut bar = Bar::new(if self.load.is_some() { "loading" } else { "opening" });
-        let opened = open_at(settings, &origin, &mut |done, total| bar.tell(done, total));
+        let opened = open_at(settings.clone(), &origin, &mut |done, total| bar.tell(done, total));
         drop(bar);
         let dictionary = opened.map_err(explain)?;
         let pairs = dictionary.len().map_err(|error| error.to_string())?;
@@ -148,7 +148,7 @@ impl Beginning {
             _ => self.types.of_new(),
         };
         let batch_size = self.batch_size.map(|size| size as usize);
-        Ok(Settings { types, combine, device: self.device, batch_size })
+        Ok(Settings { types, combine, devices: self.device.clone(), batch_size })
     }
 }
 

@@ -47,7 +47,7 @@ impl Interpreter {
     /// Returns an interpreter with a dictionary of its own, in memory, which it shares with this one.
     pub fn fork(&self) -> Self {
         let (dictionary, snapshots) = (self.dictionary.fork(), self.snapshots.clone());
-        Interpreter { dictionary, snapshots, ..*self }
+        Interpreter { dictionary, snapshots, settings: self.settings.clone(), ..*self }
     }
 
     /// Takes over what a fork has become. A dictionary in a folder stays: forks of it were only queried.

@@ -156,7 +156,7 @@ impl<W: Write> People<'_, W> {
     ) -> io::Result<()> {
         let bytes = &stats.bytes;
         let mut rows = vec![
-            ("device", stats.device.to_string()),
+            ("device", stats.devices().to_string()),
             ("key", key.to_string()),
             ("value", value.name().into()),
             ("combine", combine.name().into()),
@@ -177,6 +177,9 @@ impl<W: Write> People<'_, W> {
                 ),
             ),
         ];
+        rows.extend(stats.shards.iter().map(|shard| {
+            ("shard", format!("{} on {}", counted(shard.live as usize, "key"), shard.device))
+        }));
         rows.extend(folder.map(|folder| ("folder", folder.display().to_string())));
         self.table(&rows, |(name, value)| (name.to_string(), value.clone()))
     }

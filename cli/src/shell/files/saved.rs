@@ -61,17 +61,17 @@ pub fn load(
         ));
     }
     let wanted = match dictionary.path() {
-        None => settings_for(&path, *settings, options)?,
-        Some(_) => *settings,
+        None => settings_for(&path, settings.clone(), options)?,
+        Some(_) => settings.clone(),
     };
     let mut bar = Bar::new("loading").hidden_when(interrupt::is_pressed);
     let origin = Origin::File(path);
-    let loaded = open_at(wanted, &origin, &mut |done, total| bar.tell(done, total));
+    let loaded = open_at(wanted.clone(), &origin, &mut |done, total| bar.tell(done, total));
     let loaded = loaded.map_err(explain)?;
     drop(bar);
     let pairs = replace(dictionary, loaded).map_err(|error| error.to_string())?;
-    let before = std::mem::replace(settings, wanted);
     let types = (wanted.types, wanted.combine);
+    let before = std::mem::replace(settings, wanted);
     let new_types = (types != (before.types, before.combine)).then_some(types);
     Ok(Answer::FileLoaded { pairs, new_types })
 }
