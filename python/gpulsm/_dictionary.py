@@ -77,9 +77,11 @@ class Dictionary(Durable):
         The size of call that it is laid out for. Calls may be of any length; those of about this one
         cost least, and larger ones mean faster queries.
     device
-        'best' (a GPU where there is one, else the CPU), 'cpu', 'cuda' or 'cuda:N'.
+        'best' (a GPU where there is one, else the CPU), 'cpu', 'cuda' or 'cuda:N'. Or a list, such as
+        ['cuda:0', 'cuda:1']: then it is divided by key among all of them, which work at the same time. Such a
+        dictionary takes arrays in the CPU's memory only.
     threads
-        On the CPU, how many threads of its own work for it. Default: it shares those of the process.
+        On the CPU, how many threads of its own work for it, or for each of several devices. Default: it shares those of the process.
     memory_limit
         The most bytes that it, its copies and its snapshots may take together, with the space that applying
         batches takes. A call that needs more raises `OutOfMemoryError` and changes nothing.

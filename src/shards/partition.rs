@@ -79,6 +79,36 @@ impl<'a> Partition<'a> {
         (0..self.bounds.len() - 1).find(|&shard| self.range(shard).len() == all)
     }
 
+    /// Copies values of `width` bytes, one for each key, to where those of each shard are together.
+    pub fn group_values(
+        &self,
+        values: &[u8],
+        width: usize,
+        grouped: &mut [u8],
+    ) -> Result<(), Error> {
+        match width {
+            4 => self.group(arrays::<4>(values), 1, arrays_mut(grouped)),
+            8 => self.group(arrays::<8>(values), 1, arrays_mut(grouped)),
+            16 => self.group(arrays::<16>(values), 1, arrays_mut(grouped)),
+            _ => self.group(values, width, grouped),
+        }
+    }
+
+    /// Copies values of `width` bytes, those of each shard together, back to the order of the keys.
+    pub fn ungroup_values(
+        &self,
+        grouped: &[u8],
+        width: usize,
+        values: &mut [u8],
+    ) -> Result<(), Error> {
+        match width {
+            4 => self.ungroup(arrays::<4>(grouped), 1, arrays_mut(values)),
+            8 => self.ungroup(arrays::<8>(grouped), 1, arrays_mut(values)),
+            16 => self.ungroup(arrays::<16>(grouped), 1, arrays_mut(values)),
+            _ => self.ungroup(grouped, width, values),
+        }
+    }
+
     /// Copies items of `width` elements, one for each key, to where those of each shard are together.
     pub fn group<T: Copy + Send + Sync>(
         &self,
@@ -93,8 +123,9 @@ impl<'a> Partition<'a> {
         let mut parts = by_chunk(cut(grouped, lens), self.counts.len());
         let chunks = self.ids.chunks(self.chunk_len).zip(items.chunks(self.chunk_len * width));
         self.workers.each(chunks.zip(parts.drain(..)), |((ids, items), mut parts)| {
-            copy_each(ids, width, |shard, at, to| {
-                parts[shard][to..to + width].copy_from_slice(&items[at..at + width]);
+            copy_each(ids, width, |shard, at, to| match width {
+                1 => parts[shard][to] = items[at], // Not a call of a function that copies any number.
+                _ => parts[shard][to..to + width].copy_from_slice(&items[at..at + width]),
             });
             Ok(())
         })
@@ -117,8 +148,9 @@ impl<'a> Partition<'a> {
         let mut parts = by_chunk(parts, self.counts.len());
         let chunks = self.ids.chunks(self.chunk_len).zip(items.chunks_mut(self.chunk_len * width));
         self.workers.each(chunks.zip(parts.drain(..)), |((ids, items), parts)| {
-            copy_each(ids, width, |shard, at, from| {
-                items[at..at + width].copy_from_slice(&parts[shard][from..from + width]);
+            copy_each(ids, width, |shard, at, from| match width {
+                1 => items[at] = parts[shard][from],
+                _ => items[at..at + width].copy_from_slice(&parts[shard][from..from + width]),
             });
             Ok(())
         })
@@ -141,6 +173,15 @@ fn copy_each(ids: &[u8], width: usize, mut copy: impl FnMut(usize, usize, usize)
         copy(usize::from(id), at * width, *next);
         *next += width;
     }
+}
+
+/// Returns the bytes of values as arrays, whose copies are as fast as those of integers.
+fn arrays<const WIDTH: usize>(values: &[u8]) -> &[[u8; WIDTH]] {
+    values.as_chunks().0
+}
+
+fn arrays_mut<const WIDTH: usize>(values: &mut [u8]) -> &mut [[u8; WIDTH]] {
+    values.as_chunks_mut().0
 }
 
 /// Returns parts that are ordered by shard and then by chunk as a list for each chunk.

@@ -103,7 +103,7 @@ impl<B: OrderedKey> Shards<B> {
         })?;
         partition.ungroup(&grouped_found, 1, found)?;
         match values {
-            Some(values) => partition.ungroup(grouped_values.bytes(), width, values),
+            Some(values) => partition.ungroup_values(grouped_values.bytes(), width, values),
             None => Ok(()),
         }
     }
@@ -312,7 +312,7 @@ impl<B: OrderedKey> Shards<B> {
             ask(store, shard, partition.range(shard), pairs)
         })?;
         partition.ungroup(&keys, 1, pairs.keys)?;
-        partition.ungroup(values.bytes(), width, pairs.values)?;
+        partition.ungroup_values(values.bytes(), width, pairs.values)?;
         partition.ungroup(&found, 1, pairs.found)
     }
 

@@ -59,17 +59,6 @@ impl<B: OrderedKey> Shards<B> {
     pub(super) fn lens(&self) -> Result<Vec<u64>, Error> {
         self.shards.iter().map(|shard| shard.named(shard.store.len())).collect()
     }
-
-    /// Does the same on all shards, at the same time, and returns the first error.
-    pub(super) fn on_all(
-        &self,
-        job: impl Fn(&dyn AnyStore<B>) -> Result<(), Error> + Sync,
-    ) -> Result<(), Error> {
-        let results = at_once(self.shards.iter().collect(), usize::MAX, |shard: &Shard<B>| {
-            shard.named(job(&*shard.store))
-        });
-        results.into_iter().collect()
-    }
 }
 
 impl<B: OrderedKey> Shard<B> {
@@ -212,11 +201,16 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
     }
 
     fn flush(&self) -> Result<(), Error> {
-        self.on_all(|store| store.flush())
+        let buffered = self.quick_stats().map_or(usize::MAX, |stats| stats.buffered);
+        let flushed = at_once(self.shards.iter().collect(), buffered, |shard: &Shard<B>| {
+            shard.named(shard.store.flush())
+        });
+        flushed.into_iter().collect()
     }
 
     fn synchronize(&self) -> Result<(), Error> {
-        self.on_all(|store| store.synchronize())
+        self.flush()?;
+        self.shards.iter().try_for_each(|shard| shard.named(shard.store.synchronize()))
     }
 
     #[cfg(feature = "testing")]

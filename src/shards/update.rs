@@ -13,10 +13,13 @@ use crate::store::{AnyStore, PreparedChange};
 use crate::value::ValueBuffer;
 
 /// Splitters come from at most this many keys for each shard.
-const SAMPLE: usize = 256;
+const SAMPLE: usize = 4096;
 
-/// What each shard has prepared; `None` if the change is none of its business.
-pub(super) type Prepared = Vec<Option<PreparedChange>>;
+/// What shards have prepared, in their order, of a change of this many updates.
+pub(super) struct Prepared {
+    work: usize,
+    changes: Vec<(usize, PreparedChange)>,
+}
 
 /// A batch, divided by shard.
 pub(super) struct Divided<B> {
@@ -56,45 +59,43 @@ impl<B: OrderedKey> Shards<B> {
     pub(super) fn prepare_batch(&mut self, updates: &Updates<'_, B>) -> Result<Prepared, Error> {
         self.choose_splitters(updates)?;
         let divided = self.divided(updates)?;
-        let parts = divided.parts(updates);
-        self.prepare_parts(updates.len(), parts, |store, part| match part.len() {
-            0 => Ok(None),
-            _ => store.prepare(&part).map(Some),
-        })
+        let parts = divided.parts(updates).into_iter();
+        let parts = parts.map(|part| (part.len() > 0).then_some(part)).collect();
+        self.prepare_parts(updates.len(), parts, |store, part| store.prepare(&part))
     }
 
     /// Prepares the deletes of ranges, which are in ascending order and do not meet, on every shard, or on none.
     pub(super) fn prepare_deletes(&mut self, ranges: &RangeEnds<'_, B>) -> Result<Prepared, Error> {
         let parts = cut_ranges(&ranges.lo, &ranges.hi, &self.splitters, &self.workers)?;
+        let parts = parts.into_iter().map(|pieces| (pieces.len() > 0).then_some(pieces)).collect();
+        // A few ranges may have many keys.
         self.prepare_parts(usize::MAX, parts, |store, pieces| {
-            if pieces.len() == 0 {
-                return Ok(None);
-            }
             let ranges = RangeEnds { lo: pieces.lo.into(), hi: pieces.hi.into() };
-            store.prepare_range_deletes(&ranges).map(Some)
+            store.prepare_range_deletes(&ranges)
         })
     }
 
-    /// Prepares a part of a change on each shard, at the same time. After an error the others are undone.
+    /// Prepares a part of a change on each shard that has one, at the same time. After an error the others are undone.
     fn prepare_parts<P: Send>(
         &mut self,
         work: usize,
-        parts: Vec<P>,
-        prepare: impl Fn(&mut dyn AnyStore<B>, P) -> Result<Option<PreparedChange>, Error> + Sync,
+        parts: Vec<Option<P>>,
+        prepare: impl Fn(&mut dyn AnyStore<B>, P) -> Result<PreparedChange, Error> + Sync,
     ) -> Result<Prepared, Error> {
-        let tasks = self.shards.iter_mut().zip(parts).collect();
-        let outcomes = at_once(tasks, work, |(shard, part): (&mut Shard<B>, P)| {
+        let shards = self.shards.iter_mut().enumerate().zip(parts);
+        let tasks = shards.filter_map(|(shard, part)| part.map(|part| (shard, part))).collect();
+        let job = |((index, shard), part): ((usize, &mut Shard<B>), P)| {
             let prepared = prepare(&mut *shard.store, part);
-            shard.named(prepared)
-        });
-        let mut failed = None;
-        let prepared = outcomes.into_iter().map(|outcome| {
-            outcome.unwrap_or_else(|error| {
-                failed.get_or_insert(error);
-                None
-            })
-        });
-        let prepared = prepared.collect();
+            shard.named(prepared).map(|change| (index, change))
+        };
+        let (mut changes, mut failed) = (Vec::new(), None);
+        for outcome in at_once(tasks, work, job) {
+            match outcome {
+                Ok(change) => changes.push(change),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let prepared = Prepared { work, changes };
         match failed {
             None => Ok(prepared),
             Some(error) => {
@@ -105,19 +106,19 @@ impl<B: OrderedKey> Shards<B> {
     }
 
     /// Commits what was prepared, on all shards at the same time.
-    pub(super) fn commit_on_all(&mut self, prepared: Prepared) {
-        let is_some = |(_, change): &(&mut Shard<B>, Option<PreparedChange>)| change.is_some();
-        let tasks: Vec<_> = self.shards.iter_mut().zip(prepared).filter(is_some).collect();
-        at_once(tasks, usize::MAX, |(shard, change)| {
-            shard.store.commit(change.expect("the others were left out"));
-        });
+    pub(super) fn commit_on_all(&mut self, Prepared { work, changes }: Prepared) {
+        let mut changes = changes.into_iter().peekable();
+        let mut tasks = Vec::new();
+        for (index, shard) in self.shards.iter_mut().enumerate() {
+            let change = changes.next_if(|(of, _)| *of == index);
+            tasks.extend(change.map(|(_, change)| (shard, change)));
+        }
+        at_once(tasks, work, |(shard, change): (&mut Shard<B>, _)| shard.store.commit(change));
     }
 
     pub(super) fn undo_on_all(&mut self, prepared: Prepared) {
-        for (shard, change) in self.shards.iter_mut().zip(prepared) {
-            if let Some(change) = change {
-                shard.store.undo(change);
-            }
+        for (shard, change) in prepared.changes {
+            self.shards[shard].store.undo(change);
         }
     }
 
@@ -158,7 +159,7 @@ impl<B: OrderedKey> Shards<B> {
                     try_zeroed(deletes.len())?,
                 );
                 by_insert.group(keys, 1, &mut grouped.0)?;
-                by_insert.group(updates.values, width, grouped.1.bytes_mut())?;
+                by_insert.group_values(updates.values, width, grouped.1.bytes_mut())?;
                 by_delete.group(deletes, 1, &mut grouped.2)?;
                 Some(grouped)
             }
