@@ -73,6 +73,8 @@ pub struct Settings {
     pub devices: Devices,
     /// Default: that of the files, or of the library.
     pub batch_size: Option<usize>,
+    /// At most how many bytes it takes. Default: no limit.
+    pub memory_limit: Option<u64>,
 }
 
 /// Makes an empty dictionary in memory.
@@ -111,10 +113,13 @@ fn build<K: ColumnKey, V: Element>(
     origin: &Origin,
     progress: Progress<'_>,
 ) -> Result<Box<dyn AnyDictionary>, Error> {
-    let Settings { types, combine, devices, batch_size } = settings;
+    let Settings { types, combine, devices, batch_size, memory_limit } = settings;
     let mut builder: Builder<K, V> = Dictionary::builder().devices(&devices);
     if let Some(batch_size) = batch_size {
         builder = builder.batch_size(batch_size);
+    }
+    if let Some(bytes) = memory_limit {
+        builder = builder.memory_limit(bytes);
     }
     builder = builder.combine_as(combine, types.value.element()).stored_as(stored_types(types));
     let dictionary = match origin {

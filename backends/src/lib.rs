@@ -11,7 +11,13 @@
 //! use gpulsm_backends::types::{Part, Types, ValueType};
 //!
 //! let types = Types { key: Part::I32.into(), value: ValueType::U64 };
-//! let settings = Settings { types, combine: Combine::Add, devices: Device::cpu().into(), batch_size: None };
+//! let settings = Settings {
+//!     types,
+//!     combine: Combine::Add,
+//!     devices: Device::cpu().into(),
+//!     batch_size: None,
+//!     memory_limit: None,
+//! };
 //! let mut counters = open(settings)?;
 //!
 //! let (mut keys, mut values) = (types.key.column(), types.value.column());

@@ -144,6 +144,7 @@ const FULL: &[(&str, &str)] = &[
     ("op-lookup", "lookups of keys that exist, drawn at random"),
     ("op-cleanup", "a cleanup when half of the entries are stale; the rate is that of all entries"),
     ("op-merge", "the memory for each pair that a merge of a quarter of the memory takes besides"),
+    ("limitN", "under a memory limit of N, on a CPU"),
     ("fillN", "N per cent of the memory are taken by pairs"),
     (
         "run1/N",

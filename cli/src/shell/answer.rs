@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use gpulsm::private::Operation;
-use gpulsm::{Bytes, Combine, LevelStats, Stats};
+use gpulsm::{Bytes, Combine, LevelStats, MemoryStats, Stats};
 use gpulsm_backends::types::{Key, KeyType, Scalar, Type, Types};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -216,6 +216,9 @@ impl Serialize for Answer {
                     map.serialize_entry("shards", &shards(stats))?;
                 }
                 map.serialize_entry("bytes", &bytes(&stats.bytes))?;
+                if let Some(memory) = &stats.memory {
+                    map.serialize_entry("memory", &of_memory(memory))?;
+                }
                 if let Some(path) = path {
                     map.serialize_entry("folder", &path.display().to_string())?;
                 }
@@ -262,6 +265,19 @@ fn bytes(bytes: &Bytes) -> Value {
         "fences": bytes.fences,
         "filters": bytes.filters,
         "total": bytes.total(),
+    })
+}
+
+/// Describes where the bytes of a memory limit, or of a GPU, are as JSON.
+fn of_memory(memory: &MemoryStats) -> Value {
+    json!({
+        "total": memory.total,
+        "free": memory.free,
+        "runs": memory.runs,
+        "filters": memory.filters,
+        "rest": memory.rest,
+        "idle": memory.idle,
+        "others": memory.others,
     })
 }
 

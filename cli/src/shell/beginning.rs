@@ -44,6 +44,11 @@ pub struct Beginning {
     #[arg(long, value_name = "B", value_parser = batch_size())]
     batch_size: Option<u64>,
 
+    /// At most how much memory the dictionary takes, with its snapshots and working space: a number of bytes, or 64M,
+    /// 2GiB and the like. What does not fit is refused, and changes nothing. Default: no limit
+    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+    memory_limit: Option<u64>,
+
     /// Where the dictionary lives: best, cpu, cuda or cuda:N; with a comma between several, it is divided among them
     #[arg(long, value_name = "DEVICE[,DEVICE…]", default_value = "best")]
     device: Devices,
@@ -148,7 +153,8 @@ impl Beginning {
             _ => self.types.of_new(),
         };
         let batch_size = self.batch_size.map(|size| size as usize);
-        Ok(Settings { types, combine, devices: self.device.clone(), batch_size })
+        let (devices, memory_limit) = (self.device.clone(), self.memory_limit);
+        Ok(Settings { types, combine, devices, batch_size, memory_limit })
     }
 }
 

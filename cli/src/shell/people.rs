@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
-use gpulsm::{Combine, Stats};
+use gpulsm::{Combine, MemoryStats, Stats};
 use gpulsm_backends::types::{Key, KeyType, Scalar, Type, Types};
 
 use super::answer::{Answer, Saved};
@@ -180,6 +180,7 @@ impl<W: Write> People<'_, W> {
         rows.extend(stats.shards.iter().map(|shard| {
             ("shard", format!("{} on {}", counted(shard.live as usize, "key"), shard.device))
         }));
+        rows.extend(stats.memory.map(|memory| ("memory", describe_memory(&memory))));
         rows.extend(folder.map(|folder| ("folder", folder.display().to_string())));
         self.table(&rows, |(name, value)| (name.to_string(), value.clone()))
     }
@@ -250,6 +251,15 @@ fn shown_value(value: &Scalar) -> String {
         Scalar::Present => String::new(),
         value => value.to_string(),
     }
+}
+
+/// Says where the bytes of a memory limit, or of a GPU, are.
+fn describe_memory(memory: &MemoryStats) -> String {
+    let MemoryStats { total, free, runs, filters, rest, idle, others, .. } = memory;
+    format!(
+        "{total} (free {free}, runs {runs}, filters {filters}, other snapshots and buffers {rest}, reserves {idle}, \
+         others {others})"
+    )
 }
 
 fn paint(colour: bool, style: Style, text: impl Display) -> String {

@@ -130,6 +130,22 @@ fn stats_and_help_are_objects() {
 }
 
 #[test]
+fn a_memory_limit_refuses_what_does_not_fit_and_is_shown() {
+    let arguments = ["shell", "--json", "--device", "cpu", "--memory-limit", "100KB"];
+    let numbers: String = (0..8000).map(|key| format!(" {key} 1")).collect();
+    let answers = printed(&arguments, &format!("insert 1 2\ninsert{numbers}\nlen\nstats\n"));
+    let answers: Vec<serde_json::Value> =
+        answers.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(answers[1]["code"], "dictionary", "{}", answers[1]);
+    assert_eq!(answers[2]["len"], 1);
+    let memory = &answers[3]["memory"];
+    assert_eq!(memory["total"], 100_000);
+    assert!(memory["free"].as_u64() > Some(50_000), "{memory}");
+    let people = printed(&["shell", "--device", "cpu", "--memory-limit", "2MiB"], "stats\n");
+    assert!(people.contains("2097152 (free "), "{people}");
+}
+
+#[test]
 fn nothing_after_quit_is_done_and_lines_that_say_nothing_have_no_answer() {
     let answers = printed(&["shell", "--json"], "\n   \n# insert 1 1\nlen\nquit\nlen\n");
     assert_eq!(answers, "{\"len\":0}\n{\"ok\":true}\n");

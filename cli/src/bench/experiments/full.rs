@@ -15,8 +15,8 @@ use crate::results::{Point, Row, Unit};
 /// log2 of the updates of a batch, on a GPU and on a CPU.
 const BATCHES: (u32, u32) = (24, 16);
 
-/// The memory limit on a CPU.
-const CPU_LIMIT: u64 = 1 << 28;
+/// The memory limit on a CPU, and how it is written.
+const CPU_LIMIT: (u64, &str) = (1 << 28, "256MiB");
 
 /// Keys are looked up after as many batches, so that queries need memory as well.
 const BATCHES_PER_LOOKUP: u64 = 16;
@@ -38,6 +38,9 @@ pub fn cases(scale: &Scale, is_cuda: bool) -> Vec<Case> {
     let row = |params: &[(&str, &dyn Display)], unit| {
         let mut row = row(Experiment::Full, "gpulsm", params, None);
         row.params.insert("b".into(), b.to_string());
+        if !is_cuda {
+            row.params.insert("limit".into(), CPU_LIMIT.1.into());
+        }
         Row { unit, ..row }
     };
     let case = |rows: Vec<Row>, measure: Measure| {
@@ -88,7 +91,7 @@ impl<'a> Full<'a> {
 
     /// Returns the memory limit; none on a GPU, all of whose memory is filled.
     fn limit(&self) -> Option<u64> {
-        (!self.is_cuda).then_some(CPU_LIMIT)
+        (!self.is_cuda).then_some(CPU_LIMIT.0)
     }
 
     fn dictionary(&self, limit: Option<u64>) -> Outcome<Box<dyn AnyDictionary>> {
