@@ -311,20 +311,15 @@ impl Error {
 fn advice(free: Option<u64>, memory: Option<&MemoryStats>) -> String {
     match (free, memory) {
         (Some(free), Some(memory)) => format!(
-            ", {free} free{}; of {} bytes, runs take {}, their filters {}, other runs, which snapshots, clones, views, \
-             graphs or a checkpoint hold, and buffers {}, idle memory {}, and others {}: {}",
+            ", {free} free{}; of {} bytes, {}: {}",
             memory.device.map(|device| format!(" on {device}")).unwrap_or_default(),
             memory.total,
-            memory.runs,
-            memory.filters,
-            memory.rest,
-            memory.idle,
-            memory.others,
+            holders(memory),
             help(memory)
         ),
         (Some(free), None) => format!(
             ", {free} free (of the device's memory, or of the dictionary's memory limit): raise the limit, \
-             use smaller batches, drop snapshots and clones, or delete keys and call `cleanup`"
+             use smaller batches, drop snapshots and clones, or call `cleanup`"
         ),
         (None, _) => {
             ", which the system refused: query fewer keys or ranges in one call, use smaller \
@@ -334,14 +329,34 @@ fn advice(free: Option<u64>, memory: Option<&MemoryStats>) -> String {
     }
 }
 
-/// Returns what to do, depending on who has most of the memory.
+/// Returns who has the memory, without those who have none.
+fn holders(memory: &MemoryStats) -> String {
+    let parts = [
+        ("runs", memory.runs),
+        ("filters", memory.filters),
+        ("what snapshots, clones, views, graphs or a checkpoint hold, and buffers", memory.rest),
+        ("reserves and idle memory", memory.idle),
+        ("others", memory.others),
+    ];
+    let held = parts.iter().filter(|(_, bytes)| *bytes > 0);
+    let held: Vec<String> = held.map(|(who, bytes)| format!("{who} {bytes}")).collect();
+    if held.is_empty() {
+        "nothing is taken".into()
+    } else {
+        format!("taken by {}", held.join(", "))
+    }
+}
+
+/// Returns what to do, depending on who has most of the memory. It must fit deletes and queries, too.
 fn help(memory: &MemoryStats) -> &'static str {
-    if memory.rest > memory.runs / 4 {
+    if memory.rest > memory.runs.max(memory.total / 16) / 4 {
         "drop snapshots, clones, views and graphs, or use smaller batches"
     } else if memory.others > memory.runs {
         "free what others hold, or raise the limit"
+    } else if memory.runs < memory.total / 8 {
+        "use smaller batches, or raise the limit"
     } else {
-        "delete keys and call `cleanup`, use smaller batches, or raise the limit"
+        "call `cleanup`, use smaller batches, or raise the limit; to have room for inserts, delete keys first"
     }
 }
 

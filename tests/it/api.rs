@@ -408,7 +408,7 @@ each_device! {
             let parts = [memory.free, memory.runs, memory.filters, memory.rest, memory.idle];
             assert_eq!(parts.iter().sum::<u64>() + memory.others, memory.total, "{error}");
             let text = error.to_string();
-            assert!(text.contains(&format!("runs take {}", memory.runs)), "{text}");
+            assert!(text.contains(&format!("runs {}", memory.runs)), "{text}");
             assert!(!holds_snapshots || device.is_cuda() || text.contains(": drop snapshots"), "{text}");
         }
     }
