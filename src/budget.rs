@@ -196,6 +196,12 @@ impl Account {
         &self.budget
     }
 
+    /// Returns the bytes that allocations may still take, those of the allowance included; `None` if there is no limit.
+    pub fn available(&self) -> Option<u64> {
+        let drawn_first = self.allowance.upgrade().map_or(0, |allowance| allowance.left());
+        Some(self.budget.free()?.saturating_add(drawn_first))
+    }
+
     /// Returns an account of the same budget that draws on the allowance first.
     pub fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
         Account { budget: self.budget.clone(), allowance: Arc::downgrade(allowance) }

@@ -42,6 +42,11 @@ impl Cpu {
         Cpu { memory: self.memory.drawing_on(allowance), ..self.clone() }
     }
 
+    /// Returns the same context, in which the caller's thread does all the work.
+    pub fn on_one_thread(&self) -> Self {
+        Cpu { workers: Workers::caller_only(), ..self.clone() }
+    }
+
     /// Returns how the values of equal keys combine; `None` if the newer one wins.
     pub fn combiner(&self) -> Option<Combiner> {
         self.combiner

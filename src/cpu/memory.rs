@@ -36,6 +36,11 @@ impl Memory {
         self.account.budget()
     }
 
+    /// Returns the bytes that can still be allocated; `None` if there is no limit.
+    pub fn available(&self) -> Option<u64> {
+        self.account.available()
+    }
+
     /// Returns the same, but allocations draw on the allowance first.
     pub fn drawing_on(&self, allowance: &Arc<Allowance>) -> Self {
         Memory { account: self.account.drawing_on(allowance) }

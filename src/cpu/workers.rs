@@ -41,6 +41,11 @@ impl Workers {
         Ok(Workers { pool })
     }
 
+    /// Returns no threads but the caller's.
+    pub fn caller_only() -> Self {
+        Workers { pool: None }
+    }
+
     /// Returns the number of threads.
     pub fn count(&self) -> usize {
         self.pool.as_ref().map_or(1, |pool| pool.current_num_threads())

@@ -208,10 +208,7 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
 
     fn answer(&self, query: Query<'_, E::Key>) -> Result<(), Error> {
         let runs = self.flushed()?;
-        match &self.reserve {
-            Some(reserve) => self.engine.drawing_on(reserve).answer(runs.runs(), query),
-            None => self.engine.answer(runs.runs(), query),
-        }
+        self.engine_for_queries().answer(runs.runs(), query).map_err(|error| self.explain(error))
     }
 
     fn stats(&self, device: Device) -> Result<Stats, Error> {

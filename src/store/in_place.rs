@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::deferred::entries_of;
-use super::levels::Levels;
+use super::levels::{Carry, Levels};
 use super::settings::CleanupPolicy;
 use super::state::{Store, merge_reserve_bytes, reserve_bytes};
 use crate::engine::Engine;
@@ -94,31 +94,55 @@ impl<E: Engine> Store<E> {
         levels.is_some_and(|levels| engine.release_caches(levels.runs_mut()))
     }
 
-    fn merge_in_place(&mut self, range: Range<usize>) -> Result<(), Error> {
-        let run = self.merged_in_place(range.clone())?;
+    /// Merges runs of one level in place, or, without the memory for all of them, the newest two.
+    fn merge_in_place(&mut self, mut range: Range<usize>) -> Result<(), Error> {
+        let run = self.merged_in_place(range.clone()).or_else(|error| {
+            if range.len() <= 2 {
+                return Err(error);
+            }
+            range.end = range.start + 2;
+            self.merged_in_place(range.clone())
+        })?;
         let levels = self.unshared_levels().expect("nobody else held them before");
         levels.merged(range, run);
         self.refill_reserves();
         Ok(())
     }
 
-    /// Merges everything into one run without stale entries, in place. After an error everything is as it was.
+    /// Merges everything into one run without stale entries, in place. After an error all answers are as they were; a
+    /// few of the newest runs may be merged.
     pub(super) fn clean_up_in_place(&mut self) -> Result<(), Error> {
-        let runs = self.state_mut().levels.runs().len();
-        if runs <= 1 {
-            return Ok(()); // The oldest run never holds a stale entry.
-        }
-        let run = match self.merged_in_place(0..runs) {
-            // With nothing older, no marks are needed, and filters neither.
-            Err(Error::OutOfMemory { .. }) if self.release_caches() => {
-                self.merged_in_place(0..runs)?
+        let run = loop {
+            let runs = self.state_mut().levels.runs().len();
+            if runs <= 1 {
+                return Ok(()); // The oldest run never holds a stale entry.
             }
-            merged => merged?,
+            match self.merged_in_place(0..runs) {
+                // With nothing older, no marks are needed, and filters neither.
+                Err(Error::OutOfMemory { .. }) if self.release_caches() => {}
+                // Two at a time take less memory.
+                Err(Error::OutOfMemory { .. }) if runs > 2 => self.merge_newest_in_place()?,
+                merged => break merged?,
+            }
         };
         let entries = entries_of(&self.engine, run.as_slice());
         let levels = self.unshared_levels().expect("nobody else held them before");
         levels.install_alone(run, entries);
         self.state_mut().wants_cleanup = false;
+        self.refill_reserves();
+        Ok(())
+    }
+
+    /// Merges the newest two runs in place.
+    fn merge_newest_in_place(&mut self) -> Result<(), Error> {
+        let run = self.merged_in_place(0..2)?;
+        let engine = self.engine.clone();
+        let levels = self.unshared_levels().expect("nobody else held them before");
+        levels.install(&Carry { runs: 2, level: 0 }, None);
+        if let Some(run) = run {
+            let carry = levels.walk(engine.bound(&run), |run| engine.bound(run));
+            levels.gather(&carry, Some(run));
+        }
         self.refill_reserves();
         Ok(())
     }

@@ -20,8 +20,10 @@ pub(crate) struct Store<E: Engine> {
     pub(super) deferred: DeferredMerges<E>,
     /// The most updates that are buffered, if the user bounds what one batch merges.
     pub(super) max_buffered: usize,
-    /// If there is a memory limit: what deletes and queries may take when nothing else is free.
+    /// If there is a memory limit: what deletes and queries may take when nothing else is free…
     pub(super) reserve: Option<Arc<Allowance>>,
+    /// …and what queries alone may take.
+    query_reserve: Option<Arc<Allowance>>,
     /// If there is a memory limit: what merges in place may take when nothing else is free.
     pub(super) merge_reserve: Option<Arc<Allowance>>,
     /// Whether there was a query since the last batch.
@@ -92,6 +94,7 @@ impl<E: Engine> Clone for Store<E> {
             deferred: DeferredMerges::new(self.deferred.max_merge_per_batch()),
             max_buffered: self.max_buffered,
             reserve: self.reserve.clone(),
+            query_reserve: self.query_reserve.clone(),
             merge_reserve: self.merge_reserve.clone(),
             queried: AtomicBool::new(true),
             #[cfg(feature = "testing")]
@@ -109,6 +112,10 @@ impl<E: Engine> Store<E> {
         let max_buffered = max_merge_per_batch.unwrap_or(usize::MAX).max(batch_size);
         Store {
             reserve: set_aside(&engine, reserve_bytes(&engine, batch_size)),
+            query_reserve: set_aside(
+                &engine,
+                engine.budget().limit_per_store().map(query_reserve_bytes),
+            ),
             merge_reserve: set_aside(&engine, merge_reserve_bytes(&engine)),
             engine,
             policy,
@@ -164,7 +171,16 @@ impl<E: Engine> Store<E> {
         state.levels.clone()
     }
 
-    /// Returns the engine for queries and deletes, which may use up the reserve.
+    /// Returns the engine for queries, which may use up one of the reserves.
+    pub fn engine_for_queries(&self) -> E {
+        let reserves = [&self.query_reserve, &self.reserve].into_iter().flatten();
+        match reserves.max_by_key(|reserve| reserve.left()) {
+            Some(reserve) => self.engine.drawing_on(reserve),
+            None => self.engine.clone(),
+        }
+    }
+
+    /// Returns the engine for deletes, which may use up the reserve.
     pub fn engine_with_reserve(&self) -> E {
         match &self.reserve {
             Some(reserve) => self.engine.drawing_on(reserve),
@@ -178,13 +194,19 @@ impl<E: Engine> Store<E> {
     }
 }
 
-/// The reserve takes at most this part of the memory limit.
+/// The reserves of deletes and of queries take at most this part of the memory limit…
 const RESERVE_DIVISOR: u64 = 8;
+
+/// …and that of queries alone at most this part…
+const QUERY_RESERVE_DIVISOR: u64 = 32;
+
+/// …and at most this many bytes.
+const QUERY_RESERVE: u64 = 256 << 10;
 
 /// What merges in place may take when nothing else is free…
 const MERGE_RESERVE: u64 = 256 << 10;
 
-/// …if the memory limit is at least this: below, nothing is merged in place.
+/// …if the memory limit is at least this. Below, inserts keep enough memory free.
 const MIN_LIMIT_FOR_MERGE_RESERVE: u64 = 64 << 20;
 
 /// Sets bytes aside.
@@ -198,7 +220,13 @@ fn set_aside<E: Engine>(engine: &E, bytes: Option<u64>) -> Option<Arc<Allowance>
 /// merged with nothing.
 pub(super) fn reserve_bytes<E: Engine>(engine: &E, batch_size: usize) -> Option<u64> {
     let limit = engine.budget().limit_per_store()?;
-    Some(engine.bytes_to_apply(batch_size, &[]).min(limit / RESERVE_DIVISOR))
+    let max = limit / RESERVE_DIVISOR - query_reserve_bytes(limit);
+    Some(engine.bytes_to_apply(batch_size, &[]).min(max))
+}
+
+/// Returns the size of the reserve of queries, in use or not, under this memory limit.
+fn query_reserve_bytes(limit: u64) -> u64 {
+    (limit / QUERY_RESERVE_DIVISOR).min(QUERY_RESERVE)
 }
 
 /// Returns the size of the reserve of merges in place, in use or not, if there is a memory limit.

@@ -43,6 +43,7 @@ mod range_deletes;
 mod readers;
 mod regressions;
 mod shards;
+mod small_limits;
 mod wide;
 
 /// Returns what a dictionary holds and takes. What else takes the device's memory changes at any time.

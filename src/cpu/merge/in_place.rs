@@ -23,37 +23,42 @@ use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
 
-/// Runs that take fewer bytes in all are merged beside themselves, or not at all…
-const MIN_BYTES: usize = 1 << 20;
-
-/// …and so are all runs under a smaller memory limit: what a merge in place takes, whatever their length, would be a large
-/// part of that.
-const MIN_LIMIT: u64 = 64 << 20;
-
-/// What merges in place may take more when there are more runs, mostly of deletes: six pages each.
+/// What merges of all runs at once may take more when there are more of them, mostly of deletes: six pages each.
 const SPARE: u64 = 32 * (24 << 10);
 
-/// A slice is this part of all entries…
-const SLICES: usize = 128;
+/// Memory for a merge of all runs at once is kept free only if it is at most this part of the memory limit; otherwise
+/// for merges of two at a time.
+const AT_ONCE_PART: u64 = 32;
 
-/// …but at least this many.
-const MIN_SLICE: usize = if cfg!(feature = "testing") { 1 << 8 } else { 1 << 12 };
-
-/// Returns whether runs of this many bytes may be merged in place. Tests may want all of them to be.
-fn is_long_enough(cpu: &Cpu, bytes: usize) -> bool {
-    #[cfg(feature = "testing")]
-    if crate::store::prefers_in_place() {
-        return true;
-    }
-    bytes >= MIN_BYTES && cpu.memory.budget().limit().is_none_or(|limit| limit >= MIN_LIMIT)
-}
-
-/// The threads' working space is at most this part of all entries, if that is enough for small blocks.
+/// The threads' working space is at most this part of all entries, if that is enough for small blocks on one thread.
 const WORKING_PART: usize = 64;
 
-/// What the fences of the output may take more than those of the runs: the padding of each layer, and fences of runs
-/// that are too short to have any.
-const FENCE_PADDING: usize = 1 << 13;
+/// What a merge in place may take besides what its plan counts: padding.
+const PADDING: u64 = 1 << 10;
+
+/// How large the steps of a merge in place are.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// A slice is this part of all entries…
+    slices: usize,
+    /// …but at least this many.
+    min_slice: usize,
+    /// The most entries in a block.
+    max_block: usize,
+}
+
+/// Steps that hardly cost any time…
+const LARGE: Steps = Steps {
+    slices: 128,
+    min_slice: if cfg!(feature = "testing") { 1 << 8 } else { 1 << 12 },
+    max_block: BLOCK,
+};
+
+/// …and others that take less memory…
+const MEDIUM: Steps = Steps { max_block: SMALL_BLOCK, ..LARGE };
+
+/// …and still less.
+const SMALL: Steps = Steps { slices: 512, min_slice: 1 << 8, max_block: SMALL_BLOCK };
 
 /// Merges runs, which no clone shares, into one on top of the older ones, in the memory that they have and at most
 /// [`in_place_bytes`] more. Returns `None` if nothing is left. After an error the runs are as they were; otherwise they
@@ -65,11 +70,15 @@ pub(crate) fn merge_in_place<B: OrderedKey, V: Value>(
 ) -> Result<Option<Run<B>>, Error> {
     assert!(runs.iter_mut().all(Run::is_unshared), "nobody else holds the runs");
     let keep = Keep::of_merge(runs, older);
-    let mut plan = Plan::new::<B, V>(cpu, runs, keep, BLOCK);
-    let output = Output::<B, V>::new(cpu, runs, keep, &plan).or_else(|_| {
-        plan = Plan::new::<B, V>(cpu, runs, keep, SMALL_BLOCK);
-        Output::new(cpu, runs, keep, &plan)
-    });
+    let shapes = shapes(runs);
+    let mut plan = Plan::new::<B, V>(cpu, &shapes, keep, LARGE);
+    let mut output = Output::<B, V>::new(cpu, runs, keep, &plan);
+    for steps in [MEDIUM, SMALL] {
+        if output.is_err() {
+            plan = Plan::new::<B, V>(cpu, &shapes, keep, steps);
+            output = Output::new(cpu, runs, keep, &plan);
+        }
+    }
     let mut output = output?;
     runs.iter_mut().for_each(|run| run.free_index(&mut output.purse));
     let mut positions = vec![0; runs.len()];
@@ -93,17 +102,76 @@ pub(crate) fn merge_in_place<B: OrderedKey, V: Value>(
     }
 }
 
-/// Returns the most bytes that merging these runs in place takes; `None` if they are too short, or the system cannot do
-/// it. That is at most 5 % of what the runs take, the marks of entries that had none (a third of a byte each), and
-/// 24 KiB (six pages) for each run, and for 32 more, and 200 KiB for each thread.
+/// Returns the most bytes that merging these runs in place takes, all at once or, if that is much of the memory limit, the
+/// newest two at a time; `None` if a merge beside them takes no more, or the system cannot do it.
+///
+/// At once that is at most 5 % of what the runs take, the marks of entries that had none (a third of a byte each), and
+/// 24 KiB (six pages) for each run, and for 32 more, and 200 KiB for each thread. Two at a time, it is 1 % of what the
+/// runs take, the same marks, and six pages for each of the two.
 pub(crate) fn in_place_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>]) -> Option<u64> {
-    let entries: usize = runs.iter().map(Run::len).sum();
-    if !RETURNS_PAGES || !is_long_enough(cpu, entries * (size_of::<B>() + size_of::<V>())) {
+    if !RETURNS_PAGES {
         return None;
     }
-    let all_new = runs.iter().all(|run| run.marks().is_none());
-    let keep = if all_new { Keep::Live } else { Keep::Stored };
-    Some(Plan::new::<B, V>(cpu, runs, keep, BLOCK).bytes() + SPARE)
+    let shapes = shapes(runs);
+    let at_once = Plan::new::<B, V>(cpu, &shapes, Shape::keep(&shapes), LARGE).bytes() + SPARE;
+    let bytes = match cpu.memory.budget().limit() {
+        Some(limit) if at_once > limit / AT_ONCE_PART => {
+            at_once.min(pairwise_bytes::<B, V>(cpu, &shapes))
+        }
+        _ => at_once,
+    };
+    let pairs: usize = runs.iter().map(Run::len).sum::<usize>() * (size_of::<B>() + size_of::<V>());
+    (bytes <= pairs as u64 || prefers_in_place()).then_some(bytes)
+}
+
+/// Returns whether tests want even the shortest runs to be merged in place.
+fn prefers_in_place() -> bool {
+    #[cfg(feature = "testing")]
+    return crate::store::prefers_in_place();
+    #[cfg(not(feature = "testing"))]
+    false
+}
+
+/// Returns the most bytes that merging the newest two runs, and the result with the next one, and so on, takes.
+fn pairwise_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Shape]) -> u64 {
+    let [newest, older @ ..] = runs else { return 0 };
+    let (mut merged, mut new_marks, mut bytes) = (*newest, 0, 0);
+    for run in older {
+        let two = [merged, *run];
+        let plan = Plan::new::<B, V>(cpu, &two, Shape::keep(&two), SMALL);
+        bytes = bytes.max(plan.bytes() + new_marks);
+        new_marks += plan.new_marks;
+        merged = Shape {
+            entries: merged.entries + run.entries,
+            has_marks: merged.has_marks || run.has_marks,
+            fence_bytes: 0,
+        };
+    }
+    bytes
+}
+
+/// What the memory that a merge takes depends on, of a run.
+#[derive(Clone, Copy)]
+struct Shape {
+    entries: usize,
+    has_marks: bool,
+    fence_bytes: u64,
+}
+
+impl Shape {
+    /// Returns what a merge of such runs may have to keep.
+    fn keep(runs: &[Shape]) -> Keep {
+        if runs.iter().any(|run| run.has_marks) { Keep::Stored } else { Keep::Live }
+    }
+}
+
+fn shapes<B: OrderedKey>(runs: &[Run<B>]) -> Vec<Shape> {
+    let shape = |run: &Run<B>| Shape {
+        entries: run.len(),
+        has_marks: run.marks().is_some(),
+        fence_bytes: run.fence_bytes(),
+    };
+    runs.iter().map(shape).collect()
 }
 
 /// How a merge in place proceeds, and the memory that it takes.
@@ -118,52 +186,51 @@ struct Plan {
     block: usize,
     /// The bytes that a slice takes before it returns as many, and what the new run takes more than the runs.
     purse: u64,
+    /// The bytes of marks of entries that had none.
+    new_marks: u64,
     /// The threads' working space, and unpacked marks.
     scratch: u64,
 }
 
 impl Plan {
-    /// Plans to merge in blocks of at most this many entries.
-    fn new<B: OrderedKey, V: Value>(
-        cpu: &Cpu,
-        runs: &[Run<B>],
-        keep: Keep,
-        max_block: usize,
-    ) -> Self {
-        let entries: usize = runs.iter().map(Run::len).sum();
+    fn new<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Shape], keep: Keep, steps: Steps) -> Self {
+        let entries: usize = runs.iter().map(|run| run.entries).sum();
         let entry = size_of::<B>() + size_of::<V>();
-        let slice = (entries / SLICES).max(MIN_SLICE);
+        let slice = (entries / steps.slices).max(steps.min_slice);
         let max_slice = (slice + slice / 8 + runs.len()).min(entries);
+        let working = |block| Merger::<B, V>::working_bytes_of_blocks(runs.len(), block);
+        let max_working = entries * entry / WORKING_PART;
         let threads = cpu.workers.parts(max_slice);
-        let working = |block| threads * Merger::<B, V>::working_bytes_of_blocks(runs.len(), block);
-        let mut block = max_block;
-        while block > SMALL_BLOCK && working(block) > entries * entry / WORKING_PART {
+        let mut block = steps.max_block;
+        while block > SMALL_BLOCK && threads * working(block) > max_working {
             block /= 2;
         }
         let block = block.max(runs.len());
+        let threads = (max_working / working(block)).clamp(1, threads);
 
-        // Of keys, values and marks of each run, parts of two pages can be neither used nor returned.
-        let page = page_bytes();
-        let part = |run: &Run<B>, width: usize| (run.len() * width).min(2 * page);
-        let pages_of = |run| part(run, size_of::<B>()) + part(run, size_of::<V>()) + part(run, 1);
-        let pages: usize = runs.iter().map(pages_of).sum();
-        let mut of_slice = max_slice * entry + pages;
+        let mut of_slice = max_slice * entry + unreturned_bytes::<B, V>(runs);
         let (mut new_marks, mut unpacked_marks) = (0, 0);
         if keep == Keep::Stored {
-            let unmarked = runs.iter().filter(|run| run.marks().is_none()).map(Run::len);
+            let unmarked = runs.iter().filter(|run| !run.has_marks).map(|run| run.entries);
             new_marks = unmarked.map(packed_bytes).sum::<usize>() + packed_bytes(0);
             of_slice += packed_bytes(max_slice);
             unpacked_marks = MarkPacker::scratch_bytes(max_slice);
         }
         // The bytes of fences are given up first, and needed last, when nothing is left of the runs.
-        let fences: u64 = runs.iter().map(Run::fence_bytes).sum();
+        let fences: u64 = runs.iter().map(|run| run.fence_bytes).sum();
+        let needed_fences = (fence_count(key_capacity(entries)) * size_of::<B>()) as u64;
+        let more_fences = needed_fences.saturating_sub(fences);
         Plan {
             slice,
             max_slice,
             threads,
             block,
-            purse: (of_slice as u64).saturating_sub(fences) + (new_marks + FENCE_PADDING) as u64,
-            scratch: (working(block) + unpacked_marks) as u64,
+            purse: (of_slice as u64).saturating_sub(fences)
+                + new_marks as u64
+                + more_fences
+                + PADDING,
+            new_marks: new_marks as u64,
+            scratch: (threads * working(block) + unpacked_marks) as u64,
         }
     }
 
@@ -173,10 +240,21 @@ impl Plan {
     }
 }
 
+/// Returns the most bytes of runs whose entries were merged that are still taken: of keys, values and marks of each run,
+/// parts of two pages can be neither used nor returned.
+fn unreturned_bytes<B, V>(runs: &[Shape]) -> usize {
+    let max = 2 * page_bytes();
+    let part = |run: &Shape, width: usize| (run.entries * width).min(max);
+    let marks = |run: &Shape| if run.has_marks { packed_bytes(run.entries).min(max) } else { 0 };
+    let of_run = |run| part(run, size_of::<B>()) + part(run, size_of::<V>()) + marks(run);
+    runs.iter().map(of_run).sum()
+}
+
 /// The run that comes of a merge in place.
 struct Output<'c, B, V> {
     cpu: &'c Cpu,
     keep: Keep,
+    threads: usize,
     /// One for each thread.
     mergers: Mutex<Vec<Merger<'c, B, V>>>,
     /// The bytes that the runs have returned and the output has not taken.
@@ -199,6 +277,7 @@ impl<'c, B: OrderedKey, V: Value> Output<'c, B, V> {
         Ok(Output {
             cpu,
             keep,
+            threads: plan.threads,
             mergers: Mutex::new((0..plan.threads).map(|_| merger()).collect::<Result<_, _>>()?),
             purse: cpu.memory.reserve(plan.purse)?,
             keys: cpu.memory.unbacked(key_capacity(capacity))?,
@@ -223,7 +302,7 @@ impl<'c, B: OrderedKey, V: Value> Output<'c, B, V> {
             marks: self.marks.as_mut().map_or(&mut [][..], MarkPacker::room),
         };
         let mergers = || self.mergers.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = merge_into(self.cpu, sources, self.keep, out, |part, out| {
+        let kept = merge_into(self.cpu, sources, self.keep, self.threads, out, |part, out| {
             let mut merger = mergers().pop().expect("each thread has a merger");
             let merged = merger.merge(part, out);
             mergers().push(merger);

@@ -46,11 +46,6 @@ pub(crate) struct Merger<'c, B, V> {
 }
 
 impl<'c, B: OrderedKey, V: Value> Merger<'c, B, V> {
-    /// Allocates the memory to merge these sources, or parts of them.
-    pub fn new(cpu: &'c Cpu, sources: &[Source<'_, B, V>], keep: Keep) -> Result<Self, Error> {
-        Self::with_block(cpu, sources, keep, block_capacity(sources.len()))
-    }
-
     /// Allocates the memory to merge these sources, or parts of them, in blocks of at most this many
     /// entries, and at least one of each source.
     pub fn with_block(

@@ -2,6 +2,7 @@
 
 use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
+use crate::cpu::merge::block::block_capacity;
 use crate::cpu::merge::entries::{Entries, EntriesMut};
 use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::merger::Merger;
@@ -16,6 +17,9 @@ use crate::value::Value;
 
 /// Entries in a block where memory is short: each takes a little longer to find.
 pub(crate) const SMALL_BLOCK: usize = 1 << 7;
+
+/// Entries in a block where hardly any memory is left.
+const SMALLEST_BLOCK: usize = 1 << 4;
 
 /// Merges all sources, newest first, into one run. Returns `None` if nothing is kept.
 pub(crate) fn merge<B: OrderedKey, V: Value>(
@@ -65,21 +69,19 @@ impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
         let keep = self.keep;
         let marks = self.marks.as_deref_mut().unwrap_or_default();
         let mut all = Entries { keys: &mut *self.keys, values: &mut *self.values, marks };
+        let threads = cpu.workers.count();
         self.len +=
-            merge_into(
-                cpu,
-                sources,
-                keep,
-                all.after(self.len),
-                |part, mut out| match Merger::new(cpu, part, keep)
-                    .and_then(|mut it| it.merge(part, out.after(0)))
-                {
-                    Err(Error::OutOfMemory { .. }) => {
-                        Merger::with_block(cpu, part, keep, SMALL_BLOCK)?.merge(part, out)
+            merge_into(cpu, sources, keep, threads, all.after(self.len), |part, mut out| {
+                let mut merge_in_blocks =
+                    |block| Merger::with_block(cpu, part, keep, block)?.merge(part, out.after(0));
+                let mut merged = merge_in_blocks(block_capacity(part.len()));
+                for block in [SMALL_BLOCK, SMALLEST_BLOCK] {
+                    if matches!(merged, Err(Error::OutOfMemory { .. })) {
+                        merged = merge_in_blocks(block);
                     }
-                    merged => merged,
-                },
-            )?;
+                }
+                merged
+            })?;
         Ok(())
     }
 
@@ -90,16 +92,17 @@ impl<B: OrderedKey, V: Value> MergeOutput<B, V> {
 }
 
 /// Merges the sources, newest first, and writes what is kept to the start of `out`; returns how many. `merge` does that
-/// with a part of the sources; threads call it for different parts.
+/// with a part of the sources; at most this many threads call it, for different parts.
 pub(crate) fn merge_into<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     sources: &[Source<'_, B, V>],
     keep: Keep,
+    threads: usize,
     mut out: EntriesMut<'_, B, V>,
     merge: impl Fn(&[Source<'_, B, V>], EntriesMut<'_, B, V>) -> Result<usize, Error> + Sync,
 ) -> Result<usize, Error> {
     let parts: Vec<Vec<Source<'_, B, V>>> =
-        split(&key_lists(sources), cpu.workers.parts(total_len(sources)))
+        split(&key_lists(sources), cpu.workers.parts(total_len(sources)).min(threads))
             .iter()
             .map(|ranges| slices(sources, ranges))
             .collect();

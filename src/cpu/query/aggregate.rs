@@ -7,7 +7,7 @@ use crate::aggregate::Fold;
 use crate::cpu::context::Cpu;
 use crate::cpu::merge::source::Source;
 use crate::cpu::query::fold::{Accumulators, Folder};
-use crate::cpu::query::range_merge::RangeMerger;
+use crate::cpu::query::range_merge::{RangeMerger, fit_memory};
 use crate::cpu::query::range_plan::{Task, plan};
 use crate::cpu::query::windows::{Windows, parts_with_windows};
 use crate::cpu::run::Run;
@@ -63,8 +63,9 @@ impl<B: OrderedKey, V: Value> AggregateBatch<'_, B, V> {
             Some(queries.len() * width)
         });
         let places = cut(answers, lens);
+        let (cpu, block) = &fit_memory(cpu, self.sources, tasks.len());
         let parts = cpu.workers.map(tasks.iter().zip(places), |(task, answers)| {
-            let mut merger = RangeMerger::new(cpu, self.sources)?;
+            let mut merger = RangeMerger::new(cpu, self.sources, *block)?;
             let Some(windows) = &task.part else {
                 return self.answer_each(&mut merger, task.queries.clone(), answers);
             };

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::cpu::context::Cpu;
 use crate::cpu::merge::source::Source;
 use crate::cpu::query::count::count;
-use crate::cpu::query::range_merge::RangeMerger;
+use crate::cpu::query::range_merge::{RangeMerger, fit_memory};
 use crate::cpu::query::range_plan::{Task, plan};
 use crate::cpu::query::windows::{Windows, parts_with_counts, parts_with_windows};
 use crate::cpu::run::Run;
@@ -117,8 +117,9 @@ impl<B: OrderedKey, V: Value> RangeBatch<'_, B, V> {
             Some(values) => cut(values, tasks.iter().map(|task| task.len)),
             None => tasks.iter().map(|_| &mut [][..]).collect(),
         };
+        let (cpu, block) = &fit_memory(cpu, self.sources, tasks.len());
         cpu.workers.each(tasks.iter().zip(keys).zip(values), |((task, keys), values)| {
-            let mut merger = RangeMerger::new(cpu, self.sources)?;
+            let mut merger = RangeMerger::new(cpu, self.sources, *block)?;
             match &task.part {
                 Some(windows) => merger.write(windows.iter().cloned(), keys, values),
                 None => self.write_answers(&mut merger, task.queries.clone(), keys, values),

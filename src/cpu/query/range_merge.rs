@@ -12,7 +12,7 @@ use crate::cpu::merge::source::{Source, total_len};
 use crate::cpu::query::dead::{DeadStretches, count_live};
 use crate::error::Error;
 use crate::key::OrderedKey;
-use crate::mark::MarkSet;
+use crate::mark::{Mark, MarkSet};
 use crate::value::Value;
 
 /// If the windows hold more stale entries than this, dead stretches are searched for.
@@ -27,11 +27,37 @@ const ENTRIES_PER_SEARCH: usize = 1 << 9;
 /// The most blocks that are merged before the next search, after searches that did not pay.
 const MAX_BLOCKS_BETWEEN_SEARCHES: usize = 64;
 
+/// Returns how this many tasks, each of which merges windows of these runs, fit into the memory that is available: on
+/// which threads, and in blocks of how many entries at most.
+pub(crate) fn fit_memory<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    runs: &[Source<'_, B, V>],
+    tasks: usize,
+) -> (Cpu, usize) {
+    let longest = block_capacity(runs.len());
+    let Some(available) = cpu.memory.available() else { return (cpu.clone(), longest) };
+    let entry = size_of::<B>() + size_of::<V>() + size_of::<Mark>();
+    let bytes_of =
+        |block| Merger::<B, V>::working_bytes_of_blocks(runs.len(), block) + block * entry;
+    // Others may query at the same time.
+    let fits = |threads: usize, block| (threads * bytes_of(block)) as u64 <= available / 2;
+    let blocks = || std::iter::successors(Some(longest), |block| Some(block / 2));
+    let mut blocks = blocks().take_while(|&block| block >= runs.len().max(MIN_BLOCK));
+    let threads = cpu.workers.count().min(tasks);
+    match blocks.find(|&block| fits(threads, block)) {
+        Some(block) => (cpu.clone(), block),
+        None if fits(1, MIN_BLOCK) => (cpu.on_one_thread(), MIN_BLOCK),
+        None => (cpu.on_one_thread(), 1),
+    }
+}
+
 /// Merges the windows of ranges, and reuses working memory from one to the next.
 pub(crate) struct RangeMerger<'a, B, V> {
     cpu: &'a Cpu,
     /// All runs, newest first.
     runs: &'a [Source<'a, B, V>],
+    /// The most entries in a block: at least one of each run.
+    max_block: usize,
     merger: Merger<'a, B, V>,
     dead: DeadStretches<B>,
     cursor: BlockCursor,
@@ -40,11 +66,17 @@ pub(crate) struct RangeMerger<'a, B, V> {
 }
 
 impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
-    pub fn new(cpu: &'a Cpu, runs: &'a [Source<'a, B, V>]) -> Result<Self, Error> {
-        let merger = Merger::new(cpu, runs, Keep::Live)?;
+    /// Allocates memory to merge blocks of at most this many entries, and at least one of each run.
+    pub fn new(
+        cpu: &'a Cpu,
+        runs: &'a [Source<'a, B, V>],
+        max_block: usize,
+    ) -> Result<Self, Error> {
+        let merger = Merger::with_block(cpu, runs, Keep::Live, max_block)?;
         Ok(RangeMerger {
             cpu,
             runs,
+            max_block: max_block.max(runs.len()),
             merger,
             dead: DeadStretches::default(),
             cursor: BlockCursor::default(),
@@ -118,7 +150,7 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
 
     /// Allocates room for the entries of any block.
     fn allocate_block(&self) -> Result<EntriesBuffer<B, V>, Error> {
-        let room = total_len(self.runs).min(block_capacity(self.runs.len()));
+        let room = total_len(self.runs).min(self.max_block);
         Ok(Entries {
             keys: self.cpu.memory.zeroed(room)?,
             values: self.cpu.memory.zeroed(room)?,
@@ -135,10 +167,10 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
 
     /// Merges the windows at whose start the cursor is, which hold `pairs` live entries.
     fn merge_blocks(&mut self, pairs: usize, sink: &mut dyn PairSink<B, V>) -> Result<(), Error> {
-        let RangeMerger { runs, merger, cursor, .. } = self;
+        let RangeMerger { runs, max_block, merger, cursor, .. } = self;
         let mut written = 0;
         while written < pairs {
-            cursor.find_block(runs, block_capacity(runs.len()));
+            cursor.find_block(runs, *max_block);
             written += merge_block_into(sink, merger, runs, &cursor.block)?;
             cursor.advance();
         }
@@ -154,12 +186,12 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
         pairs: usize,
         sink: &mut dyn PairSink<B, V>,
     ) -> Result<(), Error> {
-        let RangeMerger { runs, merger, dead, cursor, .. } = self;
-        let (mut written, mut max_len) = (0, BLOCK);
+        let RangeMerger { runs, max_block, merger, dead, cursor, .. } = self;
+        let (mut written, mut max_len) = (0, BLOCK.min(*max_block));
         let mut searches = SearchPacing::default();
         while written < pairs {
             if searches.are_paused() {
-                cursor.find_block(runs, block_capacity(runs.len()));
+                cursor.find_block(runs, *max_block);
                 written += merge_block_into(sink, merger, runs, &cursor.block)?;
                 cursor.advance();
                 continue;
@@ -180,9 +212,9 @@ impl<'a, B: OrderedKey, V: Value> RangeMerger<'a, B, V> {
                 }
                 written += merge_block_into(sink, merger, runs, &cursor.block)?;
                 cursor.advance();
-                max_len = (2 * max_len).min(BLOCK);
+                max_len = (2 * max_len).min(BLOCK).min(*max_block);
             } else {
-                max_len = (max_len / 2).max(MIN_BLOCK);
+                max_len = (max_len / 2).max(MIN_BLOCK.min(*max_block));
             }
         }
         Ok(())

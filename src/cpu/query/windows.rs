@@ -13,8 +13,8 @@ use crate::key::OrderedKey;
 /// The most queries whose windows are kept in memory at a time.
 const MAX_QUERIES: usize = 1 << 14;
 
-/// The windows take at most this fraction (one half) of the free memory.
-const FREE_MEMORY_DIVISOR: u64 = 2;
+/// The windows take at most this fraction (a quarter) of the memory that is available: merging them takes some, too.
+const AVAILABLE_DIVISOR: u64 = 4;
 
 /// Where ranges lie in the runs.
 pub(crate) struct Windows {
@@ -88,8 +88,8 @@ pub(crate) fn parts_with_counts(cpu: &Cpu, len: usize) -> impl Iterator<Item = R
 
 /// Returns how many queries, of this many bytes each, may be answered at a time.
 fn max_queries(cpu: &Cpu, query_bytes: usize) -> usize {
-    let free = cpu.memory.budget().free().unwrap_or(u64::MAX) / FREE_MEMORY_DIVISOR;
-    usize::try_from(free).unwrap_or(usize::MAX) / query_bytes
+    let bytes = cpu.memory.available().unwrap_or(u64::MAX) / AVAILABLE_DIVISOR;
+    usize::try_from(bytes).unwrap_or(usize::MAX) / query_bytes
 }
 
 /// Divides `len` queries into parts of at most `max_len`, or of one if that is 0.
