@@ -5,7 +5,7 @@ use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
 use crate::cpu::merge::keep::Keep;
 use crate::cpu::merge::merger::Merger;
-use crate::cpu::merge::parallel::merge;
+use crate::cpu::merge::parallel::{SMALL_BLOCK, merge};
 use crate::cpu::merge::source::{Source, SourceMarks};
 use crate::cpu::run::fences::fence_count;
 use crate::cpu::run::marks::packed_bytes;
@@ -106,7 +106,7 @@ pub(crate) fn working_bytes<B: OrderedKey, V: Value>(
     (updates * sorting + entries * run + merging + fixed) as u64
 }
 
-/// Returns the most bytes that merging these runs takes, the new run included.
+/// Returns the most bytes that merging these runs takes, in small blocks if need be, the new run included.
 pub(crate) fn merge_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>]) -> u64 {
     let entries = runs.iter().map(Run::len).sum();
     let keys = key_capacity(entries) + fence_count(key_capacity(entries));
@@ -114,6 +114,8 @@ pub(crate) fn merge_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>]) -
         true => entries * size_of::<Mark>() + packed_bytes(entries),
         false => 0,
     };
-    let merging = cpu.workers.count() * Merger::<B, V>::working_bytes(runs.len(), entries);
+    let block = SMALL_BLOCK.max(runs.len());
+    let merging =
+        cpu.workers.parts(entries) * Merger::<B, V>::working_bytes_of_blocks(runs.len(), block);
     (keys * size_of::<B>() + entries * size_of::<V>() + marks + merging) as u64
 }
