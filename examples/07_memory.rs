@@ -53,9 +53,9 @@ fn main() -> Result<(), Error> {
         "types", "built", "replaced", "marks", "filters"
     );
     print_bytes::<u32, ()>("u32", |number| number as u32)?;
-    print_bytes::<u32, u32>("u32 u32", |number| number as u32)?;
+    print_bytes::<u32, u64>("u32 u64", |number| number as u32)?;
     print_bytes::<u64, u64>("u64 u64", |number| number)?;
-    print_bytes::<u128, u128>("u128 u128", u128::from)?;
+    print_bytes::<u128, u64>("u128 u64", u128::from)?;
     println!("{:>12} {:>8} {:>10} {:>6}", "limit", "batch", "pairs", "held");
     for (limit, batches) in [
         (100_000, [1, 100]),

@@ -23,7 +23,7 @@ impl Random {
 }
 
 /// A dictionary under a memory limit beside what it should hold.
-struct Pair<K, V> {
+struct Pair<K: Key, V: Value> {
     dictionary: Dictionary<K, V>,
     model: BTreeMap<K, V>,
     random: Random,
@@ -72,7 +72,9 @@ impl<K: Key + Ord + Debug, V: Value + PartialEq + Debug> Pair<K, V> {
             let keys = self.some_keys(len / 2, key);
             let outcome = self.dictionary.delete(&keys);
             if outcome.is_ok() {
-                keys.iter().for_each(|key| drop(self.model.remove(key)));
+                for key in &keys {
+                    self.model.remove(key);
+                }
             }
             outcome
         };
