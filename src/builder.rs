@@ -140,13 +140,13 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// call, are the caller's and not counted. Default: no limit.
     ///
     /// A call that would need more fails with [`Error::OutOfMemory`] and changes nothing. How full a dictionary gets
-    /// is in `docs/memory.md`: on Linux, pairs can take four fifths of a limit of 1 MB, and more of larger ones, as
+    /// is in `docs/memory.md`: on Linux, pairs can take about four fifths of a limit of 1 MB, and more of larger ones, as
     /// long as no clone or snapshot shares them; otherwise two fifths.
     ///
     /// Inserts are refused once there would be no room left for a cleanup. So a dictionary that is full has
     /// room again after keys are deleted, in batches of at most b or a tenth of all keys, and
     /// [`Dictionary::cleanup`] is called. There is no such promise while clones or snapshots hold memory of
-    /// the same limit, or if the limit is less than 100 kB.
+    /// the same limit, or if the limit is less than 300 kB.
     /// [`Dictionary::clear`] always works.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.settings.memory_limit = Some(bytes);
