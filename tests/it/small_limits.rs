@@ -167,15 +167,10 @@ fn queries_and_cleanups_find_memory_under_small_limits() {
 #[test]
 #[ignore = "takes a minute"]
 fn queries_and_cleanups_find_memory_under_medium_limits() {
-    for (limit, batch, held) in [
-        (2_000_000, 1, 700),
-        (2_000_000, 700, 700),
-        (8_000_000, 3000, 800),
-        (32_000_000, 9000, 850),
-    ] {
-        for threads in [1, 2, 16] {
+    for (limit, batch) in [(2_000_000, 700), (8_000_000, 3000)] {
+        for threads in [1, 16] {
             let most = check_types(limit, batch, threads);
-            assert!(most >= held, "{limit} bytes, {batch} at a time: {most} thousandths");
+            assert!(most >= 750, "{limit} bytes, {batch} at a time: {most} thousandths");
         }
     }
 }
