@@ -1,4 +1,4 @@
-//! What pairs take, and how full dictionaries become under memory limits: `cargo run --example 07_memory`.
+//! What pairs take, and how full dictionaries become under memory limits: `cargo run -p gpulsm --example 07_memory`.
 
 use gpulsm::{Device, Dictionary, Error, Key, Value};
 

@@ -94,8 +94,13 @@ mod tests {
         let ordered = |key: K| key.to_ordered().widen();
         let types = Types { key, value: ValueType::U32 };
         let (device, combine) = (Device::cpu(), Combine::Replace);
-        let settings =
-            Settings { types, combine, devices: device.into(), batch_size: Some(16), memory_limit: None };
+        let settings = Settings {
+            types,
+            combine,
+            devices: device.into(),
+            batch_size: Some(16),
+            memory_limit: None,
+        };
         let mut any = open(settings).unwrap();
         let (mut column, mut values) = (key.column(), types.value.column());
         for (&key, value) in keys.iter().step_by(2).zip(0u32..) {

@@ -125,7 +125,13 @@ mod tests {
         let origin =
             Origin::Folder { path: folder.clone(), durability: Durability::Batch, log_limit: None };
         let (combine, device) = (Combine::Replace, Device::cpu());
-        let settings = Settings { types, combine, devices: device.into(), batch_size: None, memory_limit: None };
+        let settings = Settings {
+            types,
+            combine,
+            devices: device.into(),
+            batch_size: None,
+            memory_limit: None,
+        };
         let mut opened = open_at(settings, &origin, &mut |_, _| ()).unwrap();
         let (keys, values) = opened.columns().unwrap();
         assert_eq!(types.key.key(keys.get(0)).to_string(), "-7:abc");

@@ -106,7 +106,7 @@ pub(crate) fn merge_in_place<B: OrderedKey, V: Value>(
 /// newest two at a time; `None` if a merge beside them takes no more, or the system cannot do it.
 ///
 /// At once that is at most 5 % of what the runs take, the marks of entries that had none (a third of a byte each), and
-/// 24 KiB (six pages) for each run, and for 32 more, and 200 KiB for each thread. Two at a time, it is 1 % of what the
+/// 24 KiB (six pages) for each run, and for 32 more, and 200 KiB for each thread. Two at a time, it is 2 % of what the
 /// runs take, the same marks, and six pages for each of the two.
 pub(crate) fn in_place_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>]) -> Option<u64> {
     if !RETURNS_PAGES {
