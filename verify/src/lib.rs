@@ -5,12 +5,12 @@
 //! program.
 //!
 //! ```
-//! use gpulsm::Device;
+//! use gpulsm::Devices;
 //! use gpulsm_verify::{List, check_of};
 //!
 //! let check = check_of("u32,i64", 8).expect("values have 0, 4, 8 or 16 bytes");
-//! let device = Device::cpu();
-//! let list = List { seed: 1, len: 20, scale: 1, batch_size: None, combine: None, device };
+//! let devices = "cpu".parse::<Devices>()?;
+//! let list = List { seed: 1, len: 20, scale: 1, batch_size: None, combine: None, devices };
 //! assert!(check(&list)?.is_ok());
 //! # Ok::<(), gpulsm::Error>(())
 //! ```
