@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,9 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # As on a full 
 def test_what_cannot_be_closed_at_the_end_of_the_program_is_reported_once(path: str) -> None:
     pytest.importorskip("resource")
     command = [sys.executable, "-c", FULL_AT_THE_END, path, f"{path}-2"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=60
+    )
     # No library can change it here.
     assert ended.returncode == 0, ended.stderr
     message, reason = ended.stderr.splitlines()
@@ -64,7 +67,7 @@ def test_a_program_may_handle_what_cannot_be_closed_at_its_end(path: str) -> Non
     pytest.importorskip("resource")
     hook = "import os, sys; sys.excepthook = lambda kind, error, trace: os._exit(error.errno)"
     command = [sys.executable, "-c", hook + FULL_AT_THE_END, path, f"{path}-2"]
-    assert subprocess.run(command, timeout=60).returncode == errno.EFBIG
+    assert subprocess.run(command, cwd=Path(__file__).parent, timeout=60).returncode == errno.EFBIG
 
 
 def test_a_folder_is_loaded_and_left_as_it_is(path: str, device: str) -> None:

@@ -62,7 +62,11 @@ def test_mistakes_are_named_and_change_nothing(
         ({"value": object}, TypeError, "value: expected plain data, got object"),
         ({"value": ">f8"}, TypeError, "value: expected this machine's byte order, got >f8"),
         ({"key": None}, TypeError, "key: expected one of uint32, .*, got None"),
-        ({"device": 0}, TypeError, "device: expected a text such as 'cuda:0', got int"),
+        (
+            {"device": 0},
+            TypeError,
+            "device: expected a text such as 'cuda:0', or a list of them, got int",
+        ),
         ({"threads": 2000}, ValueError, "threads: expected a number from 1 to 1,024, got 2,000"),
         ({"batch_size": 2**70}, ValueError, "batch_size: expected a number from 1 to"),
         ({"batch_size": 0}, ValueError, "batch_size: expected a number from 1 to [0-9,]+, got 0"),

@@ -18,7 +18,8 @@ def test_the_oracle_is_answered_by_shards(shards: int) -> None:
     tests = [Path(__file__).with_name(name) for name in ("test_model.py", "test_composites.py")]
     device = ",".join(["cpu"] * shards)
     command = [sys.executable, "-m", "pytest", "-q", "-x", f"--device={device}", *map(str, tests)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    here = Path(__file__).parent  # Not where the package's sources are.
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
 
