@@ -214,12 +214,11 @@ impl Order {
 impl<'a, B: OrderedKey> Updates<'a, B> {
     /// Returns an empty batch.
     pub fn none() -> Self {
-        Self::sorted::<()>(Cow::Borrowed(&[]), &[])
+        Self::sorted(Cow::Borrowed(&[]), &[])
     }
 
-    /// Returns a batch of inserts whose keys are strictly ascending.
-    pub fn sorted<V: Value>(keys: Cow<'a, [B]>, values: &'a [V]) -> Self {
-        let values = bytemuck::cast_slice(values);
+    /// Returns a batch of inserts whose keys are strictly ascending, with the bytes of their values.
+    pub fn sorted(keys: Cow<'a, [B]>, values: &'a [u8]) -> Self {
         let deletes = Cow::Borrowed(&[][..]);
         Updates { keys, values, assigned: 0, deletes, order: Order::Sorted }
     }

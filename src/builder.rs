@@ -35,8 +35,8 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`, `bulk_build` or `from_sorted` is called"]
 pub struct Builder<K, V> {
-    /// None: the best one. Several: a shard on each.
-    devices: Vec<Device>,
+    /// Default: the best one. Several: a shard on each.
+    devices: Option<Vec<Device>>,
     #[cfg(feature = "cuda")]
     stream: Option<crate::cuda::Stream>,
     pub(crate) batch_size: Option<usize>,
@@ -46,15 +46,13 @@ pub struct Builder<K, V> {
     pub(crate) stored_as: Option<Arc<StoredTypes>>,
     duplicates: Duplicates,
     combine: (Combine, Element),
-    /// Whether there is a list of devices, which must not be empty.
-    has_devices: bool,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K: Key, V: Value> Default for Builder<K, V> {
     fn default() -> Self {
         Builder {
-            devices: Vec::new(),
+            devices: None,
             #[cfg(feature = "cuda")]
             stream: None,
             batch_size: None,
@@ -64,7 +62,6 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             stored_as: None,
             duplicates: Duplicates::default(),
             combine: (Combine::Replace, u32::ELEMENT),
-            has_devices: false,
             types: PhantomData,
         }
     }
@@ -85,7 +82,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     pub fn device(mut self, device: Device) -> Self {
         #[cfg(feature = "cuda")]
         self.stream.take_if(|stream| stream.device() != device);
-        self.devices = vec![device];
+        self.devices = Some(vec![device]);
         self
     }
 
@@ -116,8 +113,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     pub fn devices(mut self, devices: &[Device]) -> Self {
         #[cfg(feature = "cuda")]
         self.stream.take_if(|stream| devices != [stream.device()]);
-        self.devices = devices.to_vec();
-        self.has_devices = true;
+        self.devices = Some(devices.to_vec());
         self
     }
 
@@ -227,7 +223,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// own.
     #[cfg(feature = "cuda")]
     pub fn stream(mut self, stream: &crate::cuda::Stream) -> Self {
-        self.devices = vec![stream.device()];
+        self.devices = Some(vec![stream.device()]);
         self.stream = Some(stream.clone());
         self
     }
@@ -249,8 +245,9 @@ impl<K: Key, V: Value> Builder<K, V> {
         if given == 0 || given > MAX_BATCH_SIZE {
             return Err(Error::BatchSize { given });
         }
-        if self.devices.len() > MAX_SHARDS || self.has_devices && self.devices.is_empty() {
-            return Err(Error::Devices { given: self.devices.len() });
+        let devices = self.devices.as_ref().map_or(1, Vec::len);
+        if !(1..=MAX_SHARDS).contains(&devices) {
+            return Err(Error::Devices { given: devices });
         }
         let entries = self.settings.max_merge_per_batch.map(|entries| entries as u64);
         let threads = self.settings.threads.map(|threads| threads as u64);
@@ -273,10 +270,8 @@ impl<K: Key, V: Value> Builder<K, V> {
 
     /// Creates an empty store by settings that were validated.
     pub(crate) fn empty_store(self) -> Result<TypedStore<K, V>, Error> {
-        let mut devices = self.devices;
-        if devices.is_empty() {
-            devices.push(Device::best());
-        }
+        #[cfg_attr(not(feature = "testing"), expect(unused_mut))]
+        let mut devices = self.devices.unwrap_or_else(|| vec![Device::best()]);
         #[cfg(feature = "testing")]
         if let [device] = devices[..] {
             devices = vec![device; shards_for_tests()];
@@ -333,7 +328,10 @@ impl<K: Key, V: Value> Builder<K, V> {
             return Err(Error::NotSorted { index: index + 1 });
         }
         let mut dictionary = self.build()?;
-        dictionary.store.any_mut().apply(&Updates::sorted(ordered, values))?;
+        dictionary
+            .store
+            .any_mut()
+            .apply(&Updates::sorted(ordered, bytemuck::cast_slice(values)))?;
         Ok(dictionary)
     }
 }

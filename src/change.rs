@@ -1,6 +1,6 @@
 //! One change of a store: what a call of the dictionary amounts to, and what a log records.
 
-use crate::batch::{Order, Updates};
+use crate::batch::Updates;
 use crate::error::{Error, try_zeroed};
 use crate::key::OrderedKey;
 use crate::query::Query;
@@ -79,13 +79,7 @@ fn keep<B: OrderedKey>(
         values: Some(values.bytes_mut()),
     };
     store.answer(pairs)?;
-    store.replace(&Updates {
-        keys: keys.into(),
-        values: values.bytes(),
-        assigned: 0,
-        deletes: (&[]).into(),
-        order: Order::Sorted,
-    })?;
+    store.replace(&Updates::sorted(keys.into(), values.bytes()))?;
     Ok(true)
 }
 

@@ -384,7 +384,8 @@ impl<K: Key, V: Value> Dictionary<K, V> {
             return Ok(());
         }
         let (keys, values) = other.to_vecs()?;
-        self.apply(&Change::Batch(&Updates::sorted(key::encode(&keys)?, &values)))
+        let values = bytemuck::cast_slice(&values);
+        self.apply(&Change::Batch(&Updates::sorted(key::encode(&keys)?, values)))
     }
 
     /// Inserts the iterator's pairs as one batch, as [`insert`](Self::insert) does.

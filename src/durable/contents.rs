@@ -7,9 +7,9 @@ use crate::error::{Error, try_with_capacity, try_zeroed};
 use crate::files::{RunReader, RunShape, RunWriter, Section, Update, Widths};
 use crate::key::OrderedKey;
 use crate::mark::Mark;
-use crate::query::{PairsOut, Query};
+use crate::query::Query;
 use crate::ranges::RangeEnds;
-use crate::store::AnyStore;
+use crate::store::{AnyStore, select_two};
 use crate::value::ValueBuffer;
 
 /// Returns the shape of one run of all pairs.
@@ -31,7 +31,7 @@ pub(super) fn write_pairs<B: OrderedKey>(
     let (mut keys, mut values) = (try_zeroed::<B>(most)?, ValueBuffer::new(most, width)?);
     for start in (0..entries).step_by(PAIRS_PER_PART) {
         let len = (entries - start).min(PAIRS_PER_PART as u64) as usize;
-        let [lo, hi] = select(store, [start, start + len as u64 - 1])?;
+        let ([lo, hi], _) = select_two(store, [start, start + len as u64 - 1])?;
         let keys = &mut keys[..len];
         let values = &mut values.bytes_mut()[..len * width];
         let mut offsets = [0; 2];
@@ -48,15 +48,6 @@ pub(super) fn write_pairs<B: OrderedKey>(
         written((size_of_val(keys) + values.len()) as u64);
     }
     Ok(())
-}
-
-/// Returns the keys at two places in key order.
-fn select<B: OrderedKey>(store: &dyn AnyStore<B>, indices: [u64; 2]) -> Result<[B; 2], Error> {
-    let (mut keys, mut found) = ([B::default(); 2], [false; 2]);
-    let mut values = ValueBuffer::new(2, store.value_width())?;
-    let pairs = PairsOut { keys: &mut keys, values: values.bytes_mut(), found: &mut found };
-    store.answer(Query::Select { indices: &indices, pairs })?;
-    Ok(keys)
 }
 
 /// Adds the entries of a run to a store that holds those of all older ones. Calls `read` with the bytes that were
@@ -87,13 +78,7 @@ pub(super) fn load_run<B: OrderedKey>(
         run.read_part(Section::Marks, 0, &mut marks, read)?;
         return load_marked(&keys, values.bytes(), &marks, store);
     }
-    store.apply(&Updates {
-        keys: keys.into(),
-        values: values.bytes(),
-        assigned: 0,
-        deletes: (&[]).into(),
-        order: Order::Sorted,
-    })
+    store.apply(&Updates::sorted(keys.into(), values.bytes()))
 }
 
 /// Returns an error unless the keys of a run ascend, from the one before them on. The first has this index.

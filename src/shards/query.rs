@@ -1,5 +1,6 @@
 //! Queries: each goes to the shards that know the answer, and the answers come back in the order of the questions.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use crate::cpu::cut;
 use crate::error::{Error, try_with_capacity, try_zeroed};
 use crate::key::OrderedKey;
 use crate::query::{AsOf, KeyColumns, PairsOut, Query, Side};
-use crate::store::AnyStore;
+use crate::store::{AnyStore, select_two};
 use crate::value::ValueBuffer;
 
 /// A pair at the end of a shard.
@@ -129,14 +130,7 @@ impl<B: OrderedKey> Shards<B> {
     fn count_keys(&self, lo: &[B], hi: &[B], counts: &mut [u64]) -> Result<(), Error> {
         let shards = cut_ranges(lo, hi, &self.splitters, &self.workers)?;
         let counted = self.count_pieces(&shards)?;
-        counts.fill(0);
-        for (pieces, piece_counts) in shards.iter().zip(&counted) {
-            pieces
-                .ranges
-                .iter()
-                .zip(piece_counts)
-                .for_each(|(&range, count)| counts[range] += count);
-        }
+        add_counts(&shards, &counted, counts);
         Ok(())
     }
 
@@ -166,11 +160,7 @@ impl<B: OrderedKey> Shards<B> {
     ) -> Result<(), Error> {
         let shards = cut_ranges(lo, hi, &self.splitters, &self.workers)?;
         let counted = self.count_pieces(&shards)?;
-        offsets.fill(0);
-        for (pieces, counts) in shards.iter().zip(&counted) {
-            let counts = pieces.ranges.iter().zip(counts);
-            counts.for_each(|(&range, count)| offsets[range + 1] += count);
-        }
+        add_counts(&shards, &counted, &mut offsets[1..]);
         add_up(offsets);
         let total = offsets[lo.len()] as usize;
         if keys.len() < total {
@@ -373,12 +363,8 @@ impl<B: OrderedKey> Shards<B> {
             if len == 0 {
                 return Ok(None);
             }
-            let width = self.value_width();
-            let (mut keys, mut found) = ([B::LOWEST; 2], [false; 2]);
-            let mut values = ValueBuffer::new(2, width)?;
-            let pairs = PairsOut { keys: &mut keys, values: values.bytes_mut(), found: &mut found };
-            shard.named(shard.store.answer(Query::Select { indices: &[0, len - 1], pairs }))?;
-            let (first, last) = values.bytes().split_at(width);
+            let (keys, values) = shard.named(select_two(&*shard.store, [0, len - 1]))?;
+            let (first, last) = values.bytes().split_at(self.value_width());
             Ok(Some(
                 [(keys[0], first), (keys[1], last)]
                     .map(|(key, value)| EndPair { key, value: value.to_vec() }),
@@ -422,13 +408,16 @@ fn nearer<B: OrderedKey>(
 }
 
 /// Returns items, one for each key of a partition, with those of each shard together.
-fn grouped<T: Copy + Send + Sync + bytemuck::Zeroable>(
+fn grouped<'a, T: Copy + Send + Sync + bytemuck::Zeroable>(
     partition: &Partition<'_>,
-    items: &[T],
-) -> Result<Vec<T>, Error> {
+    items: &'a [T],
+) -> Result<Cow<'a, [T]>, Error> {
+    if partition.only_shard().is_some() {
+        return Ok(items.into());
+    }
     let mut grouped = try_zeroed(items.len())?;
     partition.group(items, 1, &mut grouped)?;
-    Ok(grouped)
+    Ok(grouped.into())
 }
 
 /// Returns how many keys there are before each shard.
@@ -439,6 +428,15 @@ fn starts(lens: &[u64]) -> Vec<u64> {
         sum - len
     };
     lens.iter().map(start_of).collect()
+}
+
+/// Adds up how many keys the pieces of each range have.
+fn add_counts<B>(shards: &[Pieces<B>], counted: &[Vec<u64>], counts: &mut [u64]) {
+    counts.fill(0);
+    for (pieces, piece_counts) in shards.iter().zip(counted) {
+        let of_ranges = pieces.ranges.iter().zip(piece_counts);
+        of_ranges.for_each(|(&range, count)| counts[range] += count);
+    }
 }
 
 /// Makes offsets of counts, each at the index after its range's.

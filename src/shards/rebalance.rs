@@ -1,12 +1,12 @@
 //! Rebalancing: pairs at the border between two shards move from one to the other, at most a batch at a time.
 
 use super::store::Shards;
-use crate::batch::{Order, Updates};
+use crate::batch::Updates;
 use crate::error::{Error, try_zeroed};
 use crate::key::OrderedKey;
-use crate::query::{PairsOut, Query};
+use crate::query::Query;
 use crate::ranges::RangeEnds;
-use crate::store::AnyStore;
+use crate::store::{AnyStore, select_two};
 use crate::value::ValueBuffer;
 
 /// A shard with this many keys more than the others have on average is never too long.
@@ -61,13 +61,14 @@ impl<B: OrderedKey> Shards<B> {
         if count == 0 {
             return Ok(0);
         }
+        let keys_at = |indices| Ok(select_two(&*self.shards[from].store, indices)?.0);
         let (lo, hi, splitter) = match is_upwards {
             true => {
-                let [lo, hi] = self.select_in(from, [lens[from] - count, lens[from] - 1])?;
+                let [lo, hi] = keys_at([lens[from] - count, lens[from] - 1])?;
                 (lo, hi, lo)
             }
             false => {
-                let [lo, splitter] = self.select_in(from, [0, count])?;
+                let [lo, splitter] = keys_at([0, count])?;
                 (lo, splitter.previous().expect("it is not the least key"), splitter)
             }
         };
@@ -76,15 +77,6 @@ impl<B: OrderedKey> Shards<B> {
         lens[from] -= count;
         lens[to] += count;
         Ok(count)
-    }
-
-    /// Returns the keys at two places in the key order of a shard.
-    fn select_in(&self, shard: usize, indices: [u64; 2]) -> Result<[B; 2], Error> {
-        let (mut keys, mut found) = ([B::LOWEST; 2], [false; 2]);
-        let mut values = ValueBuffer::new(2, self.value_width())?;
-        let pairs = PairsOut { keys: &mut keys, values: values.bytes_mut(), found: &mut found };
-        self.shards[shard].store.answer(Query::Select { indices: &indices, pairs })?;
-        Ok(keys)
     }
 
     /// Moves the pairs of a closed range, of which there are this many, from one shard to another, or fails and moves
@@ -103,13 +95,8 @@ impl<B: OrderedKey> Shards<B> {
         let offsets = &mut [0; 2];
         let source = &self.shards[from].store;
         source.answer(Query::Range { lo, hi, offsets, keys: &mut keys, values: values_out })?;
-        let inserted = self.shards[to].store.prepare(&Updates {
-            keys: keys.into(),
-            values: values.bytes(),
-            assigned: 0,
-            deletes: (&[]).into(),
-            order: Order::Sorted,
-        })?;
+        let inserted =
+            self.shards[to].store.prepare(&Updates::sorted(keys.into(), values.bytes()))?;
         let ranges = RangeEnds { lo: lo.into(), hi: hi.into() };
         match self.shards[from].store.prepare_range_deletes(&ranges) {
             Ok(deleted) => {

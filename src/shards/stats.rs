@@ -4,11 +4,9 @@ use super::store::Shards;
 use crate::device::Device;
 use crate::error::Error;
 use crate::key::OrderedKey;
-#[cfg(feature = "testing")]
-use crate::query::{PairsOut, Query};
 use crate::stats::{Bytes, DeviceMemory, LevelStats, MemoryStats, QuickStats, Stats};
 #[cfg(feature = "testing")]
-use crate::value::ValueBuffer;
+use crate::store::select_two;
 
 impl<B: OrderedKey> Shards<B> {
     /// Returns the figures of all shards, added up, and those of each.
@@ -101,10 +99,7 @@ impl<B: OrderedKey> Shards<B> {
         if len == 0 {
             return Ok(Vec::new());
         }
-        let (mut keys, mut found) = ([B::LOWEST; 2], [false; 2]);
-        let mut values = ValueBuffer::new(2, store.value_width())?;
-        let pairs = PairsOut { keys: &mut keys, values: values.bytes_mut(), found: &mut found };
-        store.answer(Query::Select { indices: &[0, len - 1], pairs })?;
+        let (keys, _) = select_two(&**store, [0, len - 1])?;
         Ok(keys.to_vec())
     }
 }

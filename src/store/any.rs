@@ -12,9 +12,10 @@ use crate::device::Device;
 use crate::engine::{DeviceBatch, Engine, WritePairs};
 use crate::error::Error;
 use crate::key::OrderedKey;
-use crate::query::Query;
+use crate::query::{PairsOut, Query};
 use crate::ranges::RangeEnds;
 use crate::stats::{QuickStats, Stats};
+use crate::value::ValueBuffer;
 
 /// A change that a store has prepared: nothing of it can fail any more.
 pub type PreparedChange = Box<dyn Any + Send>;
@@ -103,6 +104,18 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     /// Returns how many merges were done in place.
     #[cfg(feature = "testing")]
     fn merges_in_place(&self) -> u64;
+}
+
+/// Returns the keys, and the bytes of the values, at two places in the key order of a store, which has so many.
+pub(crate) fn select_two<B: OrderedKey>(
+    store: &dyn AnyStore<B>,
+    indices: [u64; 2],
+) -> Result<([B; 2], ValueBuffer), Error> {
+    let (mut keys, mut found) = ([B::LOWEST; 2], [false; 2]);
+    let mut values = ValueBuffer::new(2, store.value_width())?;
+    let pairs = PairsOut { keys: &mut keys, values: values.bytes_mut(), found: &mut found };
+    store.answer(Query::Select { indices: &indices, pairs })?;
+    Ok((keys, values))
 }
 
 impl<B: OrderedKey> Clone for Box<dyn AnyStore<B>> {

@@ -20,6 +20,7 @@ mod stats;
 #[cfg(feature = "testing")]
 mod validate;
 
+pub(crate) use any::select_two;
 pub use any::{AnyStore, PreparedChange};
 #[cfg(feature = "testing")]
 pub(crate) use deferred::prefers_in_place;
