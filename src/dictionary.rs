@@ -8,6 +8,7 @@ use crate::combine::{Combine, Combiner};
 use crate::device::{Device, Devices};
 use crate::durable::journal::Journal;
 use crate::error::{Error, try_zeroed};
+use crate::holders::HolderKind;
 use crate::iter::{Iter, TryIter};
 use crate::key::{self, AsOfKey, Key};
 use crate::queries::impl_queries;
@@ -438,7 +439,8 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`](Error::OutOfMemory): the new run needs room beside the old ones.
+    /// [`OutOfMemory`](Error::OutOfMemory): the new run needs room beside the old ones, if others hold these, and a
+    /// little otherwise.
     pub fn cleanup(&mut self) -> Result<(), Error> {
         self.store.any_mut().cleanup()
     }
@@ -464,7 +466,14 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// updated. Applies buffered batches; otherwise nothing is copied.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<K, V> {
-        Snapshot { store: self.store.clone() }
+        Snapshot { store: self.store.share_as(HolderKind::Snapshot) }
+    }
+
+    /// Returns a clone that counts as another kind of holder: a snapshot of other languages is a dictionary, too.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn clone_as(&self, kind: HolderKind) -> Self {
+        Dictionary { store: self.store.share_as(kind), journal: None }
     }
 
     /// Returns updates from data in the GPU's memory. If the dictionary lives in files that have a log, they wait for
@@ -509,7 +518,7 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     /// ```
     #[must_use]
     pub fn thaw(&self) -> Dictionary<K, V> {
-        Dictionary { store: self.store.clone(), journal: None }
+        Dictionary { store: self.store.share_as(HolderKind::Dictionary), journal: None }
     }
 }
 
@@ -517,7 +526,7 @@ impl<K: Key, V: Value> Clone for Dictionary<K, V> {
     /// Returns a dictionary that shares memory with this one and can be updated on its own. Applies buffered
     /// batches; otherwise nothing is copied.
     fn clone(&self) -> Self {
-        Dictionary { store: self.store.clone(), journal: None }
+        self.clone_as(HolderKind::Dictionary)
     }
 }
 

@@ -94,6 +94,9 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
     /// Returns whether nobody else holds a run.
     fn is_unshared(run: &mut Self::Run) -> bool;
 
+    /// Returns whether somebody else holds a run now, for reports.
+    fn is_shared(run: &Self::Run) -> bool;
+
     /// Returns the most bytes that merging these runs takes, the new run included.
     fn merge_bytes(&self, runs: &[Self::Run]) -> u64;
 

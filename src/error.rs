@@ -311,10 +311,11 @@ impl Error {
 fn advice(free: Option<u64>, memory: Option<&MemoryStats>) -> String {
     match (free, memory) {
         (Some(free), Some(memory)) => format!(
-            ", {free} free{}; of {} bytes, {}: {}",
+            ", {free} free{}; of {} bytes, {}{}: {}",
             memory.device.map(|device| format!(" on {device}")).unwrap_or_default(),
             memory.total,
-            holders(memory),
+            taken(memory),
+            held(memory),
             help(memory)
         ),
         (Some(free), None) => format!(
@@ -330,7 +331,7 @@ fn advice(free: Option<u64>, memory: Option<&MemoryStats>) -> String {
 }
 
 /// Returns who has the memory, without those who have none.
-fn holders(memory: &MemoryStats) -> String {
+fn taken(memory: &MemoryStats) -> String {
     let parts = [
         ("runs", memory.runs),
         ("filters", memory.filters),
@@ -347,9 +348,25 @@ fn holders(memory: &MemoryStats) -> String {
     }
 }
 
+/// Returns who keeps runs from being merged in place, and whether there can't be more of them.
+fn held(memory: &MemoryStats) -> String {
+    let mut text = String::new();
+    if memory.is_held() {
+        let MemoryStats { shared, holders, .. } = memory;
+        text += &format!("; {shared} bytes of runs and filters are shared with {holders}");
+    }
+    if memory.is_at_run_limit {
+        text += "; no more runs can wait to be merged";
+    }
+    text
+}
+
 /// Returns what to do, depending on who has most of the memory. It must fit deletes and queries, too.
-fn help(memory: &MemoryStats) -> &'static str {
-    if memory.rest > memory.runs.max(memory.total / 16) / 4 {
+fn help(memory: &MemoryStats) -> String {
+    if memory.is_held() {
+        return format!("{}, so that runs can be merged in place", memory.holders.release());
+    }
+    let help = if memory.rest > memory.runs.max(memory.total / 16) / 4 {
         "drop snapshots, clones, views and graphs, or use smaller batches"
     } else if memory.others > memory.runs {
         "free what others hold, or raise the limit"
@@ -357,7 +374,8 @@ fn help(memory: &MemoryStats) -> &'static str {
         "use smaller batches, or raise the limit"
     } else {
         "call `cleanup`, use smaller batches, or raise the limit; to have room for inserts, delete keys first"
-    }
+    };
+    help.into()
 }
 
 /// What the system or CUDA reports: the reason of an [`Error`].

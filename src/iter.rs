@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::vec;
 
 use crate::error::Error;
+use crate::holders::HolderKind;
 use crate::key::Key;
 use crate::query::Query;
 use crate::ranges::{KeyRange, RangeEnds, Ranges};
@@ -51,16 +52,18 @@ impl<K, V> End<K, V> {
 
 impl<K: Key, V: Value> TryIter<K, V> {
     /// Creates an iterator over every pair.
-    pub(crate) fn new(store: TypedStore<K, V>) -> Result<Self, Error> {
+    pub(crate) fn new(store: &TypedStore<K, V>) -> Result<Self, Error> {
+        let store = store.share_as(HolderKind::Iterator);
         let len = store.any().len()?;
         Ok(Self::of_ranks(store, 0..len))
     }
 
     /// Creates an iterator over the pairs of a range.
     pub(crate) fn of_range(
-        store: TypedStore<K, V>,
+        store: &TypedStore<K, V>,
         range: &impl KeyRange<K>,
     ) -> Result<Self, Error> {
+        let store = store.share_as(HolderKind::Iterator);
         let (mut first, mut len) = ([0], [0]);
         if let Some((lo, hi)) = range.ends() {
             store.any().answer(Query::Rank { keys: &[lo], ranks: &mut first })?;

@@ -66,6 +66,7 @@ mod durable;
 mod engine;
 mod error;
 pub mod files;
+mod holders;
 mod iter;
 mod key;
 mod mark;
@@ -92,6 +93,7 @@ pub use dictionary::Dictionary;
 pub use durable::Ticket;
 pub use error::{Cause, Error, MAX_BATCH_SIZE, MAX_SHARDS};
 pub use files::Durability;
+pub use holders::Holders;
 pub use iter::{Iter, TryIter};
 pub use key::{AsOfKey, Key, OrderedKey, Prefix, ScalarKey};
 pub use query::Direction;
@@ -110,6 +112,7 @@ pub mod private {
     #[cfg(feature = "cuda")]
     pub use crate::cuda::columns;
     pub use crate::durable::{FileTypes, Replayed, types_in, types_in_folder};
+    pub use crate::holders::HolderKind;
     pub use crate::key::private::Sealed;
     pub use crate::key::{Distance, Encoding, Layout, On, PackedKey, Part, lend};
     pub use crate::query::{AsOf, KeyColumns};

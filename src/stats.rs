@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::device::{Device, Devices};
+use crate::holders::Holders;
 
 /// What a dictionary holds and takes. Shown as text, it is a small picture of the levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Stats {
     }
 }
 
-/// Where the bytes of a GPU's memory are, or, on a CPU, those of the memory limit. The parts add up to the total.
+/// Where the bytes of a GPU's memory are, or, on a CPU, those of the memory limit. The parts up to `others` add up to the total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
@@ -64,6 +65,19 @@ pub struct MemoryStats {
     pub idle: u64,
     /// Those of others: answers, other dictionaries, other programs, and the driver.
     pub others: u64,
+    /// Those of the levels, filters included, that others hold too: they can't be merged in the memory that they have.
+    pub shared: u64,
+    /// Who may hold them.
+    pub holders: Holders,
+    /// Whether there are as many runs as may wait to be merged.
+    pub is_at_run_limit: bool,
+}
+
+impl MemoryStats {
+    /// Returns whether somebody is known to hold runs of the levels, too.
+    pub(crate) fn is_held(&self) -> bool {
+        self.shared > 0 && !self.holders.is_empty()
+    }
 }
 
 /// What a device knows of its memory.
@@ -88,6 +102,7 @@ impl DeviceMemory {
             rest: used.saturating_sub(bytes.total()),
             idle,
             others: total.saturating_sub(free + idle + used.max(bytes.total())),
+            ..MemoryStats::default()
         }
     }
 }

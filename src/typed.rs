@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::aggregate::{Aggregate, Fold, Number};
 use crate::device::{Device, Devices};
 use crate::error::{Error, check_buffer, try_with_capacity, try_zeroed};
+use crate::holders::HolderKind;
 use crate::key::{self, Key, Part};
 use crate::query::{AsOf, PairsOut, Query, Side};
 use crate::ranges::{RangeEnds, Ranges};
@@ -66,6 +67,13 @@ impl<K: Key, V: Value> TypedStore<K, V> {
     /// Returns the device of the first shard.
     pub fn device(&self) -> Device {
         self.devices[0]
+    }
+
+    /// Returns a store that shares every run with this one, as a holder of another kind.
+    pub fn share_as(&self, kind: HolderKind) -> Self {
+        let mut shared = self.clone();
+        shared.store.hold_as(kind);
+        shared
     }
 
     /// Returns the store without its types.

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::path::Path;
 
-use gpulsm::private::{AsOf, Fold, Replayed};
+use gpulsm::private::{AsOf, Fold, HolderKind, Replayed};
 use gpulsm::{Batch, Builder, Combine, Devices, Dictionary, Error, Key, OrderedKey, Stats};
 
 use crate::stored::{Origin, stored_types};
@@ -58,6 +58,8 @@ pub trait AnyDictionary: Any + Send + Sync {
 
     /// Returns a dictionary of its own that shares what this one holds.
     fn fork(&self) -> Box<dyn AnyDictionary>;
+    /// Returns a copy that shares memory and is never changed.
+    fn frozen(&self) -> Box<dyn AnyDictionary>;
     /// Returns a snapshot, which keeps the present runs alive.
     fn snapshot(&self) -> Box<dyn Any>;
 }
@@ -314,6 +316,10 @@ impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
 
     fn fork(&self) -> Box<dyn AnyDictionary> {
         Box::new(self.clone())
+    }
+
+    fn frozen(&self) -> Box<dyn AnyDictionary> {
+        Box::new(self.clone_as(HolderKind::Snapshot))
     }
 
     fn snapshot(&self) -> Box<dyn Any> {

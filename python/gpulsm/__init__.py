@@ -40,7 +40,7 @@ from gpulsm._native import after_fork as _after_fork
 from gpulsm._native import at_exit as _at_exit
 from gpulsm._opening import FileInfo, check, info, open
 from gpulsm._snapshot import Snapshot
-from gpulsm._stats import LevelStats, MemoryStats, Stats
+from gpulsm._stats import Holders, LevelStats, MemoryStats, Stats
 
 __all__ = [
     "BUILT_WITH_CUDA",
@@ -51,6 +51,7 @@ __all__ = [
     "Error",
     "FileInfo",
     "ForkError",
+    "Holders",
     "Imported",
     "InternalError",
     "LevelStats",

@@ -488,7 +488,7 @@ class Dictionary(Durable):
         >>> len(d), len(before)
         (0, 2)
         """
-        return Snapshot(self._store.copy(), self._key, self._value, self._settings)
+        return Snapshot(self._store.copy("snapshot"), self._key, self._value, self._settings)
 
     def copy(self) -> Dictionary:
         """Returns a dictionary of its own with the same pairs, in memory. Both share what they have in common."""
@@ -506,7 +506,7 @@ class Dictionary(Durable):
 def of_store(cls: type[Dictionary], of: Queries) -> Dictionary:
     """A dictionary of the same pairs, which shares the memory."""
     made = cls.__new__(cls)
-    Durable.__init__(made, of._store.copy(), of._key, of._value, of._settings)
+    Durable.__init__(made, of._store.copy("clone"), of._key, of._value, of._settings)
     return made
 
 

@@ -169,7 +169,7 @@ class Queries(Lookups, Aggregates, Exports, Neighbors, AsOf):
         return Items(self)
 
     def _frozen(self) -> Queries:
-        return Queries(self._store.copy(), self._key, self._value, self._settings)
+        return Queries(self._store.copy("iterator"), self._key, self._value, self._settings)
 
     def _pairs_at(self, start: int) -> tuple[Any, Any]:
         """A few keys from a place in their order on, and their values."""

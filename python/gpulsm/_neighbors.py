@@ -163,7 +163,7 @@ class Neighbors(Base):
         if on_host and not bool((given.array < 0).any()):
             return self._pairs("select", given, out)
         # The same dictionary must say how many keys it has, and which they are.
-        frozen = self._store.copy()
+        frozen = self._store.copy("snapshot")
         with given.family.current():
             indices = given.array + (given.array < 0) * self._length(frozen, self._call(given))
         return self._pairs("select", given.with_array(indices), out, frozen)
@@ -239,7 +239,7 @@ class Neighbors(Base):
     def _at(self, places: Any, like: Like | None) -> tuple[Any, Any]:
         """The pairs at places that depend on how many keys there are."""
         family = family_like(like, self._place)
-        frozen = self._store.copy()
+        frozen = self._store.copy("snapshot")
         indices = family.of_host(np.ascontiguousarray(places(frozen.len()), np.int64))
         given = Given("indices", INT64, indices, len(indices), family)
         keys, values, _ = self._pairs("select", given, None, frozen)

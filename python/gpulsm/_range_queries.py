@@ -236,7 +236,7 @@ class RangeQueries(Base):
         """The pairs of ranges, whose ends are the arguments of a call."""
         first, last = call.spans
         # The same dictionary must answer twice: how many there are, and which.
-        frozen = self._store.copy()
+        frozen = self._store.copy("snapshot")
         offsets = call.room(INT64, call.length + 1)
         total = frozen.range_offsets((first, last), offsets.span, call.stream)
         keys, values = call.room(self._key, total), call.room(self._value, total)

@@ -37,7 +37,7 @@ class Snapshot(Queries):
 
     def copy(self) -> Snapshot:
         """Returns another snapshot of the same moment."""
-        return Snapshot(self._store.copy(), self._key, self._value, self._settings)
+        return Snapshot(self._store.copy("snapshot"), self._key, self._value, self._settings)
 
     __copy__ = copy
 

@@ -32,8 +32,37 @@ class LevelStats:
 
 
 @dataclass(frozen=True)
+class Holders:
+    """What may hold memory of a dictionary besides itself. While anything does, it can't be merged in place.
+
+    Attributes
+    ----------
+    snapshots
+        Snapshots of the dictionary or of its copies.
+    clones
+        Copies of the dictionary, and dictionaries made of its snapshots.
+    iterators
+        Iterators over keys, values or items.
+    views
+        Views for kernels; only Rust makes them.
+    graphs
+        States that CUDA graphs were captured of, held for as long as what was queried lives.
+    checkpoints
+        Checkpoints that are being written.
+    """
+
+    snapshots: int
+    clones: int
+    iterators: int
+    views: int
+    graphs: int
+    checkpoints: int
+
+
+@dataclass(frozen=True)
 class MemoryStats:
-    """Where the bytes of a GPU's memory are, or, on a CPU, those of `memory_limit`. The parts add up to the total.
+    """Where the bytes of a GPU's memory are, or, on a CPU, those of `memory_limit`. The parts up to `others` add up
+    to the total.
 
     Attributes
     ----------
@@ -52,6 +81,12 @@ class MemoryStats:
         Those that its pool of memory keeps for the next allocation.
     others
         Those of others: answers, other dictionaries, other programs, and the driver.
+    shared
+        Those of the levels, filters included, that others hold too: they can't be merged in place.
+    holders
+        Who may hold them.
+    is_at_run_limit
+        Whether there are as many runs as may wait to be merged.
     """
 
     total: int
@@ -61,6 +96,13 @@ class MemoryStats:
     rest: int
     idle: int
     others: int
+    shared: int
+    holders: Holders
+    is_at_run_limit: bool
+
+    @classmethod
+    def _of(cls, figures: dict[str, Any]) -> MemoryStats:
+        return cls(holders=Holders(**figures.pop("holders")), **figures)
 
 
 @dataclass(frozen=True)
@@ -114,7 +156,7 @@ class Stats:
         picture = figures.pop("picture")
         shards = tuple(cls._of(shard) for shard in figures.pop("shards"))
         memory = figures.pop("memory")
-        memory = None if memory is None else MemoryStats(**memory)
+        memory = None if memory is None else MemoryStats._of(memory)
         stats = cls(levels=levels, shards=shards, memory=memory, **figures)
         object.__setattr__(stats, "_picture", picture)  # Not one of its figures.
         return stats

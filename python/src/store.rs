@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock, TryLockError};
 use std::time::Instant;
 
-use gpulsm::private::{AsOf, Fold, Operation};
-use gpulsm::{Devices, Error, MemoryStats, Stats};
+use gpulsm::private::{AsOf, Fold, HolderKind, Operation};
+use gpulsm::{Devices, Error, Holders, MemoryStats, Stats};
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -94,7 +94,7 @@ impl Store {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         // What `progress` does must not have to wait for this call.
-        let copy = self.call(py, None, |dictionary, _| dictionary.copy())?;
+        let copy = self.call(py, None, |dictionary, _| dictionary.copy(HolderKind::Snapshot))?;
         let mut progress = Progress::new(progress);
         let mut save =
             |path: &Path| copy.save(path, &mut |done, total| progress.report(done, total));
@@ -172,7 +172,7 @@ impl Store {
 
     fn merge_from(&self, py: Python<'_>, other: &Store) -> PyResult<()> {
         // Two that merge from each other must not wait for each other.
-        let other = other.call(py, None, |dictionary, _| dictionary.copy())?;
+        let other = other.call(py, None, |dictionary, _| dictionary.copy(HolderKind::Snapshot))?;
         self.call(py, None, |dictionary, _| Ok(dictionary.merge_from(&*other)))?
             .ok_or_else(|| PyTypeError::new_err("the dictionaries are of different types"))?
             .map_err(raise)
@@ -386,9 +386,16 @@ impl Store {
         self.call(py, None, |dictionary, _| dictionary.panic(text))
     }
 
-    /// The same pairs in a dictionary of its own, which shares the memory.
-    fn copy(&self, py: Python<'_>) -> PyResult<Self> {
-        let dictionary = self.call(py, None, |dictionary, _| dictionary.copy())?;
+    /// The same pairs in a dictionary of its own, which shares the memory. Errors call it a `clone`, a `snapshot` or an
+    /// `iterator`.
+    fn copy(&self, py: Python<'_>, kind: &str) -> PyResult<Self> {
+        let kind = match kind {
+            "clone" => HolderKind::Dictionary,
+            "snapshot" => HolderKind::Snapshot,
+            "iterator" => HolderKind::Iterator,
+            _ => return Err(PyTypeError::new_err(format!("{kind} is no kind of copy"))),
+        };
+        let dictionary = self.call(py, None, |dictionary, _| dictionary.copy(kind))?;
         Ok(Store::new_here(self.devices.clone(), dictionary))
     }
 }
@@ -455,6 +462,21 @@ fn describe_memory<'py>(py: Python<'py>, memory: &MemoryStats) -> PyResult<Bound
     all.set_item("rest", memory.rest)?;
     all.set_item("idle", memory.idle)?;
     all.set_item("others", memory.others)?;
+    all.set_item("shared", memory.shared)?;
+    all.set_item("holders", describe_holders(py, &memory.holders)?)?;
+    all.set_item("is_at_run_limit", memory.is_at_run_limit)?;
+    Ok(all)
+}
+
+/// The figures as Python's `Holders` takes them.
+fn describe_holders<'py>(py: Python<'py>, holders: &Holders) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    all.set_item("snapshots", holders.snapshots)?;
+    all.set_item("clones", holders.clones)?;
+    all.set_item("iterators", holders.iterators)?;
+    all.set_item("views", holders.views)?;
+    all.set_item("graphs", holders.graphs)?;
+    all.set_item("checkpoints", holders.checkpoints)?;
     Ok(all)
 }
 

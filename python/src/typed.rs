@@ -4,7 +4,7 @@ use std::any::Any;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
-use gpulsm::private::{AsOf, Fold};
+use gpulsm::private::{AsOf, Fold, HolderKind};
 use gpulsm::{Batch, Dictionary, Error, ScalarKey, Stats, Value};
 use pyo3::FromPyObject;
 
@@ -77,8 +77,8 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn synchronize(&self) -> Result<(), Error>;
     /// Applies everything of another dictionary as one batch; `None` if that is of other types.
     fn merge_from(&self, other: &dyn Any) -> Option<Result<(), Error>>;
-    /// The same pairs in a dictionary of its own, which shares the memory.
-    fn copy(&self) -> Result<Box<dyn AnyDictionary>, Error>;
+    /// The same pairs in a dictionary of its own, which shares the memory, and what errors call it.
+    fn copy(&self, kind: HolderKind) -> Result<Box<dyn AnyDictionary>, Error>;
 
     fn batch_size(&self) -> usize;
     /// Writes all pairs to a file.
@@ -385,10 +385,10 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
         Some(self.change(|dictionary| dictionary.merge_from(&other)))
     }
 
-    fn copy(&self) -> Result<Box<dyn AnyDictionary>, Error> {
+    fn copy(&self, kind: HolderKind) -> Result<Box<dyn AnyDictionary>, Error> {
         let dictionary = self.read();
         dictionary.flush()?; // Once, not in each copy.
-        Ok(Box::new(Self::new(dictionary.clone())))
+        Ok(Box::new(Self::new(dictionary.clone_as(kind))))
     }
 
     fn batch_size(&self) -> usize {

@@ -111,6 +111,39 @@ def test_no_memory_is_an_error_that_changes_nothing(device: str) -> None:
     d.validate()
 
 
+@pytest.mark.parametrize(
+    ("hold", "name"),
+    [
+        (lambda d: d.snapshot(), "1 snapshot"),
+        (lambda d: (d.copy(), d.snapshot().copy()), "1 snapshot and 1 clone"),
+        (lambda d: d.snapshot().thaw(), "1 clone"),
+        (lambda d: next(pairs := iter(d.items())) and pairs, "1 iterator"),
+    ],
+)
+def test_who_holds_memory_is_named(hold: Callable[[Any], Any], name: str) -> None:
+    keys = np.arange(1 << 20, dtype=np.uint64)
+    d = gpulsm.Dictionary(
+        "uint64", "uint64", device="cpu", memory_limit=16 << 20, batch_size=1 << 13
+    )
+    # More than half of the limit: no merge of all has room beside what is held.
+    for some in np.array_split(keys[: 1 << 19], 64):
+        d.insert(some, some)
+    holder = hold(d)
+    memory = d.stats().memory
+    assert memory is not None and memory.shared == memory.runs + memory.filters
+    assert sum(vars(memory.holders).values()) == len(name.split(" and "))
+    with pytest.raises(
+        gpulsm.OutOfMemoryError, match=f"are shared with {name}: drop the .* in place"
+    ):
+        for some in np.array_split(keys[1 << 19 :], 64):
+            d.insert(some, some)
+            d.flush()
+    del holder
+    memory = d.stats().memory
+    assert memory is not None and memory.shared == 0
+    d.validate()
+
+
 def test_exceptions_are_those_of_python_too() -> None:
     for own, common in (
         (gpulsm.OutOfMemoryError, MemoryError),

@@ -149,6 +149,10 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
         run.is_unshared()
     }
 
+    fn is_shared(run: &Self::Run) -> bool {
+        run.is_shared()
+    }
+
     fn merge_bytes(&self, runs: &[Self::Run]) -> u64 {
         with_values!(self.value_width, V => absorb::merge_bytes::<B, V>(&self.cpu, runs))
     }

@@ -104,6 +104,10 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         run.is_unshared()
     }
 
+    fn is_shared(run: &Run) -> bool {
+        run.is_shared()
+    }
+
     fn merge_bytes(&self, runs: &[Run]) -> u64 {
         plan::working_bytes(&self.cuda, 0, runs)
     }

@@ -684,7 +684,7 @@ macro_rules! impl_queries {
             /// # }
             /// ```
             pub fn try_iter(&self) -> Result<TryIter<K, V>, Error> {
-                TryIter::new(self.store.clone())
+                TryIter::new(&self.store)
             }
 
             /// Returns an iterator over the pairs of one range in key order, from either end, whose items are
@@ -694,7 +694,7 @@ macro_rules! impl_queries {
             ///
             /// Those of [`len`](Self::len).
             pub fn try_iter_range(&self, range: impl KeyRange<K>) -> Result<TryIter<K, V>, Error> {
-                TryIter::of_range(self.store.clone(), &range)
+                TryIter::of_range(&self.store, &range)
             }
         }
 

@@ -18,7 +18,13 @@ impl<B: OrderedKey> Shards<B> {
         let mut bytes = Bytes::default();
         shards.iter().for_each(|shard| bytes += shard.bytes);
         let bytes_shared = self.sum_by_account(shards.iter().map(|shard| shard.bytes_shared));
-        let memory = self.common_memory(&shards).map(|memory| memory.account(bytes, bytes_shared));
+        let memory = self.common_memory(&shards).map(|memory| MemoryStats {
+            shared: of_memory(&shards).map(|memory| memory.shared).sum(),
+            // All shards have the same ones.
+            holders: of_memory(&shards).next().map(|memory| memory.holders).unwrap_or_default(),
+            is_at_run_limit: of_memory(&shards).any(|memory| memory.is_at_run_limit),
+            ..memory.account(bytes, bytes_shared)
+        });
         Ok(Stats {
             device,
             batch_size: self.batch_size,
@@ -102,6 +108,11 @@ impl<B: OrderedKey> Shards<B> {
         let (keys, _) = select_two(&**store, [0, len - 1])?;
         Ok(keys.to_vec())
     }
+}
+
+/// Returns what each shard knows of the memory, if anything.
+fn of_memory(shards: &[Stats]) -> impl Iterator<Item = MemoryStats> {
+    shards.iter().filter_map(|shard| shard.memory)
 }
 
 /// Adds up the levels of the same number.

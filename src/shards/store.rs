@@ -10,6 +10,7 @@ use crate::cpu::Workers;
 use crate::device::Device;
 use crate::engine::WritePairs;
 use crate::error::Error;
+use crate::holders::HolderKind;
 use crate::key::OrderedKey;
 use crate::query::Query;
 use crate::ranges::RangeEnds;
@@ -77,6 +78,10 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
             balance: self.balance,
             workers: self.workers.clone(),
         })
+    }
+
+    fn hold_as(&mut self, kind: HolderKind) {
+        self.shards.iter_mut().for_each(|shard| shard.store.hold_as(kind));
     }
 
     fn batch_size(&self) -> usize {

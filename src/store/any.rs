@@ -11,6 +11,7 @@ use crate::combine::Combiner;
 use crate::device::Device;
 use crate::engine::{DeviceBatch, Engine, WritePairs};
 use crate::error::Error;
+use crate::holders::HolderKind;
 use crate::key::OrderedKey;
 use crate::query::{PairsOut, Query};
 use crate::ranges::RangeEnds;
@@ -25,8 +26,11 @@ pub type PreparedChange = Box<dyn Any + Send>;
 /// Behind it stand few types of store, all compiled once, here; a dictionary of any types is a thin
 /// layer on top that maps keys and hands values over as bytes.
 pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
-    /// Returns a store that shares every run with this one.
+    /// Returns a store that shares every run with this one, and counts as a holder of the same kind.
     fn share(&self) -> Box<dyn AnyStore<B>>;
+
+    /// Lets the store count as another kind of holder.
+    fn hold_as(&mut self, kind: HolderKind);
 
     fn batch_size(&self) -> usize;
 
@@ -127,6 +131,10 @@ impl<B: OrderedKey> Clone for Box<dyn AnyStore<B>> {
 impl<E: Engine> AnyStore<E::Key> for Store<E> {
     fn share(&self) -> Box<dyn AnyStore<E::Key>> {
         Box::new(self.clone())
+    }
+
+    fn hold_as(&mut self, kind: HolderKind) {
+        self.hold = self.hold.share(kind);
     }
 
     fn batch_size(&self) -> usize {

@@ -8,10 +8,15 @@ use super::levels::Levels;
 use super::settings::{CleanupPolicy, Settings};
 use crate::budget::Allowance;
 use crate::engine::Engine;
+use crate::holders::Hold;
+#[cfg(feature = "cuda")]
+use crate::holders::HolderKind;
 
 /// An engine, its runs, and the batches that are buffered on top of them. A clone shares the runs.
 pub(crate) struct Store<E: Engine> {
     pub engine: E,
+    /// What the store counts as, among those that share its runs.
+    pub(super) hold: Hold,
     pub(super) policy: CleanupPolicy,
     pub(super) batch_size: usize,
     pub(super) state: Mutex<State<E>>,
@@ -33,7 +38,14 @@ pub(crate) struct Store<E: Engine> {
     pub(super) merges_in_place: u64,
     /// Levels that live as long as the store: captured graphs hold their addresses.
     #[cfg(feature = "cuda")]
-    pinned: Mutex<Vec<Arc<Levels<E::Run>>>>,
+    pinned: Mutex<Vec<Pinned<E::Run>>>,
+}
+
+/// Levels that a captured graph reads.
+#[cfg(feature = "cuda")]
+struct Pinned<R> {
+    levels: Arc<Levels<R>>,
+    _hold: Hold,
 }
 
 pub(super) struct State<E: Engine> {
@@ -87,6 +99,7 @@ impl<E: Engine> Clone for Store<E> {
         self.flushed().ok();
         Store {
             engine: self.engine.clone(),
+            hold: self.hold.clone(),
             policy: self.policy,
             batch_size: self.batch_size,
             state: Mutex::new(self.state().clone()),
@@ -118,6 +131,7 @@ impl<E: Engine> Store<E> {
             ),
             merge_reserve: set_aside(&engine, merge_reserve_bytes(&engine)),
             engine,
+            hold: Hold::of_dictionary(),
             policy,
             batch_size,
             state: Mutex::new(State::new(batch_size)),
@@ -136,9 +150,15 @@ impl<E: Engine> Store<E> {
     #[cfg(feature = "cuda")]
     pub fn pin(&self, levels: Arc<Levels<E::Run>>) {
         let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
-        if !pinned.iter().any(|other| Arc::ptr_eq(other, &levels)) {
-            pinned.push(levels);
+        if !pinned.iter().any(|other| Arc::ptr_eq(&other.levels, &levels)) {
+            pinned.push(Pinned { levels, _hold: self.hold.share(HolderKind::Graph) });
         }
+    }
+
+    /// Counts another holder of the store's runs.
+    #[cfg(feature = "cuda")]
+    pub fn hold(&self, kind: HolderKind) -> Hold {
+        self.hold.share(kind)
     }
 
     /// Abandons a merge that is under way; it starts again with the next batch.

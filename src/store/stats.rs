@@ -3,12 +3,13 @@
 use std::sync::{Arc, TryLockError};
 
 use super::cleanup::Count;
+use super::deferred::MAX_RUNS_TO_DEFER;
 use super::levels::Levels;
 use super::state::Store;
 use crate::device::Device;
 use crate::engine::{Engine, WriteBuffer};
 use crate::error::Error;
-use crate::stats::{Bytes, LevelStats, QuickStats, Stats};
+use crate::stats::{Bytes, LevelStats, MemoryStats, QuickStats, Stats};
 
 impl<E: Engine> Store<E> {
     /// Returns every figure, once the store is at rest.
@@ -31,8 +32,8 @@ impl<E: Engine> Store<E> {
                 bytes: run.bytes,
             });
         }
+        drop(at_rest);
         let entries = levels.iter().map(|level| level.entries).sum();
-        let used = self.engine.budget().used();
         Ok(Stats {
             device,
             batch_size: self.batch_size,
@@ -40,9 +41,9 @@ impl<E: Engine> Store<E> {
             live,
             stale: entries - live,
             bytes,
-            bytes_shared: used,
+            bytes_shared: self.engine.budget().used(),
             bytes_peak: self.engine.budget().peak(),
-            memory: self.engine.memory().map(|memory| memory.account(bytes, used)),
+            memory: self.memory(bytes),
             levels,
             shards: Vec::new(),
         })
@@ -56,9 +57,32 @@ impl<E: Engine> Store<E> {
         let levels = self.state().levels.clone();
         let mut bytes = Bytes::default();
         levels.runs().iter().for_each(|run| bytes += self.engine.run_bytes(run));
-        let used = self.engine.budget().used();
-        let memory = self.engine.memory().map(|memory| Box::new(memory.account(bytes, used)));
-        Error::OutOfMemory { wanted, free: Some(free), memory }
+        drop(levels);
+        Error::OutOfMemory { wanted, free: Some(free), memory: self.memory(bytes).map(Box::new) }
+    }
+
+    /// Returns where the memory is, of which the levels take `bytes`, and who else holds them.
+    fn memory(&self, bytes: Bytes) -> Option<MemoryStats> {
+        let memory = self.engine.memory()?.account(bytes, self.engine.budget().used());
+        Some(MemoryStats {
+            shared: self.shared_bytes(),
+            holders: self.hold.others(),
+            is_at_run_limit: self.state().levels.runs().len() >= MAX_RUNS_TO_DEFER,
+            ..memory
+        })
+    }
+
+    /// Returns how many bytes of the levels others hold, too.
+    fn shared_bytes(&self) -> u64 {
+        let is_merging = self.deferred.is_under_way();
+        let state = self.state();
+        let are_shared = Arc::strong_count(&state.levels) > 1;
+        // The merge that is under way holds them as well, and belongs to the store.
+        let merging = state.levels.unmerged().filter(|_| is_merging).unwrap_or_default();
+        let runs = state.levels.runs().iter().enumerate();
+        let shared =
+            runs.filter(|(at, run)| are_shared || !merging.contains(at) && E::is_shared(run));
+        shared.map(|(_, run)| self.engine.run_bytes(run).total()).sum()
     }
 
     /// Returns the levels at rest: nothing buffered, cleaned up as the policy says, every deferred merge
@@ -91,5 +115,45 @@ impl<E: Engine> Store<E> {
             bytes_shared: self.engine.budget().used(),
             runs: runs.filter(|&(_, _, entries)| entries > 0).collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Order, Updates};
+    use crate::cpu::{Cpu, CpuEngine};
+    use crate::holders::HolderKind;
+    use crate::store::levels::Carry;
+    use crate::store::{AnyStore, Settings};
+
+    #[test]
+    fn the_error_at_the_limit_of_runs_names_the_holder() {
+        let settings = Settings { batch_size: 64, ..Settings::default() };
+        let engine = CpuEngine::<u32>::new(Cpu::new(Some(1 << 24), Some(1)).unwrap(), 0);
+        let mut store = Store::new(engine.clone(), &settings);
+        let keys: Vec<u32> = (0..64).collect();
+        let updates = Updates {
+            keys: (&keys).into(),
+            values: &[],
+            assigned: 0,
+            deletes: (&[]).into(),
+            order: Order::Any,
+        };
+        store.apply(&updates).unwrap();
+        let mut levels = Levels::clone(&store.flushed().unwrap());
+        let refused = || Error::OutOfMemory { wanted: 1, free: Some(0), memory: None };
+        let text = store.explain(refused()).to_string();
+        assert!(!text.contains("shared with") && !text.contains("no more runs"), "{text}");
+        while levels.runs().len() < MAX_RUNS_TO_DEFER {
+            let run = levels.runs()[0].clone();
+            levels.gather(&Carry { runs: levels.runs().len(), level: 9 }, Some(run));
+        }
+        store.state_mut().levels = Arc::new(levels);
+        let mut snapshot = store.clone();
+        snapshot.hold_as(HolderKind::Snapshot);
+        let text = store.explain(refused()).to_string();
+        let named = "shared with 1 snapshot; no more runs can wait to be merged: drop the snapshot";
+        assert!(text.contains(named), "{text}");
     }
 }

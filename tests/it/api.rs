@@ -409,7 +409,7 @@ each_device! {
             assert_eq!(parts.iter().sum::<u64>() + memory.others, memory.total, "{error}");
             let text = error.to_string();
             assert!(text.contains(&format!("runs {}", memory.runs)), "{text}");
-            assert!(!holds_snapshots || device.is_cuda() || text.contains(": drop snapshots"), "{text}");
+            assert!(!holds_snapshots || device.is_cuda() || text.contains(": drop the snapshots"), "{text}");
         }
     }
 }

@@ -497,6 +497,54 @@ fn a_graph_keeps_the_runs_that_it_reads() {
     drop(others);
 }
 
+/// Returns how many bytes of runs are shared, and with whom.
+fn shared(d: &Dictionary<u32, u32>) -> (bool, String) {
+    let memory = d.stats().unwrap().memory.unwrap();
+    (memory.shared > 0, memory.holders.to_string())
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn views_that_hold_runs_are_counted() {
+    let keys: Vec<u32> = (0..1 << 18).collect();
+    let builder = Dictionary::<u32, u32>::builder().device(device());
+    let d = builder.from_sorted(&keys, &keys).unwrap();
+    assert_eq!(shared(&d), (false, String::new()));
+    let snapshot = d.snapshot();
+    let view = snapshot.resident().unwrap().view().unwrap();
+    assert_eq!(shared(&d), (true, "1 snapshot and 1 view".into()));
+    drop(view);
+    assert_eq!(shared(&d), (true, "1 snapshot".into()));
+    drop(snapshot);
+    assert_eq!(shared(&d), (false, String::new()));
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn graphs_that_hold_runs_are_counted() {
+    let _alone = capturing_alone();
+    let stream = Stream::new(device()).unwrap();
+    let keys: Vec<u32> = (0..1 << 18).collect();
+    let builder = Dictionary::<u32, u32>::builder().stream(&stream);
+    let d = builder.from_sorted(&keys, &keys).unwrap();
+    assert_eq!(shared(&d), (false, String::new()));
+    let snapshot = d.snapshot();
+    let queried = DeviceVec::from_slice(&stream, &keys).unwrap();
+    let mut values = DeviceVec::<u32>::zeroed(&stream, keys.len()).unwrap();
+    let mut found = DeviceVec::<u8>::zeroed(&stream, keys.len()).unwrap();
+    stream.synchronize().unwrap();
+    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+    // SAFETY: the stream is alive, and what is captured outlives the graph, which is never launched.
+    with_context(|| unsafe { result::stream::begin_capture(stream.as_raw().cast(), mode) })
+        .unwrap();
+    snapshot.resident().unwrap().lookup(&queried, &mut values, &mut found).unwrap();
+    // SAFETY: as above.
+    with_context(|| unsafe { result::stream::end_capture(stream.as_raw().cast()) }).unwrap();
+    assert_eq!(shared(&d), (true, "1 snapshot and 1 graph".into()));
+    drop(snapshot);
+    assert_eq!(shared(&d), (false, String::new()));
+}
+
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn runs_take_no_more_than_they_need() {

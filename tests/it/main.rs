@@ -32,6 +32,7 @@ mod files_space;
 mod files_types;
 mod filters;
 mod golden;
+mod holders;
 #[cfg(target_os = "linux")]
 mod in_place;
 mod large;

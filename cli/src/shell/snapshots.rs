@@ -104,7 +104,8 @@ impl Interpreter {
             ));
             return Err(Failure { code: Code::Snapshot, ..wrong });
         }
-        let snapshot = Snapshot { dictionary: self.dictionary.fork().into(), types: self.types() };
+        let snapshot =
+            Snapshot { dictionary: self.dictionary.frozen().into(), types: self.types() };
         self.snapshots.saved.insert(name.text.into(), snapshot);
         Ok(Answer::Done)
     }

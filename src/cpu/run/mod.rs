@@ -135,6 +135,11 @@ impl<B: OrderedKey> Run<B> {
         Arc::get_mut(&mut self.0).is_some()
     }
 
+    /// Returns whether a clone shares it now.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// Frees the filter, if there is one and no clone shares it; returns whether it did.
     pub fn free_filter(&mut self) -> bool {
         Arc::get_mut(&mut self.0).is_some_and(|parts| parts.filter.take().is_some())

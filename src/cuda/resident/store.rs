@@ -13,6 +13,7 @@ use crate::cuda::run::reading::Reading;
 use crate::cuda::run::resolve::resolve;
 use crate::cuda::update::batch::Batch;
 use crate::error::Error;
+use crate::holders::{Hold, HolderKind};
 use crate::key::OrderedKey;
 use crate::shards::Shards;
 use crate::store::{AnyStore, Levels, Store};
@@ -26,6 +27,9 @@ pub(super) trait CudaStore {
 
     /// Applies the buffered batches and returns every level.
     fn flushed(&self) -> Result<Arc<Levels<Run>>, Error>;
+
+    /// Counts another holder of the store's runs.
+    fn hold(&self, kind: HolderKind) -> Hold;
 
     /// Keeps these runs for as long as the store lives: a graph has their addresses.
     fn pin(&self, levels: Arc<Levels<Run>>);
@@ -48,6 +52,10 @@ impl<B: OrderedKey> CudaStore for Store<CudaEngine<B>> {
 
     fn flushed(&self) -> Result<Arc<Levels<Run>>, Error> {
         self.flushed()
+    }
+
+    fn hold(&self, kind: HolderKind) -> Hold {
+        self.hold(kind)
     }
 
     fn pin(&self, levels: Arc<Levels<Run>>) {

@@ -10,6 +10,7 @@ use crate::cuda::run::Run;
 use crate::cuda::run::reading::Reading;
 use crate::cuda::run::resolve::resolve;
 use crate::error::Error;
+use crate::holders::{Hold, HolderKind};
 use crate::key::ScalarKey;
 use crate::store::Levels;
 use crate::value::Value;
@@ -28,6 +29,7 @@ pub struct View<'a, K, V> {
     raw: Box<ffi::View>,
     _reading: Reading<'a>,
     _levels: Arc<Levels<Run>>,
+    _hold: Hold,
     types: PhantomData<(K, V)>,
 }
 
@@ -40,7 +42,8 @@ impl<'a, K: ScalarKey, V: Value> View<'a, K, V> {
         let reading = Reading::begin(&cuda, levels.runs().iter())?;
         let runs = levels.runs().iter().map(Run::view);
         let raw = Box::new(ffi::View::new(runs, cuda.raw_combiner()));
-        Ok(View { raw, _reading: reading, _levels: levels, types: PhantomData })
+        let hold = store.hold(HolderKind::View);
+        Ok(View { raw, _reading: reading, _levels: levels, _hold: hold, types: PhantomData })
     }
 
     /// Returns where the structure is, in the host's memory.

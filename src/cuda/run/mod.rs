@@ -90,6 +90,11 @@ impl Run {
         Arc::get_mut(&mut self.0).is_some()
     }
 
+    /// Returns whether a clone shares it now.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// Frees its filters and the marks that queries computed, once nobody reads them: this waits for that. Returns
     /// whether there were any; a run that a clone shares keeps them.
     pub fn free_caches(&mut self, entered: &Entered) -> bool {
