@@ -442,7 +442,11 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// [`OutOfMemory`](Error::OutOfMemory): the new run needs room beside the old ones, if others hold these, and a
     /// little otherwise.
     pub fn cleanup(&mut self) -> Result<(), Error> {
-        self.store.any_mut().cleanup()
+        let store = self.store.any_mut();
+        match &mut self.journal {
+            Some(journal) => journal.with_memory(store, &|store| store.cleanup()),
+            None => store.cleanup(),
+        }
     }
 
     /// Deletes everything and frees its memory, unless snapshots or clones hold it.

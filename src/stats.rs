@@ -44,7 +44,8 @@ impl Stats {
     }
 }
 
-/// Where the bytes of a GPU's memory are, or, on a CPU, those of the memory limit. The parts up to `others` add up to the total.
+/// Where the bytes of a GPU's memory are, or, on a CPU, those of the memory limit. The parts up to `others` add up to the
+/// total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {

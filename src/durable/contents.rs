@@ -18,35 +18,69 @@ pub(super) fn shape<B: OrderedKey>(store: &dyn AnyStore<B>) -> Result<RunShape, 
     Ok(RunShape { widths, entries: store.len()?, has_marks: false })
 }
 
-/// Writes all pairs of a store, which nobody changes meanwhile, as one run. Calls `written` with the bytes of each
-/// piece.
+/// Reads something of a store.
+pub(super) type Read<'a, B> = dyn FnMut(&dyn AnyStore<B>) -> Result<(), Error> + 'a;
+
+/// What pairs are written of: a store that nobody changes meanwhile.
+pub(super) trait PairSource<B: OrderedKey> {
+    /// Calls `read` with the store; returns `false` if that was taken away.
+    fn read(&self, read: &mut Read<'_, B>) -> Result<bool, Error>;
+
+    /// Is called when all pairs were read.
+    fn all_is_read(&self) {}
+}
+
+impl<B: OrderedKey> PairSource<B> for &dyn AnyStore<B> {
+    fn read(&self, read: &mut Read<'_, B>) -> Result<bool, Error> {
+        read(*self).map(|()| true)
+    }
+}
+
+/// Writes all pairs as one run of this shape; returns `false` if their store was taken away before. Calls `written`
+/// with the bytes of each piece.
 pub(super) fn write_pairs<B: OrderedKey>(
-    store: &dyn AnyStore<B>,
-    entries: u64,
+    source: &dyn PairSource<B>,
+    RunShape { widths, entries, .. }: RunShape,
     run: &mut RunWriter,
     written: &mut dyn FnMut(u64),
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let most = entries.min(PAIRS_PER_PART as u64) as usize;
-    let width = store.value_width();
-    let (mut keys, mut values) = (try_zeroed::<B>(most)?, ValueBuffer::new(most, width)?);
+    let (mut keys, mut values) = (try_zeroed::<B>(most)?, ValueBuffer::new(most, widths.value)?);
     for start in (0..entries).step_by(PAIRS_PER_PART) {
         let len = (entries - start).min(PAIRS_PER_PART as u64) as usize;
-        let ([lo, hi], _) = select_two(store, [start, start + len as u64 - 1])?;
         let keys = &mut keys[..len];
-        let values = &mut values.bytes_mut()[..len * width];
-        let mut offsets = [0; 2];
-        store.answer(Query::Range {
-            lo: &[lo],
-            hi: &[hi],
-            offsets: &mut offsets,
-            keys,
-            values: Some(values),
-        })?;
-        assert_eq!(offsets[1], len as u64, "a snapshot changed");
+        let values = &mut values.bytes_mut()[..len * widths.value];
+        if !source.read(&mut |store| read_part(store, start, keys, values))? {
+            return Ok(false);
+        }
+        if start + len as u64 == entries {
+            source.all_is_read();
+        }
         run.write(Section::Keys, bytemuck::cast_slice(keys))?;
         run.write(Section::Values, values)?;
         written((size_of_val(keys) + values.len()) as u64);
     }
+    Ok(true)
+}
+
+/// Reads as many pairs as there are keys, from a place in key order on.
+fn read_part<B: OrderedKey>(
+    store: &dyn AnyStore<B>,
+    start: u64,
+    keys: &mut [B],
+    values: &mut [u8],
+) -> Result<(), Error> {
+    let len = keys.len() as u64;
+    let ([lo, hi], _) = select_two(store, [start, start + len - 1])?;
+    let mut offsets = [0; 2];
+    store.answer(Query::Range {
+        lo: &[lo],
+        hi: &[hi],
+        offsets: &mut offsets,
+        keys,
+        values: Some(values),
+    })?;
+    assert_eq!(offsets[1], len, "a snapshot changed");
     Ok(())
 }
 

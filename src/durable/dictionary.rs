@@ -199,8 +199,9 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Sets how many bytes the log of a dictionary in files may have. Default: about as many as its pairs,
     /// but at least 256 MiB.
     ///
-    /// When it has half as many, a checkpoint is written in the background. Updates wait for it if the log
-    /// reaches the limit; a single update that is longer becomes part of a checkpoint at once.
+    /// When it has half as many, a checkpoint is written in the background. It is given up, and written again later, if
+    /// an update needs the memory that it holds. Updates wait for it if the log reaches the limit; a single update that is
+    /// longer becomes part of a checkpoint at once.
     pub fn log_limit(mut self, bytes: u64) -> Self {
         self.log_limit = Some(bytes);
         self
@@ -403,7 +404,7 @@ fn save<B: OrderedKey>(
         let mut run = file.create_run(shape)?;
         let total = run.section_len(Section::Keys) + run.section_len(Section::Values);
         let mut done = 0;
-        contents::write_pairs(store, shape.entries, &mut run, &mut |bytes| {
+        contents::write_pairs(&store, shape, &mut run, &mut |bytes| {
             done += bytes;
             progress(done, total);
         })?;

@@ -5,10 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use super::contents;
+use super::contents::{self, PairSource};
+use super::lease::{AnyLease, Lease};
 use crate::change::Change;
 use crate::error::Error;
 use crate::files::{Checkpoint, Folder, RunInfo, Update};
+use crate::holders::HolderKind;
 use crate::key::OrderedKey;
 use crate::store::AnyStore;
 
@@ -35,14 +37,25 @@ pub struct Replayed {
 pub(crate) struct Journal {
     folder: Arc<Folder>,
     pub replayed: Replayed,
-    /// The thread that writes a checkpoint, or syncs the log before one.
-    background: Option<JoinHandle<()>>,
+    /// What writes a checkpoint, or syncs the log before one.
+    background: Option<Background>,
+    /// Whether the last checkpoint in the background gave way to an update.
+    gave_way: bool,
     /// Whether the log was synced in the background since the last checkpoint.
     is_synced_before: bool,
-    /// After a checkpoint that failed: how long the log is when the next one is tried.
+    /// After a checkpoint that failed or gave way: how long the log is when the next one is tried.
     retry_at: u64,
     /// Whether updates return before they are durable; somebody waits for them later.
     pub defers_commits: bool,
+}
+
+/// A thread that works for the files.
+struct Background {
+    thread: JoinHandle<()>,
+    /// The contents that a checkpoint is written of; `None` if the log is synced.
+    lease: Option<Arc<dyn AnyLease>>,
+    /// Whether they were taken away.
+    gave_way: bool,
 }
 
 impl Journal {
@@ -51,6 +64,7 @@ impl Journal {
             folder,
             replayed,
             background: None,
+            gave_way: false,
             is_synced_before: false,
             retry_at: 0,
             defers_commits: false,
@@ -93,23 +107,55 @@ impl Journal {
             return self.update_unlogged(store, apply);
         }
         let sequence = self.folder.append(record)?;
-        let applied = match apply(store) {
-            // The checkpoint holds runs, whose memory a merge may need.
-            Err(Error::OutOfMemory { .. }) if self.background.is_some() => {
-                self.wait();
-                apply(store)
-            }
-            applied => applied,
-        };
-        if let Err(error) = applied {
+        if let Err(error) = self.with_memory(store, apply) {
             self.folder.undo(sequence)?;
             return Err(error);
         }
+        self.give_way_to_merges(store);
         if !self.defers_commits {
             self.folder.commit(sequence)?;
         }
         self.checkpoint_if_due(store);
         Ok(())
+    }
+
+    /// Changes a store. If there is no memory for that, the checkpoint in the background gives way.
+    pub fn with_memory<B: OrderedKey>(
+        &mut self,
+        store: &mut dyn AnyStore<B>,
+        apply: &ApplyTo<'_, B>,
+    ) -> Result<(), Error> {
+        match apply(store) {
+            Err(Error::OutOfMemory { .. }) if self.give_way() => apply(store),
+            applied => applied,
+        }
+    }
+
+    /// Merges runs that wait in place, if only the checkpoint in the background holds them. The one that follows a
+    /// checkpoint that gave way lets them wait, so that it gets done; it gives way only to updates that would fail.
+    fn give_way_to_merges<B: OrderedKey>(&mut self, store: &mut dyn AnyStore<B>) {
+        if self.background.is_some()
+            && !self.gave_way
+            && store.waits_for_checkpoint()
+            && self.give_way()
+        {
+            store.merge_waiting();
+        }
+    }
+
+    /// Takes the runs that the checkpoint in the background holds away from it, without waiting for its files; returns
+    /// whether it held any. It removes its files, and another one is begun when the log has grown.
+    fn give_way(&mut self) -> bool {
+        // A forked child has no thread that would ever unlock the lease.
+        if self.folder.check_process().is_err() {
+            return false;
+        }
+        let Some(Background { lease: Some(lease), gave_way, .. }) = &mut self.background else {
+            return false;
+        };
+        let held = lease.end();
+        *gave_way |= held;
+        held
     }
 
     /// Waits for a checkpoint if the log has reached its limit. If it fails, the folder refuses updates.
@@ -133,9 +179,10 @@ impl Journal {
         self.wait();
         self.folder.check()?;
         let mut changed = store.share();
+        changed.hold_as(HolderKind::Checkpoint);
         apply(&mut *changed)?;
         if let Some(checkpoint) = self.folder.begin_unlogged()? {
-            write(checkpoint, &*changed)?;
+            write(checkpoint, &&*changed)?;
             store.take_over(changed);
         }
         Ok(())
@@ -144,14 +191,15 @@ impl Journal {
     /// Writes a checkpoint.
     pub fn checkpoint<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) -> Result<(), Error> {
         self.wait();
-        self.folder.begin_checkpoint()?.map_or(Ok(()), |checkpoint| write(checkpoint, store))?;
+        self.folder.begin_checkpoint()?.map_or(Ok(()), |checkpoint| write(checkpoint, &store))?;
         self.retry_at = 0;
+        self.gave_way = false;
         self.is_synced_before = false;
         Ok(())
     }
 
     fn checkpoint_if_due<B: OrderedKey>(&mut self, store: &dyn AnyStore<B>) {
-        if self.background.as_ref().is_some_and(|thread| thread.is_finished()) {
+        if self.background.as_ref().is_some_and(|background| background.thread.is_finished()) {
             self.wait();
         }
         if self.background.is_none()
@@ -170,13 +218,19 @@ impl Journal {
     fn start_sync(&mut self) {
         self.is_synced_before = true;
         let folder = self.folder.clone();
-        self.spawn("gpulsm-sync", move || {
+        self.spawn("gpulsm-sync", None, move || {
             folder.sync().ok();
         });
     }
 
-    fn spawn(&mut self, name: &str, job: impl FnOnce() + Send + 'static) {
-        self.background = thread::Builder::new().name(name.into()).spawn(job).ok();
+    fn spawn(
+        &mut self,
+        name: &str,
+        lease: Option<Arc<dyn AnyLease>>,
+        job: impl FnOnce() + Send + 'static,
+    ) {
+        let thread = thread::Builder::new().name(name.into()).spawn(job).ok();
+        self.background = thread.map(|thread| Background { thread, lease, gave_way: false });
     }
 
     /// Starts to write a checkpoint in the background. The folder keeps the error if it fails.
@@ -190,21 +244,27 @@ impl Journal {
                 return;
             }
         };
-        self.spawn("gpulsm-checkpoint", move || {
-            write(checkpoint, &*snapshot).ok();
+        let lease = Arc::new(Lease::new(snapshot));
+        self.spawn("gpulsm-checkpoint", Some(lease.clone()), move || {
+            write(checkpoint, &*lease).ok();
+            lease.end(); // Also after an error.
         });
     }
 
     /// Waits for what is done in the background.
     pub fn wait(&mut self) {
-        let Some(thread) = self.background.take() else { return };
+        let Some(Background { thread, lease, gave_way }) = self.background.take() else { return };
         // A forked child has no such thread.
         if self.folder.check_process().is_ok() {
             thread.join().ok();
         }
-        let log_bytes = self.folder.log_bytes();
-        let has_failed = self.folder.has_failed_checkpoint();
-        self.retry_at = if has_failed { log_bytes + (log_bytes / 4).max(SMALL) } else { 0 };
+        if lease.is_some() {
+            let log_bytes = self.folder.log_bytes();
+            let must_wait = self.folder.has_failed_checkpoint()
+                || gave_way && self.folder.durability().has_log();
+            self.retry_at = if must_wait { log_bytes + (log_bytes / 4).max(SMALL) } else { 0 };
+            self.gave_way = gave_way;
+        }
     }
 
     /// Returns once all updates so far are durable, if there is a log.
@@ -242,32 +302,47 @@ impl Journal {
 /// Returns a store with the same contents for another thread. On a GPU it has a stream of its own: calls of the two
 /// neither wait for each other, nor become part of a graph that is being captured.
 fn share_apart<B: OrderedKey>(store: &dyn AnyStore<B>) -> Result<Box<dyn AnyStore<B>>, Error> {
-    #[cfg_attr(not(feature = "cuda"), expect(unused_mut))]
     let mut shared = store.share();
+    shared.hold_as(HolderKind::Checkpoint);
     #[cfg(feature = "cuda")]
     crate::cuda::move_to_new_stream(&mut *shared)?;
     Ok(shared)
 }
 
-/// Writes all pairs of a store, which nobody changes meanwhile, as a checkpoint.
-fn write<B: OrderedKey>(mut checkpoint: Checkpoint, store: &dyn AnyStore<B>) -> Result<(), Error> {
-    match write_run(&mut checkpoint, store) {
-        Ok(run) => checkpoint.finish(run.into_iter().collect()),
+/// Writes all pairs as a checkpoint, which is cancelled if their store is taken away.
+fn write<B: OrderedKey>(
+    mut checkpoint: Checkpoint,
+    source: &dyn PairSource<B>,
+) -> Result<(), Error> {
+    match write_runs(&mut checkpoint, source) {
+        Ok(Some(runs)) => checkpoint.finish(runs),
+        Ok(None) => {
+            checkpoint.cancel();
+            Ok(())
+        }
         Err(error) => Err(checkpoint.give_up(error)),
     }
 }
 
-fn write_run<B: OrderedKey>(
+/// Writes all pairs as one run, or none if there are none; returns `None` if their store is taken away.
+fn write_runs<B: OrderedKey>(
     checkpoint: &mut Checkpoint,
-    store: &dyn AnyStore<B>,
-) -> Result<Option<RunInfo>, Error> {
-    let shape = contents::shape(store)?;
+    source: &dyn PairSource<B>,
+) -> Result<Option<Vec<RunInfo>>, Error> {
+    let mut shape = None;
+    source.read(&mut |store| {
+        shape = Some(contents::shape(store)?);
+        Ok(())
+    })?;
+    let Some(shape) = shape else { return Ok(None) };
     if shape.entries == 0 {
-        return Ok(None);
+        return Ok(Some(Vec::new()));
     }
     let mut run = checkpoint.create_run(shape)?;
-    contents::write_pairs(store, shape.entries, &mut run, &mut |_| ())?;
-    checkpoint.finish_run(run, 0).map(Some)
+    if !contents::write_pairs(source, shape, &mut run, &mut |_| ())? {
+        return Ok(None);
+    }
+    Ok(Some(vec![checkpoint.finish_run(run, 0)?]))
 }
 
 /// Returns about how many bytes a checkpoint would have now, without waiting for anything.

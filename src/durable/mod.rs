@@ -3,6 +3,7 @@
 mod contents;
 mod dictionary;
 pub(crate) mod journal;
+mod lease;
 mod schema;
 
 pub use dictionary::{types_in, types_in_folder};

@@ -129,6 +129,11 @@ impl Checkpoint {
         error
     }
 
+    /// Gives the checkpoint up because it is in the way. That is no failure: another one can be begun.
+    pub fn cancel(mut self) {
+        self.failure = None;
+    }
+
     fn publish(&mut self, runs: Vec<RunInfo>) -> Result<(), Error> {
         let folder = self.folder.clone();
         let (manifest, number) = self.manifest(runs)?;

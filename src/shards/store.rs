@@ -160,6 +160,14 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
         })
     }
 
+    fn waits_for_checkpoint(&mut self) -> bool {
+        self.shards.iter_mut().any(|shard| shard.store.waits_for_checkpoint())
+    }
+
+    fn merge_waiting(&mut self) {
+        self.shards.iter_mut().for_each(|shard| shard.store.merge_waiting());
+    }
+
     fn clear(&mut self) {
         self.shards.iter_mut().for_each(|shard| shard.store.clear());
         self.balance = Balance::default();

@@ -75,6 +75,12 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     /// Merges everything into one run without stale entries.
     fn cleanup(&mut self) -> Result<(), Error>;
 
+    /// Returns whether runs wait to be merged in place only because a checkpoint holds them.
+    fn waits_for_checkpoint(&mut self) -> bool;
+
+    /// Merges runs that wait, as far as that can be done in place.
+    fn merge_waiting(&mut self);
+
     fn clear(&mut self);
 
     /// Replaces everything by what another store of the same kind holds.
@@ -201,6 +207,14 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
 
     fn cleanup(&mut self) -> Result<(), Error> {
         self.cleanup()
+    }
+
+    fn waits_for_checkpoint(&mut self) -> bool {
+        self.waits_for_checkpoint()
+    }
+
+    fn merge_waiting(&mut self) {
+        self.merge_waiting_runs();
     }
 
     fn clear(&mut self) {

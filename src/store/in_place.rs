@@ -13,6 +13,7 @@ use super::settings::CleanupPolicy;
 use super::state::{Store, merge_reserve_bytes, reserve_bytes};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::holders::Holders;
 
 impl<E: Engine> Store<E> {
     /// Merges runs that wait to be merged in place, if there is no memory to merge them beside. What was updated is
@@ -38,6 +39,21 @@ impl<E: Engine> Store<E> {
                 return self.deferred.refuse_in_place(&self.engine, entries);
             }
         }
+    }
+
+    /// Returns whether runs, or a cleanup, wait to be merged in place only because a checkpoint holds the runs.
+    pub(super) fn waits_for_checkpoint(&mut self) -> bool {
+        if !(Holders { checkpoints: 0, ..self.hold.others() }).is_empty() {
+            return false;
+        }
+        let levels = self.state_mut().levels.clone();
+        let wants_cleanup = self.state_mut().wants_cleanup;
+        let waiting = levels.unmerged().map(|range| &levels.runs()[range]);
+        wants_cleanup
+            || waiting.is_some_and(|runs| {
+                !self.deferred.is_affordable(&self.engine, runs)
+                    && self.deferred.may_merge_in_place(&self.engine, runs)
+            })
     }
 
     /// Frees what a batch that found no memory can do without; returns whether there was anything. Answers stay the

@@ -28,6 +28,7 @@ mod files_crashes;
 mod files_faults;
 #[cfg(unix)]
 mod files_forks;
+mod files_giving_way;
 mod files_space;
 mod files_types;
 mod filters;

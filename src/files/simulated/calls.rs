@@ -117,6 +117,7 @@ impl RawStorage for Simulated {
 
 impl RawFile for SimulatedFile {
     fn write_at(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        self.storage.wait_to_write(self.file);
         let mut bytes = parts.concat();
         let (mut inner, result) = match self.storage.call() {
             Ok(inner) => (inner, Ok(())),

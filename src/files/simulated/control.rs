@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use crate::files::simulated::state::{Contents, State, Survivors, split};
@@ -28,6 +29,10 @@ pub(super) struct Inner {
     all_fail: Option<io::ErrorKind>,
     pub syncs: u64,
     pub sync_time: Duration,
+    /// The folder whose files are not written for now.
+    held_folder: Option<PathBuf>,
+    /// How many writes wait for it.
+    held_writes: usize,
     mark: u64,
     recorded: Option<Vec<Moment>>,
     /// The most bytes that all files had since this was asked for last.
@@ -80,6 +85,32 @@ impl Simulated {
     /// Sets how long it takes to sync a file.
     pub fn set_sync_time(&self, time: Duration) {
         self.inner().sync_time = time;
+    }
+
+    /// Lets writes to the files of a folder wait, until this is called again.
+    pub fn hold_writes(&self, folder: Option<&Path>) {
+        self.inner().held_folder = folder.map(Path::to_path_buf);
+    }
+
+    /// Returns how many writes wait now.
+    pub fn held_writes(&self) -> usize {
+        self.inner().held_writes
+    }
+
+    /// Waits while writes to a file are held.
+    pub(super) fn wait_to_write(&self, file: usize) {
+        let is_held = |inner: &Inner| {
+            let folder = inner.held_folder.as_ref().and_then(|path| inner.state.folders.get(path));
+            folder.is_some_and(|names| names.current.values().any(|&held| held == file))
+        };
+        if !is_held(&self.inner()) {
+            return;
+        }
+        self.inner().held_writes += 1;
+        while is_held(&self.inner()) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.inner().held_writes -= 1;
     }
 
     /// Makes a call fail: the `call`-th from now on, counted from 0.

@@ -242,6 +242,18 @@ impl Database {
 }
 
 impl Saving {
+    /// Cancels the checkpoint, after the first keys of the next layer were written or before.
+    pub fn cancel(mut self, writes_some: bool) -> Result<(), Error> {
+        if writes_some && let Some((layer, None)) = self.layers.get(self.next) {
+            let shape = RunShape { widths: WIDTHS, entries: layer.len() as u64, has_marks: true };
+            let mut run = self.checkpoint.create_run(shape)?;
+            let keys = layer.keys().take(layer.len() / 2).flat_map(|key| key.to_le_bytes());
+            run.write(Section::Keys, &keys.collect::<Vec<_>>())?;
+        }
+        self.checkpoint.cancel();
+        Ok(())
+    }
+
     /// Writes the next layer without a file; returns whether there was one.
     pub fn step(&mut self) -> Result<bool, Error> {
         let Some((layer, info)) = self.layers.get_mut(self.next) else { return Ok(false) };
