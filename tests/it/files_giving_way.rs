@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpulsm::files::simulated::{Fault, Random, Simulated, Survivors};
 use gpulsm::{Builder, Device, Dictionary, Durability, Error};
@@ -18,9 +18,11 @@ impl HeldRuns {
         HeldRuns(storage.clone())
     }
 
-    /// Waits until a checkpoint wants to write its first part, of several.
+    /// Waits until the checkpoint that was begun wants to write its first part, of several.
     fn wait(&self) {
+        let begin = Instant::now();
         while self.0.held_writes() == 0 {
+            assert!(begin.elapsed() < Duration::from_secs(60), "no checkpoint is being written");
             thread::sleep(Duration::from_millis(1));
         }
     }
@@ -32,8 +34,12 @@ impl Drop for HeldRuns {
     }
 }
 
+fn files(storage: &Simulated, folder: &str) -> Vec<PathBuf> {
+    storage.paths().into_iter().filter(|path| path.starts_with(folder)).collect()
+}
+
 fn runs(storage: &Simulated) -> usize {
-    storage.paths().iter().filter(|path| path.starts_with("/d/runs")).count()
+    files(storage, "/d/runs").len()
 }
 
 const LIMIT: u64 = 64 << 20;
@@ -58,10 +64,11 @@ fn updates_that_need_the_memory_of_a_checkpoint_do_not_wait_for_it() {
     let mut d = builder.durability(Durability::Os).open_simulated(&storage, "/d").unwrap();
     let held = HeldRuns::new(&storage);
     let mut batches = 0;
-    while storage.held_writes() == 0 && batches * BATCH * 16 < LIMIT * 6 / 10 {
+    // A checkpoint begins a new log. (The old one is synced in the background first.)
+    while files(&storage, "/d/log").len() < 2 {
+        assert!(batches * BATCH * 16 < LIMIT * 6 / 10, "no checkpoint was begun");
         insert(&mut d, batches).unwrap();
         batches += 1;
-        // The log is synced in the background first.
         thread::sleep(Duration::from_millis(5));
     }
     held.wait();
@@ -80,8 +87,8 @@ fn updates_that_need_the_memory_of_a_checkpoint_do_not_wait_for_it() {
     // When the log is full, updates wait for a checkpoint: the log stays within its limit.
     for batch in 0..batches {
         insert(&mut d, batch).unwrap();
-        let logs = storage.paths().into_iter().filter(|path| path.starts_with("/d/log"));
-        let bytes: usize = logs.map(|path| storage.contents(&path).unwrap().len()).sum();
+        let logs = files(&storage, "/d/log");
+        let bytes: usize = logs.iter().filter_map(|log| Some(storage.contents(log)?.len())).sum();
         assert!(bytes as u64 <= log_limit + (2 << 20), "{bytes} bytes of logs");
     }
     d.wait_for_checkpoint();
