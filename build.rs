@@ -24,7 +24,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 const OLDEST: u32 = 80;
 
 /// The source files of `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 21] = [
+const KERNELS: [&str; 22] = [
     "update/sort",
     "query/range",
     "query/aggregate",
@@ -40,6 +40,7 @@ const KERNELS: [&str; 21] = [
     "update/dedup",
     "update/shadows",
     "query/buckets",
+    "shards/partition",
     "run/columns",
     "run/marks",
     "run/keys",

@@ -24,6 +24,8 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn clear(&mut self) -> Result<(), Error>;
     /// Applies the batches that are still buffered.
     fn flush(&self) -> Result<(), Error>;
+    /// Does the same, and waits until the device has done all that was begun.
+    fn synchronize(&self) -> Result<(), Error>;
 
     /// Returns the folder that the dictionary lives in, if it does.
     fn path(&self) -> Option<&Path>;
@@ -213,6 +215,10 @@ impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
 
     fn flush(&self) -> Result<(), Error> {
         self.flush()
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.synchronize()
     }
 
     fn path(&self) -> Option<&Path> {

@@ -43,6 +43,8 @@ pub enum Experiment {
     Memory,
     /// Dictionaries in files beside plain files, and logged updates beside updates in memory
     Files,
+    /// Dictionaries divided among several shards of one device, beside one without shards
+    Shards,
     /// All of a GPU's memory, or of a memory limit: how many pairs fit, and what works when it is nearly full. Only
     /// measured if it is named, with --key u64 --value u64
     Full,
@@ -81,6 +83,7 @@ impl Experiment {
             Experiment::Skew => "skew",
             Experiment::Memory => "memory",
             Experiment::Files => "files",
+            Experiment::Shards => "shards",
             Experiment::Full => "full",
         }
     }
@@ -135,6 +138,12 @@ const FILES: &[(&str, &str)] = &[
     ("memory", "the same inserts into a dictionary in memory"),
     ("copy", "as many bytes are copied from where the dictionary is to fresh memory of the host"),
 ];
+const SHARDS: &[(&str, &str)] = &[
+    ("op-update", "inserts in 8 batches of 2^b"),
+    ("op-lookup", "lookups of 2^b keys that exist"),
+    ("shardsN", "N shards of the same device; on a CPU they share its threads"),
+    ("one", "a dictionary without shards"),
+];
 const FULL: &[(&str, &str)] = &[
     ("op-held", "the memory for each pair that is held when the first insert fails"),
     (
@@ -163,6 +172,7 @@ impl Experiment {
             Experiment::Aggregate => AGGREGATE,
             Experiment::Combine => COMBINE,
             Experiment::Files => FILES,
+            Experiment::Shards => SHARDS,
             Experiment::Full => FULL,
             Experiment::Insert | Experiment::Effective => &BASELINES[..1],
             Experiment::Count | Experiment::Range => &BASELINES[..1],

@@ -225,6 +225,7 @@ def whole(name: str, number: Any, least: int, most: int = (1 << 63) - 1) -> int:
 
 
 def place_of_device(device: str) -> Place:
-    """The number of the GPU that a device's name means. Arrays for several devices are the host's."""
-    kind, _, number = device.partition(":")
-    return HOST if kind == "cpu" or "," in device else int(number or 0)
+    """The number of the GPU that a device's name means; of several devices, the first that is a GPU."""
+    gpus = (name for name in device.split(",") if name != "cpu")
+    first = next(gpus, None)
+    return HOST if first is None else int(first.partition(":")[2] or 0)

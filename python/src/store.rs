@@ -435,7 +435,10 @@ impl Store {
             let Some(dictionary) = &*dictionary else {
                 return Err(PyValueError::new_err("this dictionary is closed"));
             };
-            let place = Place::new(self.devices[0], stream).map_err(raise)?;
+            // Arrays in a GPU's memory are on the first GPU of the dictionary.
+            let gpu = self.devices.iter().find(|device| device.is_cuda());
+            let device = *gpu.unwrap_or(&self.devices[0]);
+            let place = Place::new(device, stream).map_err(raise)?;
             make(&**dictionary, &place).map_err(raise)
         })?
     }

@@ -496,6 +496,31 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
+    pub(crate) fn gpulsm_partition(
+        key_width: c_int,
+        value_width: c_int,
+        scratch: Address,
+        scratch_bytes: *mut u64,
+        keys: Address,
+        values: Address,
+        len: u64,
+        splitters: Address,
+        shards: c_int,
+        grouped: Address,
+        grouped_values: Address,
+        places: Address,
+        bounds: Address,
+        stream: CUstream,
+    ) -> c_int;
+    pub(crate) fn gpulsm_sample(
+        key_width: c_int,
+        keys: Address,
+        step: u64,
+        count: u64,
+        sample: Address,
+        stream: CUstream,
+    ) -> c_int;
+
     pub(crate) fn gpulsm_combine(
         key_width: c_int,
         value_width: c_int,

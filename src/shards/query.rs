@@ -62,7 +62,7 @@ impl<B: OrderedKey> Shards<B> {
     }
 
     /// Asks the shards about their parts of a partition, at the same time.
-    fn ask<T: Send>(
+    pub fn ask<T: Send>(
         &self,
         work: usize,
         tasks: impl Iterator<Item = (usize, T)>,

@@ -51,9 +51,20 @@ impl<B: OrderedKey> Shards<B> {
     }
 
     /// Returns how many shards there are.
-    #[cfg(feature = "cuda")]
     pub fn count(&self) -> usize {
         self.shards.len()
+    }
+
+    /// Returns the shards, in the order of their keys.
+    #[cfg(feature = "cuda")]
+    pub fn all(&self) -> impl Iterator<Item = &Shard<B>> {
+        self.shards.iter()
+    }
+
+    /// Returns the least key of each shard but the first.
+    #[cfg(feature = "cuda")]
+    pub fn splitters(&self) -> &[B] {
+        &self.splitters
     }
 
     /// Returns how many keys each shard has.

@@ -105,6 +105,20 @@ impl<B: OrderedKey> Shards<B> {
         }
     }
 
+    /// Applies a change of this many updates, of which shards have parts, as a whole or not at all.
+    #[cfg(feature = "cuda")]
+    pub fn apply_parts<P: Send>(
+        &mut self,
+        updates: usize,
+        parts: Vec<Option<P>>,
+        prepare: impl Fn(&mut dyn AnyStore<B>, P) -> Result<PreparedChange, Error> + Sync,
+    ) -> Result<(), Error> {
+        let prepared = self.prepare_parts(updates, parts, prepare)?;
+        self.commit_on_all(prepared);
+        self.rebalance(updates);
+        Ok(())
+    }
+
     /// Commits what was prepared, on all shards at the same time.
     pub(super) fn commit_on_all(&mut self, Prepared { work, changes }: Prepared) {
         let mut changes = changes.into_iter().peekable();
@@ -124,13 +138,28 @@ impl<B: OrderedKey> Shards<B> {
 
     /// Chooses splitters such that every shard gets as many of the first keys as any other.
     pub(super) fn choose_splitters(&mut self, updates: &Updates<'_, B>) -> Result<(), Error> {
-        if self.balance.has_splitters || updates.keys.is_empty() {
+        if updates.keys.is_empty() {
             return Ok(());
         }
-        let shards = self.splitters.len() + 1;
-        let step = updates.keys.len().div_ceil(shards * SAMPLE);
-        let mut sample = try_with_capacity::<B>(updates.keys.len() / step + 1)?;
-        sample.extend(updates.keys.iter().step_by(step));
+        self.choose_splitters_of(|most| {
+            let step = updates.keys.len().div_ceil(most);
+            let mut sample = try_with_capacity::<B>(updates.keys.len() / step + 1)?;
+            sample.extend(updates.keys.iter().step_by(step));
+            Ok(sample)
+        })
+    }
+
+    /// Chooses splitters, unless there are some, of a sample: some of the first keys, at least one and about as many as
+    /// it is called with.
+    pub fn choose_splitters_of(
+        &mut self,
+        sample: impl FnOnce(usize) -> Result<Vec<B>, Error>,
+    ) -> Result<(), Error> {
+        if self.balance.has_splitters {
+            return Ok(());
+        }
+        let shards = self.count();
+        let mut sample = sample(shards * SAMPLE)?;
         sample.sort_unstable();
         for (index, splitter) in self.splitters.iter_mut().enumerate() {
             *splitter = sample[sample.len() * (index + 1) / shards];
@@ -164,15 +193,11 @@ impl<B: OrderedKey> Shards<B> {
                 Some(grouped)
             }
         };
-        let mut assigned = vec![0; self.shards_count()];
+        let mut assigned = vec![0; self.count()];
         (keys.len() - updates.assigned..keys.len())
             .for_each(|index| assigned[by_insert.shard(index)] += 1);
         let [inserts, deletes] = [by_insert, by_delete].map(Partition::into_bounds);
         Ok(Divided { grouped, inserts, assigned, deletes, value_width: width })
-    }
-
-    fn shards_count(&self) -> usize {
-        self.splitters.len() + 1
     }
 
     /// Returns where the keys of each shard begin among ascending ones, and where the last end.
@@ -194,7 +219,7 @@ impl<B: OrderedKey> Shards<B> {
         len: usize,
         write: &mut WritePairs<'_, B>,
     ) -> Result<(), Error> {
-        let shards = self.shards_count();
+        let shards = self.count();
         if len == 0 {
             return Ok(());
         }
@@ -232,7 +257,7 @@ impl<B: OrderedKey> Shards<B> {
     }
 
     fn fill_in_parts(&mut self, len: usize, write: &mut WritePairs<'_, B>) -> Result<(), Error> {
-        let shards = self.shards_count();
+        let shards = self.count();
         let bound = |index: usize| match index == shards {
             true => len,
             false => len / shards * index / PAIRS_PER_PART * PAIRS_PER_PART,

@@ -19,6 +19,8 @@ mod cuda;
 mod cuda_files;
 #[cfg(feature = "cuda")]
 mod cuda_in_place;
+#[cfg(feature = "cuda")]
+mod cuda_shards;
 mod dead;
 mod deferred;
 mod edges;

@@ -70,6 +70,13 @@ impl<K: BenchKey, V: BenchValue> Backend for Cpu<K, V> {
         Ok(Box::new(settings.device(Device::cpu()).build()?))
     }
 
+    fn sharded(&self, batch_size: usize, shards: usize) -> Outcome<Box<dyn AnyDictionary>> {
+        let settings = settings::<K, V>(batch_size, Upkeep::Automatic, Combine::Replace);
+        let threads = std::thread::available_parallelism()?.get() / shards;
+        let settings = settings.devices(&vec![Device::cpu(); shards]).threads(threads.max(1));
+        Ok(Box::new(settings.build()?))
+    }
+
     fn array(
         &self,
         kind: Kind,

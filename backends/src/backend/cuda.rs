@@ -169,6 +169,11 @@ impl<K: BenchKey + ScalarKey, V: BenchValue> Backend for Cuda<K, V> {
         Ok(Box::new(settings.stream(&self.stream).build()?))
     }
 
+    fn sharded(&self, batch_size: usize, shards: usize) -> Outcome<Box<dyn AnyDictionary>> {
+        let settings = settings::<K, V>(batch_size, Upkeep::Automatic, Combine::Replace);
+        Ok(Box::new(settings.devices(&vec![self.stream.device(); shards]).build()?))
+    }
+
     fn array(
         &self,
         kind: Kind,

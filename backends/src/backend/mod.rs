@@ -148,6 +148,9 @@ pub trait Backend {
         rule: Combine,
     ) -> Outcome<Box<dyn AnyDictionary>>;
 
+    /// Makes an empty dictionary with several shards on the device, which share its threads if it is a CPU.
+    fn sharded(&self, batch_size: usize, shards: usize) -> Outcome<Box<dyn AnyDictionary>>;
+
     /// Makes an array of which element i is `number(i)`.
     fn array(
         &self,

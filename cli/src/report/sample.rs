@@ -16,6 +16,7 @@ pub fn full(speed: f64, less: u32) -> Results {
     made.combining(24 - less);
     made.upkeep(24 - less);
     made.files(24 - less);
+    made.shards(20 - less);
     Results { run: run(), rows: made.rows }
 }
 
@@ -293,6 +294,15 @@ impl Made {
             let params = [("n", n.to_string()), ("op", op.to_string())];
             let point = self.point(0.0, 1 << n, 2f64.powi(n as i32) / rate);
             self.add(("files", series), &params, "", vec![point]);
+        }
+    }
+
+    fn shards(&mut self, b: u32) {
+        for (series, shards, rate) in [("gpulsm", "2", 1.4e9), ("one", "", 1.5e9)] {
+            let mut params = vec![("b", b.to_string()), ("op", "update".to_string())];
+            params.extend((!shards.is_empty()).then(|| ("shards", shards.to_string())));
+            let point = self.point(0.0, 8 << b, 2f64.powi(b as i32 + 3) / rate);
+            self.add(("shards", series), &params, "", vec![point]);
         }
     }
 

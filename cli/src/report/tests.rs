@@ -46,6 +46,7 @@ fn a_full_run_has_every_section_and_the_papers_figures() {
         "combine",
         "order",
         "files",
+        "shards",
     ]
     .iter()
     .enumerate()

@@ -116,6 +116,11 @@ impl Gpu {
         Ok(Entered { gpu, outer, mode: Some(mode), _not_send: PhantomData })
     }
 
+    /// Returns the context. It is never released.
+    pub fn context(&self) -> sys::CUcontext {
+        self.context
+    }
+
     /// Returns the pool that memory comes from. It is never destroyed.
     pub fn pool(&self) -> sys::CUmemoryPool {
         self.pool

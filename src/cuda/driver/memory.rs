@@ -68,15 +68,8 @@ impl Buffer {
     /// Copies the host's data to this offset. The data may change as soon as this returns.
     pub fn write<T: Pod>(&self, offset: u64, data: &[T], entered: &Entered) -> Result<(), Error> {
         assert!(offset + size_of_val(data) as u64 <= self.bytes, "room for the data");
-        if size_of_val(data) == 0 {
-            return Ok(());
-        }
-        // SAFETY: the buffer has room for the data, and the copy is on the buffer's own stream. The driver
-        // has copied pageable memory when it returns; other memory is waited for below.
-        check("cuMemcpyHtoDAsync", unsafe {
-            result::memcpy_htod_async(self.address + offset, data, self.stream.raw(entered))
-        })?;
-        if is_pinned(data, entered) { self.stream.synchronize() } else { Ok(()) }
+        // SAFETY: the buffer has room for the data, and the copy is on the buffer's own stream.
+        unsafe { write(self.address + offset, data, &self.stream, entered) }
     }
 
     /// Copies `bytes` bytes of the GPU's memory, which are there for work on the buffer's stream, to this
@@ -125,6 +118,52 @@ impl Drop for Buffer {
             free(self.address, &self.stream, self.is_captured);
         }
     }
+}
+
+/// Copies the host's data to the GPU's memory. The data may change as soon as this returns.
+///
+/// # Safety
+///
+/// As many bytes are writable at `address` for work on this stream.
+pub(crate) unsafe fn write<T: Pod>(
+    address: Address,
+    data: &[T],
+    stream: &Stream,
+    entered: &Entered,
+) -> Result<(), Error> {
+    if size_of_val(data) == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise. The driver has copied pageable memory when it returns; other memory is waited for
+    // below.
+    check("cuMemcpyHtoDAsync", unsafe {
+        result::memcpy_htod_async(address, data, stream.raw(entered))
+    })?;
+    if is_pinned(data, entered) { stream.synchronize() } else { Ok(()) }
+}
+
+/// Copies `bytes` bytes from one GPU's memory to another's, directly where the hardware can, and otherwise through the
+/// host's memory, which the driver decides.
+///
+/// # Safety
+///
+/// As many bytes are readable there and writable here for work on this stream.
+pub(crate) unsafe fn copy_between(
+    (to_gpu, to): (&Gpu, Address),
+    (from_gpu, from): (&Gpu, Address),
+    bytes: u64,
+    stream: &Stream,
+    entered: &Entered,
+) -> Result<(), Error> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let (to_context, from_context) = (to_gpu.context(), from_gpu.context());
+    let stream = stream.raw(entered);
+    // SAFETY: the caller's promise; contexts are never released.
+    check("cuMemcpyPeerAsync", unsafe {
+        result::memcpy_peer_async(to_context, to, from_context, from, bytes as usize, stream)
+    })
 }
 
 /// Sets `bytes` bytes of the GPU's memory.

@@ -1,23 +1,24 @@
 //! Queries on data that is on the GPU already: nothing is copied, and nothing is waited for.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use crate::aggregate::{Aggregate, Fold, Number};
-use crate::cuda::context::EnteredCuda;
+use crate::cuda::context::Cuda;
 use crate::cuda::driver::stream::Stream;
-use crate::cuda::ffi;
-use crate::cuda::query::asof::{self, Questions};
-use crate::cuda::query::{aggregate, count, lookup, nearest, range, select};
+use crate::cuda::ffi::{Address, PairsOutput};
+use crate::cuda::query::range::{PairsRoom, RangeQueries};
+use crate::cuda::resident::device_query::DeviceQuery;
 use crate::cuda::resident::keys::decode;
 use crate::cuda::resident::lend::Lent;
+use crate::cuda::resident::shards;
 use crate::cuda::resident::slice::{DeviceSlice, DeviceSliceMut};
-use crate::cuda::resident::store::{CudaStore, on_cuda};
+use crate::cuda::resident::store::{CudaStore, on_cuda, on_shards};
 use crate::cuda::resident::view::View;
-use crate::cuda::run::reading::Reading;
-use crate::cuda::run::{Run, resolve};
 use crate::error::Error;
-use crate::key::ScalarKey;
+use crate::key::{OrderedKey, ScalarKey};
 use crate::query::{AsOf, Side};
+use crate::shards::Shards;
 use crate::store::AnyStore;
 use crate::value::Value;
 
@@ -49,18 +50,47 @@ use crate::value::Value;
 /// # }
 /// ```
 pub struct Resident<'a, K: ScalarKey, V: Value> {
-    store: &'a dyn CudaStore,
-    types: PhantomData<(K, V)>,
+    store: Target<'a, K::Ordered>,
+    types: PhantomData<V>,
+}
+
+/// What answers queries.
+enum Target<'a, B: OrderedKey> {
+    /// A store on the GPU of the data.
+    One(&'a dyn CudaStore),
+    /// Several, of which at least one is on a GPU.
+    Shards(&'a Shards<B>),
+}
+
+impl<'a, B: OrderedKey> Target<'a, B> {
+    /// Returns an error if the store is not on a GPU.
+    fn of(store: &'a dyn AnyStore<B>) -> Result<Self, Error> {
+        match on_shards(store) {
+            Some(shards) if shards::first_cuda(shards).is_some() => Ok(Target::Shards(shards)),
+            _ => Ok(Target::One(on_cuda(store)?)),
+        }
+    }
 }
 
 impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
     pub(crate) fn new(store: &'a dyn AnyStore<K::Ordered>) -> Result<Self, Error> {
-        Ok(Resident { store: on_cuda(store)?, types: PhantomData })
+        Ok(Resident { store: Target::of(store)?, types: PhantomData })
     }
 
-    /// Returns the stream that queries run on.
+    /// Returns the stream that queries run on; that of the first shard on a GPU, if the dictionary has several.
     pub fn stream(&self) -> &'a Stream {
-        &self.store.cuda().stream
+        match self.store {
+            Target::One(store) => &store.cuda().stream,
+            Target::Shards(shards) => &shards::first_cuda(shards).expect("one is on a GPU").stream,
+        }
+    }
+
+    /// Returns the context that a call on data of this stream uses.
+    fn cuda(&self, stream: &Stream) -> Result<Cow<'a, Cuda>, Error> {
+        Ok(match self.store {
+            Target::One(store) => Cow::Borrowed(store.cuda()),
+            Target::Shards(shards) => Cow::Owned(shards::dividing_cuda(shards, stream)?),
+        })
     }
 
     /// Returns whether each key is there (1 or 0), and its value, or zeros.
@@ -73,13 +103,14 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         let keys: DeviceSlice<'_, K> = keys.into();
         let values: DeviceSliceMut<'_, V> = values.into();
         let found: DeviceSliceMut<'_, u8> = found.into();
-        let lent = Lent::new(self.store.cuda())?;
+        let cuda = self.cuda(keys.stream())?;
+        let lent = Lent::new(&cuda)?;
         let len = keys.len() as u64;
         let (keys, values) = (lent.keys(keys)?, lent.output("values", &values, len)?);
         let found = lent.output("found", &found, len)?;
-        self.answer(lent, Needs::Entries, |cuda, runs, _| {
-            lookup::lookup(cuda, runs, keys.address, len, values, found)
-        })
+        let query = DeviceQuery::Lookup { keys: keys.address, len, values, found };
+        self.answer(&lent, &query)?;
+        lent.end()
     }
 
     /// Returns whether each key is there (1 or 0).
@@ -90,12 +121,13 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
     ) -> Result<(), Error> {
         let keys: DeviceSlice<'_, K> = keys.into();
         let found: DeviceSliceMut<'_, u8> = found.into();
-        let lent = Lent::new(self.store.cuda())?;
+        let cuda = self.cuda(keys.stream())?;
+        let lent = Lent::new(&cuda)?;
         let len = keys.len() as u64;
         let (keys, found) = (lent.keys(keys)?, lent.output("found", &found, len)?);
-        self.answer(lent, Needs::Entries, |cuda, runs, _| {
-            lookup::lookup(cuda, runs, keys.address, len, 0, found)
-        })
+        let query = DeviceQuery::Lookup { keys: keys.address, len, values: 0, found };
+        self.answer(&lent, &query)?;
+        lent.end()
     }
 
     /// Counts, for each i, the keys k with `lo[i]` ≤ k ≤ `hi[i]`.
@@ -108,12 +140,14 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         let lo: DeviceSlice<'_, K> = lo.into();
         let hi: DeviceSlice<'_, K> = hi.into();
         let counts: DeviceSliceMut<'_, u64> = counts.into();
-        let lent = Lent::new(self.store.cuda())?;
+        let cuda = self.cuda(lo.stream())?;
+        let lent = Lent::new(&cuda)?;
         let len = lo.len() as u64;
         let ranges = lent.ranges(lo, hi)?;
         let counts = lent.output("counts", &counts, len)?;
-        let ends = (ranges.0.address, ranges.1.address);
-        self.answer(lent, Needs::Marks, |cuda, _, view| count::count(cuda, view, ends, len, counts))
+        let ranges = RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
+        self.answer(&lent, &DeviceQuery::Count { ranges, counts })?;
+        lent.end()
     }
 
     /// Counts, for each key, the keys that are less.
@@ -124,12 +158,12 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
     ) -> Result<(), Error> {
         let keys: DeviceSlice<'_, K> = keys.into();
         let ranks: DeviceSliceMut<'_, u64> = ranks.into();
-        let lent = Lent::new(self.store.cuda())?;
+        let cuda = self.cuda(keys.stream())?;
+        let lent = Lent::new(&cuda)?;
         let len = keys.len() as u64;
         let (keys, ranks) = (lent.keys(keys)?, lent.output("ranks", &ranks, len)?);
-        self.answer(lent, Needs::Marks, |cuda, _, view| {
-            count::rank(cuda, view, keys.address, len, ranks)
-        })
+        self.answer(&lent, &DeviceQuery::Rank { keys: keys.address, len, ranks })?;
+        lent.end()
     }
 
     /// Returns where the pairs of each range begin when all are laid end to end, and where the last end:
@@ -143,14 +177,14 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         let lo: DeviceSlice<'_, K> = lo.into();
         let hi: DeviceSlice<'_, K> = hi.into();
         let offsets: DeviceSliceMut<'_, u64> = offsets.into();
-        let lent = Lent::new(self.store.cuda())?;
+        let cuda = self.cuda(lo.stream())?;
+        let lent = Lent::new(&cuda)?;
         let len = lo.len() as u64;
         let ranges = lent.ranges(lo, hi)?;
         let offsets = lent.output("offsets", &offsets, len + 1)?;
-        let queries = range::RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
-        self.answer(lent, Needs::Marks, |cuda, _, view| {
-            range::offsets(cuda, view, &queries, offsets)
-        })
+        let ranges = RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
+        self.answer(&lent, &DeviceQuery::RangeOffsets { ranges, offsets })?;
+        lent.end()
     }
 
     /// Returns the same offsets and, if there is room for all of them in `keys` and `values`, the pairs of
@@ -170,18 +204,18 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         let keys: DeviceSliceMut<'_, K> = keys.into();
         let values: DeviceSliceMut<'_, V> = values.into();
         let room = keys.len().min(if V::WIDTH == 0 { keys.len() } else { values.len() }) as u64;
-        let lent = Lent::new(self.store.cuda())?;
+        let cuda = self.cuda(lo.stream())?;
+        let lent = Lent::new(&cuda)?;
         let len = lo.len() as u64;
         let ranges = lent.ranges(lo, hi)?;
         let offsets = lent.output("offsets", &offsets, len + 1)?;
         let values = lent.output("values", &values, if V::WIDTH == 0 { 0 } else { room })?;
         let keys = lent.output("keys", &keys, room)?;
-        let queries = range::RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
-        let pairs = range::PairsRoom { keys, values, len: room };
-        self.answer(lent, Needs::Marks, |cuda, _, view| {
-            range::range(cuda, view, &queries, offsets, &pairs)?;
-            decode::<K>(cuda, keys, room, 0, offsets + len * size_of::<u64>() as u64)
-        })
+        let ranges = RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
+        let pairs = PairsRoom { keys, values, len: room };
+        self.answer(&lent, &DeviceQuery::Range { ranges, offsets, pairs })?;
+        decode::<K>(lent.cuda(), keys, room, 0, offsets + len * size_of::<u64>() as u64)?;
+        lent.end()
     }
 
     /// Returns what the values of each range are combined to, and how many keys it has: zeros for a range
@@ -217,8 +251,9 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
     {
         let answers: DeviceSliceMut<'_, A::Answer> = answers.into();
         let counts: DeviceSliceMut<'_, u64> = counts.into();
-        let lent = Lent::new(self.store.cuda())?;
         let lo: DeviceSlice<'_, K> = lo.into();
+        let cuda = self.cuda(lo.stream())?;
+        let lent = Lent::new(&cuda)?;
         let out = lent.output("answers", &answers, lo.len() as u64)?;
         self.fold(lent, (lo, hi.into()), Fold::new::<V, A>(), out, &counts)
     }
@@ -235,8 +270,9 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
     ) -> Result<(), Error> {
         let answers: DeviceSliceMut<'_, u8> = answers.into();
         let counts: DeviceSliceMut<'_, u64> = counts.into();
-        let lent = Lent::new(self.store.cuda())?;
         let lo: DeviceSlice<'_, K> = lo.into();
+        let cuda = self.cuda(lo.stream())?;
+        let lent = Lent::new(&cuda)?;
         let bytes = (lo.len() * fold.answer_width(V::WIDTH)) as u64;
         let out = lent.output("answers", &answers, bytes)?;
         self.fold(lent, (lo, hi.into()), fold, out, &counts)
@@ -247,16 +283,15 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         lent: Lent<'_>,
         (lo, hi): (DeviceSlice<'_, K>, DeviceSlice<'_, K>),
         fold: Fold,
-        answers: ffi::Address,
+        answers: Address,
         counts: &DeviceSliceMut<'_, u64>,
     ) -> Result<(), Error> {
         let len = lo.len() as u64;
         let ranges = lent.ranges(lo, hi)?;
         let counts = lent.output("counts", counts, len)?;
-        let queries = range::RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
-        self.answer(lent, Needs::Marks, |cuda, _, view| {
-            aggregate::aggregate(cuda, view, &queries, fold, answers, counts)
-        })
+        let ranges = RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
+        self.answer(&lent, &DeviceQuery::Aggregate { ranges, fold, answers, counts })?;
+        lent.end()
     }
 
     /// Returns, for each index, the pair at that position in key order, and whether there is one (1 or 0).
@@ -271,14 +306,14 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         let keys: DeviceSliceMut<'_, K> = keys.into();
         let values: DeviceSliceMut<'_, V> = values.into();
         let found: DeviceSliceMut<'_, u8> = found.into();
-        let lent = Lent::new(self.store.cuda())?;
+        let cuda = self.cuda(indices.stream())?;
+        let lent = Lent::new(&cuda)?;
         let len = indices.len() as u64;
         let indices = lent.input(indices)?;
         let pairs = lent.pairs(("keys", &keys), &values, &found, len)?;
-        self.answer(lent, Needs::Marks, |cuda, _, view| {
-            select::select(cuda, view, indices, len, &pairs)?;
-            decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
-        })
+        self.answer(&lent, &DeviceQuery::Select { indices, len, pairs })?;
+        decode::<K>(lent.cuda(), pairs.keys, len, pairs.found, 0)?;
+        lent.end()
     }
 
     /// Returns, for each key, the nearest pair whose key is not less, and whether there is one (1 or 0).
@@ -319,8 +354,11 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         values: DeviceSliceMut<'_, V>,
         found: DeviceSliceMut<'_, u8>,
     ) -> Result<(), Error> {
-        self.pairs(keys, out_keys, values, found, |cuda, view, Questions { keys, len }, pairs| {
-            nearest::nearest(cuda, view, side, *keys, *len, pairs)
+        self.pairs(keys, out_keys, values, found, |keys, len, pairs| DeviceQuery::Nearest {
+            side,
+            keys,
+            len,
+            pairs,
         })
     }
 
@@ -339,70 +377,50 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         let out_keys: DeviceSliceMut<'_, K> = out_keys.into();
         let values: DeviceSliceMut<'_, V> = values.into();
         let found: DeviceSliceMut<'_, u8> = found.into();
-        self.pairs(keys, out_keys, values, found, |cuda, view, questions, pairs| {
-            asof::asof(cuda, view, query, questions, pairs)
+        self.pairs(keys, out_keys, values, found, |keys, len, pairs| DeviceQuery::AsOf {
+            asof: query,
+            keys,
+            len,
+            pairs,
         })
     }
 
     /// Has at most one pair found for each key.
-    fn pairs(
+    fn pairs<'q>(
         &self,
         keys: DeviceSlice<'_, K>,
         out_keys: DeviceSliceMut<'_, K>,
         values: DeviceSliceMut<'_, V>,
         found: DeviceSliceMut<'_, u8>,
-        find: impl FnOnce(
-            &EnteredCuda<'_>,
-            &ffi::View,
-            &Questions,
-            &ffi::PairsOutput,
-        ) -> Result<(), Error>,
+        query: impl FnOnce(Address, u64, PairsOutput) -> DeviceQuery<'q>,
     ) -> Result<(), Error> {
-        let lent = Lent::new(self.store.cuda())?;
+        let cuda = self.cuda(keys.stream())?;
+        let lent = Lent::new(&cuda)?;
         let len = keys.len() as u64;
         let keys = lent.keys(keys)?;
         let pairs = lent.pairs(("out_keys", &out_keys), &values, &found, len)?;
-        let questions = Questions { keys: keys.address, len };
-        self.answer(lent, Needs::Marks, |cuda, _, view| {
-            find(cuda, view, &questions, &pairs)?;
-            decode::<K>(cuda, pairs.keys, len, pairs.found, 0)
-        })
+        self.answer(&lent, &query(keys.address, len, pairs))?;
+        decode::<K>(lent.cuda(), pairs.keys, len, pairs.found, 0)?;
+        lent.end()
     }
 
     /// Returns the dictionary as a user's own kernel sees it: see [`View`].
+    ///
+    /// # Errors
+    ///
+    /// [`Sharded`](Error::Sharded) if the dictionary has several shards.
     pub fn view(&self) -> Result<View<'a, K, V>, Error> {
-        View::new(self.store)
+        match self.store {
+            Target::One(store) => View::new(store),
+            Target::Shards(shards) => Err(Error::Sharded { shards: shards.count() }),
+        }
     }
 
-    /// Runs a query over all runs, on data that was lent for it.
-    fn answer(
-        &self,
-        lent: Lent<'_>,
-        needs: Needs,
-        query: impl FnOnce(&EnteredCuda<'_>, &[Run], &ffi::View) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let cuda = lent.cuda();
-        let levels = self.store.flushed()?;
-        if needs == Needs::Marks {
-            resolve::resolve(cuda, levels.runs())?;
+    /// Answers a query on data that was lent for it.
+    fn answer(&self, lent: &Lent<'_>, query: &DeviceQuery<'_>) -> Result<(), Error> {
+        match self.store {
+            Target::One(store) => query.answer(store, lent.cuda()),
+            Target::Shards(shards) => shards::answer(shards, lent.cuda(), query),
         }
-        let runs = levels.runs();
-        let reading = Reading::begin(cuda, runs.iter())?;
-        let view = ffi::View::new(runs.iter().map(Run::view), cuda.raw_combiner());
-        query(cuda, runs, &view)?;
-        reading.end()?;
-        if cuda.is_capturing()? {
-            self.store.pin(levels);
-        }
-        lent.end()
     }
-}
-
-/// What a query needs of every run.
-#[derive(PartialEq, Eq)]
-enum Needs {
-    /// Keys, values, and whether they are live.
-    Entries,
-    /// Also whether they shadow older ones.
-    Marks,
 }

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::holders::{Hold, HolderKind};
 use crate::key::OrderedKey;
 use crate::shards::Shards;
-use crate::store::{AnyStore, Levels, Store};
+use crate::store::{AnyStore, Levels, PreparedChange, Store};
 
 /// A store on a GPU, whatever the width of its keys.
 pub(super) trait CudaStore {
@@ -36,6 +36,9 @@ pub(super) trait CudaStore {
 
     /// Applies one batch that is on the GPU, as a whole or not at all.
     fn apply_staged(&mut self, batch: &Batch) -> Result<(), Error>;
+
+    /// Does everything that can fail of applying such a batch; the store commits or undoes it next.
+    fn prepare_staged(&mut self, batch: &Batch) -> Result<PreparedChange, Error>;
 
     /// Runs all further calls on another stream.
     fn move_to_stream(&mut self, stream: &Stream) -> Result<(), Error>;
@@ -64,6 +67,10 @@ impl<B: OrderedKey> CudaStore for Store<CudaEngine<B>> {
 
     fn apply_staged(&mut self, batch: &Batch) -> Result<(), Error> {
         self.apply_staged(batch)
+    }
+
+    fn prepare_staged(&mut self, batch: &Batch) -> Result<PreparedChange, Error> {
+        Ok(Box::new(self.prepare_staged(batch)?))
     }
 
     fn move_to_stream(&mut self, stream: &Stream) -> Result<(), Error> {
@@ -110,6 +117,12 @@ fn not_one_gpu(store: &dyn Any) -> Error {
     ];
     let shards = shards.into_iter().flatten().next();
     shards.map_or(Error::NotOnCuda, |shards| Error::Sharded { shards })
+}
+
+/// Returns a store as one of several shards, if it is.
+pub(super) fn on_shards<B: OrderedKey>(store: &dyn AnyStore<B>) -> Option<&Shards<B>> {
+    let store: &dyn Any = store;
+    store.downcast_ref()
 }
 
 /// Inserts all pairs of another store as one batch, as a whole or not at all, if both are on the same GPU; returns

@@ -7,8 +7,9 @@ use crate::batch::Order;
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::staging::Staging;
 use crate::cuda::resident::lend::Lent;
+use crate::cuda::resident::shards;
 use crate::cuda::resident::slice::DeviceSlice;
-use crate::cuda::resident::store::{on_cuda, on_cuda_mut};
+use crate::cuda::resident::store::{on_cuda, on_cuda_mut, on_shards};
 use crate::cuda::update::batch::Batch;
 use crate::durable::journal::Journal;
 use crate::error::{Error, check_lengths, try_zeroed};
@@ -34,7 +35,10 @@ impl<'a, K: ScalarKey, V: Value> ResidentMut<'a, K, V> {
         store: &'a mut dyn AnyStore<K::Ordered>,
         journal: Option<&'a mut Journal>,
     ) -> Result<Self, Error> {
-        on_cuda(store)?;
+        match on_shards(store).and_then(shards::first_cuda) {
+            Some(_) => {}
+            None => drop(on_cuda(store)?),
+        }
         Ok(ResidentMut { store, journal, types: PhantomData })
     }
 
@@ -93,7 +97,11 @@ impl<'a, K: ScalarKey, V: Value> ResidentMut<'a, K, V> {
         assigns: bool,
     ) -> Result<(), Error> {
         check_lengths(("keys", keys.len()), ("values", values.len()))?;
-        let cuda = on_cuda(self.store)?.cuda().clone();
+        let stream = keys.stream();
+        let cuda = match on_shards(self.store) {
+            Some(shards) => shards::dividing_cuda(shards, stream)?,
+            None => on_cuda(self.store)?.cuda().clone(),
+        };
         let lent = Lent::new(&cuda)?;
         let (inserts, delete_count) = (keys.len() as u64, deletes.len() as u64);
         let (keys, deletes) = (lent.keys(keys)?, lent.keys(deletes)?);
@@ -110,13 +118,16 @@ impl<'a, K: ScalarKey, V: Value> ResidentMut<'a, K, V> {
             order: Order::Any,
             ..Batch::default()
         };
+        let apply = |store: &mut dyn AnyStore<_>| match on_shards(store) {
+            Some(_) => shards::apply(store, lent.cuda(), &batch),
+            None => on_cuda_mut(store)?.apply_staged(&batch),
+        };
         match &mut self.journal {
             Some(journal) if inserts + delete_count > 0 => {
                 let logged = Logged::new(lent.cuda(), &batch, journal.has_log())?;
-                let apply = |store: &mut dyn AnyStore<_>| on_cuda_mut(store)?.apply_staged(&batch);
                 journal.log(self.store, &logged.record(&batch), &apply)?;
             }
-            _ => on_cuda_mut(self.store)?.apply_staged(&batch)?,
+            _ => apply(self.store)?,
         }
         lent.end()
     }

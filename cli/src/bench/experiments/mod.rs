@@ -21,6 +21,7 @@ mod mixed;
 mod order;
 mod partial;
 mod range;
+mod shards;
 mod skew;
 mod stream;
 
@@ -52,6 +53,7 @@ pub fn cases(experiment: Experiment, scale: &Scale, backend: &dyn Backend) -> Ve
         Experiment::Skew => skew::cases(scale),
         Experiment::Memory => memory::cases(scale),
         Experiment::Files => files::cases(scale),
+        Experiment::Shards => shards::cases(scale, backend.is_cuda()),
         Experiment::Full => full::cases(scale, backend.is_cuda()),
     }
 }

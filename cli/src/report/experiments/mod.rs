@@ -18,6 +18,7 @@ mod mixed;
 mod order;
 mod partial;
 mod range;
+mod shards;
 mod skew;
 mod stream;
 
@@ -54,6 +55,7 @@ fn section(experiment: Experiment, runs: &[Labelled]) -> Section {
         Experiment::Skew => skew::section(runs),
         Experiment::Memory => memory::section(runs),
         Experiment::Files => files::section(runs),
+        Experiment::Shards => shards::section(runs),
         Experiment::Full => full::section(runs),
     }
 }
