@@ -95,8 +95,8 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// is one of all shards, and files have one log. Shards work at the same time.
     ///
     /// [`threads`](Builder::threads) is for each shard on the CPU, and [`memory_limit`](Builder::memory_limit) for all
-    /// together. Data in a GPU's memory, streams, views and graphs belong to one device, so a dictionary on several
-    /// has no [`resident`](Dictionary) form: that is an [`Error::Sharded`].
+    /// together. Data in the memory of a GPU that has a shard is taken and answered there, though not in graphs.
+    /// Streams and views belong to one device: a dictionary on several refuses them with [`Error::Sharded`].
     ///
     /// ```
     /// # fn main() -> Result<(), gpulsm::Error> {

@@ -114,8 +114,8 @@ pub enum Error {
 
     /// A call that only a dictionary on one device has was made on one that has several.
     #[error(
-        "this dictionary has {shards} shards, but streams, views and graphs belong to one device: build a dictionary on \
-         one device for them"
+        "this dictionary has {shards} shards, but streams and views belong to one device: build a dictionary on one device for \
+         them"
     )]
     Sharded {
         /// How many shards it has.

@@ -164,7 +164,7 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     }
 
     fn apply(&mut self, updates: &Updates<'_, E::Key>) -> Result<(), Error> {
-        let batch = self.with_memory(|| self.engine.stage(updates))?;
+        let batch = self.stage(updates)?;
         self.apply_staged(&batch)
     }
 
@@ -175,7 +175,7 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     }
 
     fn prepare(&mut self, updates: &Updates<'_, E::Key>) -> Result<PreparedChange, Error> {
-        let batch = self.with_memory(|| self.engine.stage(updates))?;
+        let batch = self.stage(updates)?;
         Ok(Box::new(self.prepare_staged(&batch)?))
     }
 
@@ -231,7 +231,7 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
     fn replace(&mut self, inserts: &Updates<'_, E::Key>) -> Result<(), Error> {
         let mut state = State::new(self.batch_size);
         let mut levels = Levels::new(self.batch_size);
-        let batch = self.with_memory(|| self.engine.stage(inserts))?;
+        let batch = self.stage(inserts)?;
         if batch.len() > 0 {
             self.install(&self.engine, &mut levels, &batch)?;
         }

@@ -8,11 +8,17 @@ use super::levels::{Carry, Levels};
 use super::prepared::Prepared;
 use super::settings::CleanupPolicy;
 use super::state::{State, Store, reserve_bytes};
+use crate::batch::Updates;
 use crate::engine::{DeviceBatch, Engine, WritePairs};
 use crate::error::Error;
 use crate::ranges::RangeEnds;
 
 impl<E: Engine> Store<E> {
+    /// Brings a batch to the device.
+    pub fn stage<'a>(&self, updates: &'a Updates<'a, E::Key>) -> Result<E::Batch<'a>, Error> {
+        self.with_memory(|| self.engine.stage(updates)).map_err(|error| self.explain(error))
+    }
+
     /// Applies one batch that is on the device, as a whole or not at all.
     pub fn apply_staged(&mut self, batch: &E::Batch<'_>) -> Result<(), Error> {
         let prepared = self.prepare_staged(batch)?;
