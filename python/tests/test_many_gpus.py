@@ -193,7 +193,7 @@ class RecordingStore:
     def __init__(self) -> None:
         self.streams: list[int | None] = []
 
-    def copy(self) -> RecordingStore:
+    def copy(self, kind: str) -> RecordingStore:
         return self
 
     def range_offsets(self, *given: Any) -> int:
