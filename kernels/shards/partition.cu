@@ -17,6 +17,8 @@ constexpr int PARTITION_ITEMS = 8;
 constexpr int PARTITION_ROUNDS = 4;
 /// Keys of a warp.
 constexpr int PARTITION_CHUNK = 32 * PARTITION_ITEMS * PARTITION_ROUNDS;
+/// Blocks per multiprocessor, at least.
+constexpr int PARTITION_BLOCKS = 4;
 /// The most shards.
 constexpr int MAX_SHARDS = 256;
 
@@ -24,15 +26,12 @@ constexpr int MAX_SHARDS = 256;
 template <class Key>
 __device__ __forceinline__ uint32_t shard_of(const Key* splitters, uint32_t count, Key key) {
     uint32_t shard = 0;
-    if (count < 8) {
-        for (uint32_t i = 0; i < count; i++) shard += splitters[i] <= key;
-        return shard;
-    }
-    while (count > 0) {
-        uint32_t half = count / 2;
-        bool is_above = splitters[shard + half] <= key;
-        shard = is_above ? shard + half + 1 : shard;
-        count = is_above ? count - half - 1 : half;
+    if (count == 0) return 0;
+    // All lanes take as many steps.
+#pragma unroll 1
+    for (uint32_t step = 1u << (31 - __clz(count)); step > 0; step /= 2) {
+        uint32_t next = shard + step;
+        if (next <= count && splitters[next - 1] <= key) shard = next;
     }
     return shard;
 }
@@ -73,7 +72,7 @@ __device__ __forceinline__ void for_each_of_chunk(const Key* keys, uint64_t len,
 
 /// Counts the keys of each chunk in each shard: first those of all chunks in the first shard.
 template <class Key>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, PARTITION_BLOCKS)
 count_by_shard_kernel(const Key* keys, uint64_t len, const Key* splitters, uint32_t shards, uint64_t chunks,
                       uint64_t* counts) {
     __shared__ Key splits[MAX_SHARDS];
@@ -94,7 +93,7 @@ count_by_shard_kernel(const Key* keys, uint64_t len, const Key* splitters, uint3
 /// Puts keys, and what comes with them, where those of their shard are, and writes where each shard begins. `places`
 /// may be null.
 template <class Key, class Value>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, PARTITION_BLOCKS)
 partition_kernel(const Key* keys, const Value* values, uint64_t len, const Key* splitters, uint32_t shards,
                  uint64_t chunks, const uint64_t* starts, Key* grouped, Value* grouped_values, uint32_t* places,
                  uint64_t* bounds) {
@@ -129,7 +128,7 @@ partition_kernel(const Key* keys, const Value* values, uint64_t len, const Key* 
 
 /// Copies every `step`th key.
 template <class Key>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, PARTITION_BLOCKS)
 sample_kernel(const Key* keys, uint64_t step, uint64_t count, Key* sample) {
     uint64_t index = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x;
     if (index < count) sample[index] = read_key(keys + index * step);
