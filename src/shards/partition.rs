@@ -79,100 +79,120 @@ impl<'a> Partition<'a> {
         (0..self.bounds.len() - 1).find(|&shard| self.range(shard).len() == all)
     }
 
-    /// Copies values of `width` bytes, one for each key, to where those of each shard are together.
-    pub fn group_values(
+    /// Copies keys and their values, of `width` bytes, to where those of each shard are together.
+    pub fn group_pairs<T: Copy + Send + Sync>(
         &self,
-        values: &[u8],
+        (keys, values): (&[T], &[u8]),
         width: usize,
-        grouped: &mut [u8],
+        (grouped, grouped_values): (&mut [T], &mut [u8]),
     ) -> Result<(), Error> {
         match width {
-            4 => self.group(arrays::<4>(values), 1, arrays_mut(grouped)),
-            8 => self.group(arrays::<8>(values), 1, arrays_mut(grouped)),
-            16 => self.group(arrays::<16>(values), 1, arrays_mut(grouped)),
-            _ => self.group(values, width, grouped),
+            0 => self.group(keys, grouped),
+            4 => self.group_both(keys, arrays::<4>(values), grouped, arrays_mut(grouped_values)),
+            8 => self.group_both(keys, arrays::<8>(values), grouped, arrays_mut(grouped_values)),
+            16 => self.group_both(keys, arrays::<16>(values), grouped, arrays_mut(grouped_values)),
+            _ => unreachable!("values have 0, 4, 8 or 16 bytes"),
         }
     }
 
-    /// Copies values of `width` bytes, those of each shard together, back to the order of the keys.
-    pub fn ungroup_values(
+    /// Copies items and values of `width` bytes, those of each shard together, back to the order of the keys.
+    pub fn ungroup_pairs<T: Copy + Send + Sync>(
         &self,
-        grouped: &[u8],
+        (grouped, grouped_values): (&[T], &[u8]),
         width: usize,
-        values: &mut [u8],
+        (items, values): (&mut [T], &mut [u8]),
     ) -> Result<(), Error> {
+        let from = grouped_values;
         match width {
-            4 => self.ungroup(arrays::<4>(grouped), 1, arrays_mut(values)),
-            8 => self.ungroup(arrays::<8>(grouped), 1, arrays_mut(values)),
-            16 => self.ungroup(arrays::<16>(grouped), 1, arrays_mut(values)),
-            _ => self.ungroup(grouped, width, values),
+            0 => self.ungroup(grouped, items),
+            4 => self.ungroup_both(grouped, arrays::<4>(from), items, arrays_mut(values)),
+            8 => self.ungroup_both(grouped, arrays::<8>(from), items, arrays_mut(values)),
+            16 => self.ungroup_both(grouped, arrays::<16>(from), items, arrays_mut(values)),
+            _ => unreachable!("values have 0, 4, 8 or 16 bytes"),
         }
     }
 
-    /// Copies items of `width` elements, one for each key, to where those of each shard are together.
+    /// Copies items, one for each key, to where those of each shard are together.
     pub fn group<T: Copy + Send + Sync>(
         &self,
         items: &[T],
-        width: usize,
         grouped: &mut [T],
     ) -> Result<(), Error> {
-        if width == 0 {
-            return Ok(());
-        }
-        let lens = self.lens_by_shard(width);
-        let mut parts = by_chunk(cut(grouped, lens), self.counts.len());
-        let chunks = self.ids.chunks(self.chunk_len).zip(items.chunks(self.chunk_len * width));
-        self.workers.each(chunks.zip(parts.drain(..)), |((ids, items), mut parts)| {
-            copy_each(ids, width, |shard, at, to| match width {
-                1 => parts[shard][to] = items[at], // Not a call of a function that copies any number.
-                _ => parts[shard][to..to + width].copy_from_slice(&items[at..at + width]),
-            });
-            Ok(())
-        })
+        self.group_both(items, &nothing(items.len()), grouped, &mut nothing(items.len()))
     }
 
-    /// Copies items of `width` elements, those of each shard together, back to the order of the keys.
+    /// Copies items, those of each shard together, back to the order of the keys.
     pub fn ungroup<T: Copy + Send + Sync>(
         &self,
         grouped: &[T],
-        width: usize,
         items: &mut [T],
     ) -> Result<(), Error> {
-        if width == 0 {
-            return Ok(());
-        }
-        let mut rest = grouped;
-        let lens = self.lens_by_shard(width);
-        let parts =
-            lens.map(|len| rest.split_off(..len).expect("there is an item for each key")).collect();
-        let mut parts = by_chunk(parts, self.counts.len());
-        let chunks = self.ids.chunks(self.chunk_len).zip(items.chunks_mut(self.chunk_len * width));
-        self.workers.each(chunks.zip(parts.drain(..)), |((ids, items), parts)| {
-            copy_each(ids, width, |shard, at, from| match width {
-                1 => items[at] = parts[shard][from],
-                _ => items[at..at + width].copy_from_slice(&parts[shard][from..from + width]),
-            });
+        self.ungroup_both(grouped, &nothing(items.len()), items, &mut nothing(items.len()))
+    }
+
+    /// Groups items of two kinds in one pass.
+    fn group_both<T: Copy + Send + Sync, U: Copy + Send + Sync>(
+        &self,
+        items: &[T],
+        others: &[U],
+        grouped: &mut [T],
+        grouped_others: &mut [U],
+    ) -> Result<(), Error> {
+        let parts = cut(grouped, self.lens_by_shard());
+        let parts = parts.into_iter().zip(cut(grouped_others, self.lens_by_shard())).collect();
+        let parts = by_chunk(parts, self.counts.len());
+        let chunks = self.ids.chunks(self.chunk_len).zip(items.chunks(self.chunk_len));
+        let chunks = chunks.zip(others.chunks(self.chunk_len)).zip(parts);
+        self.workers.each(chunks, |(((ids, items), others), mut parts)| {
+            let mut next = [0; 256];
+            for ((&id, &item), &other) in ids.iter().zip(items).zip(others) {
+                let next = &mut next[usize::from(id)];
+                let (to, to_other) = &mut parts[usize::from(id)];
+                (to[*next], to_other[*next]) = (item, other);
+                *next += 1;
+            }
             Ok(())
         })
     }
 
-    /// Returns the elements of the items of each shard, chunk by chunk.
-    fn lens_by_shard(&self, width: usize) -> impl Iterator<Item = usize> {
+    /// Brings items of two kinds back in one pass.
+    fn ungroup_both<T: Copy + Send + Sync, U: Copy + Send + Sync>(
+        &self,
+        grouped: &[T],
+        grouped_others: &[U],
+        items: &mut [T],
+        others: &mut [U],
+    ) -> Result<(), Error> {
+        let (mut rest, mut rest_of_others) = (grouped, grouped_others);
+        let part = |len| {
+            let part = rest.split_off(..len).expect("there is an item for each key");
+            (part, rest_of_others.split_off(..len).expect("there is one for each key"))
+        };
+        let parts = by_chunk(self.lens_by_shard().map(part).collect(), self.counts.len());
+        let chunks = self.ids.chunks(self.chunk_len).zip(items.chunks_mut(self.chunk_len));
+        let chunks = chunks.zip(others.chunks_mut(self.chunk_len)).zip(parts);
+        self.workers.each(chunks, |(((ids, items), others), parts)| {
+            let mut next = [0; 256];
+            for ((&id, item), other) in ids.iter().zip(items).zip(others) {
+                let next = &mut next[usize::from(id)];
+                let (from, from_other) = parts[usize::from(id)];
+                (*item, *other) = (from[*next], from_other[*next]);
+                *next += 1;
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns how many items each shard has of each chunk, shard by shard.
+    fn lens_by_shard(&self) -> impl Iterator<Item = usize> {
         let shards = self.bounds.len() - 1;
-        (0..shards)
-            .flat_map(move |shard| self.counts.iter().map(move |counts| counts[shard] * width))
+        (0..shards).flat_map(move |shard| self.counts.iter().map(move |counts| counts[shard]))
     }
 }
 
-/// Calls `copy` for each key with its shard, the offset of its item, and that among the items of the chunk in that shard.
-#[inline]
-fn copy_each(ids: &[u8], width: usize, mut copy: impl FnMut(usize, usize, usize)) {
-    let mut next = [0; 256];
-    for (at, &id) in ids.iter().enumerate() {
-        let next = &mut next[usize::from(id)];
-        copy(usize::from(id), at * width, *next);
-        *next += width;
-    }
+/// Returns as many items without bytes.
+fn nothing(len: usize) -> Vec<()> {
+    vec![(); len]
 }
 
 /// Returns the bytes of values as arrays, whose copies are as fast as those of integers.
@@ -215,14 +235,24 @@ mod tests {
             let splitters = [1 << 28, 1 << 30, 1 << 30, 3 << 30];
             let partition = Partition::new(&keys, &splitters, &workers).unwrap();
             let mut grouped = vec![0u32; keys.len()];
-            partition.group(&keys, 1, &mut grouped).unwrap();
+            let mut grouped_values = vec![0u8; keys.len() * 4];
+            let values: &[u8] = bytemuck::cast_slice(&keys);
+            let to = (&mut grouped[..], &mut grouped_values[..]);
+            partition.group_pairs((&keys, values), 4, to).unwrap();
+            assert_eq!(grouped_values, bytemuck::cast_slice::<_, u8>(&grouped));
             for shard in 0..5 {
                 let expected = keys.iter().filter(|key| shard_of(&splitters, key) == shard);
                 assert!(grouped[partition.range(shard)].iter().eq(expected));
             }
-            let mut back = vec![0u8; keys.len() * 4];
-            partition.ungroup(bytemuck::cast_slice(&grouped), 4, &mut back).unwrap();
-            assert_eq!(back, bytemuck::cast_slice::<_, u8>(&keys));
+            let mut back = (vec![0u32; keys.len()], vec![0u8; keys.len() * 4]);
+            let to = (&mut back.0[..], &mut back.1[..]);
+            partition.ungroup_pairs((&grouped, &grouped_values), 4, to).unwrap();
+            assert_eq!((&back.0, &back.1[..]), (&keys, values));
+            let mut alone = vec![0u32; keys.len()];
+            partition.group(&keys, &mut alone).unwrap();
+            assert_eq!(alone, grouped);
+            partition.ungroup(&grouped, &mut alone).unwrap();
+            assert_eq!(alone, keys);
             assert_eq!(partition.only_shard(), (len <= 1).then_some(0));
         }
     }

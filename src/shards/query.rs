@@ -102,11 +102,8 @@ impl<B: OrderedKey> Shards<B> {
         self.ask(keys.len(), nonempty, |store, (keys, values, found)| {
             store.answer(Query::Lookup { keys, values: has_values.then_some(values), found })
         })?;
-        partition.ungroup(&grouped_found, 1, found)?;
-        match values {
-            Some(values) => partition.ungroup_values(grouped_values.bytes(), width, values),
-            None => Ok(()),
-        }
+        let grouped = (&grouped_found[..], grouped_values.bytes());
+        partition.ungroup_pairs(grouped, width, (found, values.unwrap_or_default()))
     }
 
     fn rank(&self, keys: &[B], ranks: &mut [u64]) -> Result<(), Error> {
@@ -124,7 +121,7 @@ impl<B: OrderedKey> Shards<B> {
             ranks.iter_mut().for_each(|rank| *rank += before);
             Ok(())
         })?;
-        partition.ungroup(&grouped_ranks, 1, ranks)
+        partition.ungroup(&grouped_ranks, ranks)
     }
 
     fn count_keys(&self, lo: &[B], hi: &[B], counts: &mut [u64]) -> Result<(), Error> {
@@ -301,9 +298,9 @@ impl<B: OrderedKey> Shards<B> {
         self.ask(len, nonempty, |store, (shard, pairs)| {
             ask(store, shard, partition.range(shard), pairs)
         })?;
-        partition.ungroup(&keys, 1, pairs.keys)?;
-        partition.ungroup_values(values.bytes(), width, pairs.values)?;
-        partition.ungroup(&found, 1, pairs.found)
+        let to = (pairs.keys, pairs.values);
+        partition.ungroup_pairs((&keys, values.bytes()), width, to)?;
+        partition.ungroup(&found, pairs.found)
     }
 
     /// Finds the pairs nearest to keys: in their own shard, or at the ends of the next ones that are not empty.
@@ -416,7 +413,7 @@ fn grouped<'a, T: Copy + Send + Sync + bytemuck::Zeroable>(
         return Ok(items.into());
     }
     let mut grouped = try_zeroed(items.len())?;
-    partition.group(items, 1, &mut grouped)?;
+    partition.group(items, &mut grouped)?;
     Ok(grouped.into())
 }
 

@@ -187,9 +187,9 @@ impl<B: OrderedKey> Shards<B> {
                     ValueBuffer::new(keys.len(), width)?,
                     try_zeroed(deletes.len())?,
                 );
-                by_insert.group(keys, 1, &mut grouped.0)?;
-                by_insert.group_values(updates.values, width, grouped.1.bytes_mut())?;
-                by_delete.group(deletes, 1, &mut grouped.2)?;
+                let to = (&mut grouped.0[..], grouped.1.bytes_mut());
+                by_insert.group_pairs((keys, updates.values), width, to)?;
+                by_delete.group(deletes, &mut grouped.2)?;
                 Some(grouped)
             }
         };
