@@ -88,8 +88,9 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
         older: &[Self::Run],
     ) -> Result<Option<Self::Run>, Error>;
 
-    /// Returns the most bytes that merging these runs in place takes; `None` if they cannot be.
-    fn in_place_bytes(&self, runs: &[Self::Run]) -> Option<u64>;
+    /// Returns the most bytes that merging these runs in place takes, with a newer one of this many entries that is yet to
+    /// come, if there are any; `None` if they cannot be.
+    fn in_place_bytes(&self, runs: &[Self::Run], to_come: usize) -> Option<u64>;
 
     /// Returns whether nobody else holds a run.
     fn is_unshared(run: &mut Self::Run) -> bool;

@@ -311,7 +311,8 @@ impl Error {
 fn advice(free: Option<u64>, memory: Option<&MemoryStats>) -> String {
     match (free, memory) {
         (Some(free), Some(memory)) => format!(
-            ", {free} free{}; of {} bytes, {}{}: {}",
+            ", {free} free{}{}; of {} bytes, {}{}: {}",
+            if free > memory.free { " with the reserves" } else { "" },
             memory.device.map(|device| format!(" on {device}")).unwrap_or_default(),
             memory.total,
             taken(memory),
@@ -332,10 +333,14 @@ fn advice(free: Option<u64>, memory: Option<&MemoryStats>) -> String {
 
 /// Returns who has the memory, without those who have none.
 fn taken(memory: &MemoryStats) -> String {
+    let rest = match memory.holders.is_empty() {
+        true => "buffers and working space",
+        false => "what snapshots, clones, views, graphs or a checkpoint hold, and buffers",
+    };
     let parts = [
         ("runs", memory.runs),
         ("filters", memory.filters),
-        ("what snapshots, clones, views, graphs or a checkpoint hold, and buffers", memory.rest),
+        (rest, memory.rest),
         ("reserves and idle memory", memory.idle),
         ("others", memory.others),
     ];
@@ -366,9 +371,10 @@ fn help(memory: &MemoryStats) -> String {
     if memory.is_held() {
         return format!("{}, so that runs can be merged in place", memory.holders.release());
     }
-    let help = if memory.rest > memory.runs.max(memory.total / 16) / 4 {
-        "drop snapshots, clones, views and graphs, or use smaller batches"
-    } else if memory.others > memory.runs {
+    if memory.rest > memory.runs.max(memory.total / 16) / 4 && !memory.holders.is_empty() {
+        return format!("{}, or use smaller batches", memory.holders.release());
+    }
+    let help = if memory.others > memory.runs {
         "free what others hold, or raise the limit"
     } else if memory.runs < memory.total / 8 {
         "use smaller batches, or raise the limit"

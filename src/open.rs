@@ -4,7 +4,7 @@ use std::any::Any;
 use std::str::FromStr;
 
 use crate::budget::Account;
-use crate::cpu::{Cpu, CpuEngine, Workers};
+use crate::cpu::{Cpu, CpuEngine};
 #[cfg(feature = "cuda")]
 use crate::cuda::{Cuda, CudaEngine, Gpu, Stream};
 use crate::device::{Device, Devices};
@@ -132,7 +132,7 @@ fn open_all<B: OrderedKey>(
         Ok(Shard { device, store, account: index })
     });
     let shards = shards.collect::<Result<_, Error>>()?;
-    Ok(Box::new(Shards::new(shards, settings.batch_size, Workers::new(None)?)))
+    Ok(Box::new(Shards::new(shards, settings)?))
 }
 
 /// Where the memory of stores is counted: in one account, or in one for each device if each has a limit of its own.

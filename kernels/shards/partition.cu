@@ -11,12 +11,11 @@
 
 namespace gpulsm {
 
-/// Keys that a lane reads at once, before it needs the first of them.
-constexpr int PARTITION_ITEMS = 8;
-/// How often a lane does that.
-constexpr int PARTITION_ROUNDS = 4;
 /// Keys of a warp.
-constexpr int PARTITION_CHUNK = 32 * PARTITION_ITEMS * PARTITION_ROUNDS;
+constexpr int PARTITION_CHUNK = 1024;
+/// Keys and values that a lane reads at once, before it needs the first of them.
+template <class Key, class Value>
+constexpr int PARTITION_ITEMS = sizeof(Key) + sizeof(Value) <= 16 ? 8 : 4;
 /// Blocks per multiprocessor, at least.
 constexpr int PARTITION_BLOCKS = 4;
 /// The most shards.
@@ -43,28 +42,43 @@ __device__ __forceinline__ void load_splitters(const Key* splitters, uint32_t co
     __syncthreads();
 }
 
-/// Calls `body(at, key, shard, peers, lanes)` for each key of a warp's chunk, in order, by `lanes` at once: those in
-/// `peers` have keys of the same shard.
-template <class Key, class Body>
-__device__ __forceinline__ void for_each_of_chunk(const Key* keys, uint64_t len, uint64_t chunk, const Key* splitters,
-                                                  uint32_t count, Body body) {
+/// Returns which of the lanes have the same shard, of which there are at most 2^`bits`.
+__device__ __forceinline__ unsigned lanes_with(uint32_t shard, int bits, unsigned lanes) {
+    for (int bit = 0; bit < bits; bit++) {
+        unsigned set = __ballot_sync(lanes, shard >> bit & 1);
+        lanes &= (shard >> bit & 1) ? set : ~set;
+    }
+    return lanes;
+}
+
+/// Calls `body(at, key, value, shard, peers)` for each key of a warp's chunk, in order, by all lanes at once: those in
+/// `peers` have keys of the same shard. Behind the last key there are no peers.
+template <class Key, class Value, class Body>
+__device__ __forceinline__ void for_each_of_chunk(const Key* keys, const Value* values, uint64_t len, uint64_t chunk,
+                                                  const Key* splitters, uint32_t count, Body body) {
+    constexpr int ITEMS = PARTITION_ITEMS<Key, Value>;
+    constexpr bool HAS_VALUES = sizeof(Value) > 1;
+    int bits = 32 - __clz(count);
     uint64_t first = chunk * PARTITION_CHUNK + threadIdx.x % 32;
 #pragma unroll 1
-    for (int round = 0; round < PARTITION_ROUNDS; round++, first += 32 * PARTITION_ITEMS) {
-        Key own[PARTITION_ITEMS];
+    for (int round = 0; round < PARTITION_CHUNK / 32 / ITEMS; round++, first += 32 * ITEMS) {
+        Key own[ITEMS];
+        Value own_values[ITEMS];
 #pragma unroll
-        for (int i = 0; i < PARTITION_ITEMS; i++) {
+        for (int i = 0; i < ITEMS; i++) {
             uint64_t at = first + 32 * i;
-            if (at < len) own[i] = read_key(keys + at);
+            own[i] = at < len ? read_key(keys + at) : 0;
+            if constexpr (HAS_VALUES) {
+                if (at < len) own_values[i] = __ldg(values + at);
+            }
         }
 #pragma unroll
-        for (int i = 0; i < PARTITION_ITEMS; i++) {
+        for (int i = 0; i < ITEMS; i++) {
             uint64_t at = first + 32 * i;
+            uint32_t shard = shard_of(splitters, count, own[i]);
             unsigned lanes = __ballot_sync(~0u, at < len);
-            if (at < len) {
-                uint32_t shard = shard_of(splitters, count, own[i]);
-                body(at, own[i], shard, __match_any_sync(lanes, shard), lanes);
-            }
+            unsigned peers = lanes_with(shard, bits, ~0u) & lanes;
+            body(at, own[i], own_values[i], shard, at < len ? peers : 0);
             __syncwarp();
         }
     }
@@ -84,9 +98,10 @@ count_by_shard_kernel(const Key* keys, uint64_t len, const Key* splitters, uint3
     uint32_t* of_warp = of_warps[warp];
     for (uint32_t shard = threadIdx.x % 32; shard < shards; shard += 32) of_warp[shard] = 0;
     __syncwarp();
-    for_each_of_chunk(keys, len, chunk, splits, shards - 1, [&](uint64_t, Key, uint32_t shard, unsigned peers, unsigned) {
+    auto count = [&](uint64_t, Key, Nothing, uint32_t shard, unsigned peers) {
         if (lane == __ffs(peers) - 1) of_warp[shard] += __popc(peers);
-    });
+    };
+    for_each_of_chunk(keys, static_cast<const Nothing*>(nullptr), len, chunk, splits, shards - 1, count);
     for (uint32_t shard = threadIdx.x % 32; shard < shards; shard += 32) counts[shard * chunks + chunk] = of_warp[shard];
 }
 
@@ -109,21 +124,20 @@ partition_kernel(const Key* keys, const Value* values, uint64_t len, const Key* 
         if (chunk == 0) bounds[shard] = next[shard];
     }
     __syncwarp();
-    auto put = [&](uint64_t at, Key key, uint32_t shard, unsigned peers, unsigned lanes) {
+    auto put = [&](uint64_t at, Key key, Value value, uint32_t shard, unsigned peers) {
         int leader = __ffs(peers) - 1;
         uint64_t to = 0;
         if (lane == leader) {
             to = next[shard];
             next[shard] = to + __popc(peers);
         }
-        to = __shfl_sync(lanes, to, leader) + __popc(peers & ((1u << lane) - 1));
+        to = __shfl_sync(~0u, to, leader) + __popc(peers & ((1u << lane) - 1));
+        if (peers == 0) return;
         grouped[to] = key;
-        if constexpr (sizeof(Value) > 1) {
-            if (values != nullptr) grouped_values[to] = __ldg(values + at);
-        }
+        if constexpr (sizeof(Value) > 1) grouped_values[to] = value;
         if (places != nullptr) places[at] = static_cast<uint32_t>(to);
     };
-    for_each_of_chunk(keys, len, chunk, splits, shards - 1, put);
+    for_each_of_chunk(keys, values, len, chunk, splits, shards - 1, put);
 }
 
 /// Copies every `step`th key.

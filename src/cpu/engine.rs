@@ -141,8 +141,10 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
         with_values!(self.value_width, V => in_place::merge_in_place::<B, V>(&self.cpu, runs, older))
     }
 
-    fn in_place_bytes(&self, runs: &[Self::Run]) -> Option<u64> {
-        with_values!(self.value_width, V => in_place::in_place_bytes::<B, V>(&self.cpu, runs))
+    fn in_place_bytes(&self, runs: &[Self::Run], to_come: usize) -> Option<u64> {
+        with_values!(self.value_width, V => {
+            in_place::in_place_bytes::<B, V>(&self.cpu, runs, to_come)
+        })
     }
 
     fn is_unshared(run: &mut Self::Run) -> bool {

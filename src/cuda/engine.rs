@@ -96,7 +96,7 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
         in_place::merge(&self.cuda.enter()?, runs, older)
     }
 
-    fn in_place_bytes(&self, runs: &[Run]) -> Option<u64> {
+    fn in_place_bytes(&self, runs: &[Run], _to_come: usize) -> Option<u64> {
         in_place::max_bytes(&self.cuda, runs)
     }
 

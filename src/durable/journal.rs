@@ -126,9 +126,17 @@ impl Journal {
         apply: &ApplyTo<'_, B>,
     ) -> Result<(), Error> {
         match apply(store) {
-            Err(Error::OutOfMemory { .. }) if self.give_way() => apply(store),
+            Err(Error::OutOfMemory { .. }) if self.has_checkpoint_in_background() => {
+                // It may have been done with the runs just now.
+                self.give_way();
+                apply(store)
+            }
             applied => applied,
         }
+    }
+
+    fn has_checkpoint_in_background(&self) -> bool {
+        self.background.as_ref().is_some_and(|background| background.lease.is_some())
     }
 
     /// Merges runs that wait in place, if only the checkpoint in the background holds them. The one that follows a

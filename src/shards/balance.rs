@@ -3,6 +3,9 @@
 /// After this many updates, or a sixteenth as many as a shard has keys, shards are compared again.
 const MAX_UPDATES_UNCHECKED: u64 = 1 << 12;
 
+/// How much a delete weighs beside an insert.
+const DELETE_WEIGHT: u64 = 8;
+
 /// How far the shards may have drifted apart.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Balance {
@@ -14,12 +17,28 @@ pub(super) struct Balance {
     pub total: u64,
     /// Whether pairs are being moved.
     pub is_moving: bool,
+    /// Updates since the keys of shards were last counted, which waits for them; deletes, which no other figure tells,
+    /// weigh more.
+    pub uncounted: u64,
 }
 
 impl Balance {
     /// Notes that shards must be compared after the next update.
     pub fn has_changed_much(&mut self) {
         self.unchecked = u64::MAX / 2;
+        self.uncounted = u64::MAX / 2;
+    }
+
+    /// Notes some updates.
+    pub fn note(&mut self, inserts: usize, deletes: usize) {
+        let (inserts, deletes) = (inserts as u64, deletes as u64);
+        self.unchecked = self.unchecked.saturating_add(inserts + deletes);
+        self.uncounted = self.uncounted.saturating_add(inserts + DELETE_WEIGHT * deletes);
+    }
+
+    /// Returns whether keys must be counted, even if shards have about as many entries.
+    pub fn must_count(&self) -> bool {
+        self.is_moving || self.uncounted >= self.total
     }
 
     /// Returns whether shards must be compared now.

@@ -69,7 +69,7 @@ impl<B: OrderedKey> Shards<B> {
         ask: impl Fn(&dyn AnyStore<B>, T) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
         let tasks = tasks.map(|(shard, task)| (&self.shards[shard], task)).collect();
-        let answered = at_once(tasks, work, |(shard, task): (&Shard<B>, T)| {
+        let answered = at_once(&self.runners, tasks, work, |(shard, task): (&Shard<B>, T)| {
             shard.named(ask(&*shard.store, task))
         });
         answered.into_iter().collect()

@@ -1,6 +1,7 @@
-//! Rebalancing: pairs at the border between two shards move from one to the other, at most a batch at a time.
+//! Rebalancing: pairs at the border between two shards move from one to the other, no more than the update that it
+//! follows has, or a batch.
 
-use super::store::Shards;
+use super::store::{Shard, Shards};
 use crate::batch::Updates;
 use crate::error::{Error, try_zeroed};
 use crate::key::OrderedKey;
@@ -12,40 +13,66 @@ use crate::value::ValueBuffer;
 /// A shard with this many keys more than the others have on average is never too long.
 const SLACK: u64 = 16;
 
+/// Tenths of the average that a shard may have before pairs are moved…
+const UNEVEN: u64 = 14;
+
+/// …and afterwards.
+const EVEN: u64 = 11;
+
+/// Returns whether one of these is more than as many tenths of their average.
+fn is_uneven(lens: &[u64], tenths: u64) -> bool {
+    let mean = lens.iter().sum::<u64>() / lens.len() as u64;
+    let most = lens.iter().copied().max().unwrap_or(0);
+    most > mean + SLACK && most.saturating_mul(10) > mean.saturating_mul(tenths)
+}
+
 impl<B: OrderedKey> Shards<B> {
     /// Moves pairs between shards, if one has over 1.4 times as many as they have on average, until none has over 1.1 times:
-    /// then none has over 1.5 times before they are compared again. One call moves at most a batch over each border. Without memory, nothing moves.
-    pub(super) fn rebalance(&mut self, updates: usize) {
-        self.balance.unchecked = self.balance.unchecked.saturating_add(updates as u64);
-        if self.balance.is_due(self.batch_size, self.shards.len()) {
-            self.balance.unchecked = 0;
-            self.balance.is_moving = self.try_rebalance().unwrap_or(false);
+    /// then none has over 1.5 times before they are compared again. One call moves at most as many over each border as it updates, or
+    /// a batch if that is more. Without memory, nothing moves.
+    pub(super) fn rebalance(&mut self, inserts: usize, deletes: usize) {
+        self.balance.note(inserts, deletes);
+        if !self.balance.is_due(self.batch_size, self.shards.len()) {
+            return;
+        }
+        self.balance.unchecked = 0;
+        if self.balance.must_count() || !self.have_about_as_many_entries() {
+            self.balance.uncounted = 0;
+            let step = (inserts + deletes).max(self.batch_size) as u64;
+            self.balance.is_moving = self.try_rebalance(step).unwrap_or(false);
         }
     }
 
+    /// Returns whether no shard has many more entries than others, live or stale, without waiting for any.
+    fn have_about_as_many_entries(&self) -> bool {
+        let entries = |shard: &Shard<B>| {
+            let stats = shard.store.quick_stats()?;
+            Some(stats.buffered as u64 + stats.runs.iter().map(|run| run.2).sum::<u64>())
+        };
+        let entries: Option<Vec<u64>> = self.shards.iter().map(entries).collect();
+        entries.is_some_and(|entries| !is_uneven(&entries, UNEVEN))
+    }
+
     /// Returns whether there is more to move.
-    fn try_rebalance(&mut self) -> Result<bool, Error> {
+    fn try_rebalance(&mut self, step: u64) -> Result<bool, Error> {
         let mut lens = self.lens()?;
         let (total, shards) = (lens.iter().sum::<u64>(), lens.len() as u64);
         self.balance.total = total;
-        let mean = total / shards;
-        let most = lens.iter().copied().max().unwrap_or(0);
-        let tenths = if self.balance.is_moving { 11 } else { 14 };
-        if most <= mean + SLACK || most.saturating_mul(10) <= mean.saturating_mul(tenths) {
+        if !is_uneven(&lens, if self.balance.is_moving { EVEN } else { UNEVEN }) {
             return Ok(false);
         }
         let mut before = 0;
         for border in 1..lens.len() {
             before += lens[border - 1];
             let wanted = (u128::from(total) * border as u128 / u128::from(shards)) as u64;
-            let moved =
-                self.move_over(border, &mut lens, before.abs_diff(wanted), before > wanted)?;
+            let count = before.abs_diff(wanted).min(step);
+            let moved = self.move_over(border, &mut lens, count, before > wanted)?;
             before = if before > wanted { before - moved } else { before + moved };
         }
         Ok(true)
     }
 
-    /// Moves up to `count` pairs, and at most a batch, over the border below a shard: upwards, or down from there.
+    /// Moves up to `count` pairs over the border below a shard: upwards, or down from there.
     /// Returns how many.
     fn move_over(
         &mut self,
@@ -57,7 +84,7 @@ impl<B: OrderedKey> Shards<B> {
         let (from, to) = if is_upwards { (border - 1, border) } else { (border, border - 1) };
         // The last key stays where others go down: it is the next splitter.
         let most = if is_upwards { lens[from] } else { lens[from].saturating_sub(1) };
-        let count = count.min(self.batch_size as u64).min(most);
+        let count = count.min(most);
         if count == 0 {
             return Ok(0);
         }

@@ -40,6 +40,32 @@ impl<B: OrderedKey> Shards<B> {
         })
     }
 
+    /// Adds up the bytes of all levels.
+    pub(super) fn sum_of_level_bytes(&self) -> Bytes {
+        let mut bytes = Bytes::default();
+        self.shards.iter().for_each(|shard| bytes += shard.store.level_bytes());
+        bytes
+    }
+
+    /// Returns an error that there is no memory with what all shards take of it, if they share it.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        let account = self.shards[0].account;
+        let is_common = self.shards.iter().all(|shard| shard.account == account);
+        match (error, self.sum_of_quick_stats()) {
+            (Error::OutOfMemory { wanted, free, memory: Some(memory) }, Some(stats))
+                if is_common =>
+            {
+                let MemoryStats { total, free: of_total, idle, .. } = *memory;
+                let device_memory = DeviceMemory { total, free: of_total, idle };
+                let MemoryStats { runs, filters, rest, others, .. } =
+                    device_memory.account(self.sum_of_level_bytes(), stats.bytes_shared);
+                let memory = MemoryStats { runs, filters, rest, others, ..*memory };
+                Error::OutOfMemory { wanted, free, memory: Some(Box::new(memory)) }
+            }
+            (error, _) => error,
+        }
+    }
+
     /// Returns what is known of the memory limit, or of the device's memory, if it is the same for all shards.
     fn common_memory(&self, shards: &[Stats]) -> Option<DeviceMemory> {
         let first = shards[0].memory?;

@@ -14,8 +14,8 @@ use crate::holders::HolderKind;
 use crate::key::OrderedKey;
 use crate::query::Query;
 use crate::ranges::RangeEnds;
-use crate::stats::{QuickStats, Stats};
-use crate::store::{AnyStore, CleanupPolicy, PreparedChange};
+use crate::stats::{Bytes, QuickStats, Stats};
+use crate::store::{AnyStore, CleanupPolicy, PreparedChange, Settings};
 
 /// A store whose keys are divided among several.
 pub(crate) struct Shards<B: OrderedKey> {
@@ -25,8 +25,12 @@ pub(crate) struct Shards<B: OrderedKey> {
     pub(super) splitters: Vec<B>,
     pub(super) batch_size: usize,
     pub(super) balance: Balance,
-    /// The threads that divide batches and queries.
+    /// The threads that divide batches and queries…
     pub(super) workers: Workers,
+    /// …and those on which shards work at the same time.
+    pub(super) runners: Workers,
+    /// Shards that share memory of which this much is taken change one after the other: each sees what is left.
+    pub(super) tight_from: u64,
 }
 
 /// One of the stores.
@@ -45,9 +49,41 @@ impl<B: OrderedKey> Clone for Shard<B> {
 
 impl<B: OrderedKey> Shards<B> {
     /// Makes one store of these, which hold nothing yet.
-    pub fn new(shards: Vec<Shard<B>>, batch_size: usize, workers: Workers) -> Self {
-        let splitters = vec![B::LOWEST; shards.len() - 1];
-        Shards { shards, splitters, batch_size, balance: Balance::default(), workers }
+    pub fn new(shards: Vec<Shard<B>>, settings: &Settings) -> Result<Self, Error> {
+        Ok(Shards {
+            splitters: vec![B::LOWEST; shards.len() - 1],
+            batch_size: settings.batch_size,
+            balance: Balance::default(),
+            workers: Workers::new(None)?,
+            runners: Workers::new(Some(shards.len()))?,
+            tight_from: settings
+                .memory_limit
+                .or(settings.memory_limit_per_device)
+                .map_or(u64::MAX, |limit| limit / 2),
+            shards,
+        })
+    }
+
+    /// Returns the same shards.
+    fn shared(&self) -> Self {
+        Shards {
+            shards: self.shards.clone(),
+            splitters: self.splitters.clone(),
+            batch_size: self.batch_size,
+            balance: self.balance,
+            workers: self.workers.clone(),
+            runners: self.runners.clone(),
+            tight_from: self.tight_from,
+        }
+    }
+
+    /// Returns the threads for a change by all shards, if it is best made at the same time.
+    pub(super) fn runners_for_change(&self) -> Workers {
+        let used = self.shards.iter().filter_map(|shard| shard.store.quick_stats());
+        match used.map(|stats| stats.bytes_shared).max() {
+            Some(used) if used >= self.tight_from => Workers::caller_only(),
+            _ => self.runners.clone(),
+        }
     }
 
     /// Returns how many shards there are.
@@ -82,13 +118,7 @@ impl<B: OrderedKey> Shard<B> {
 
 impl<B: OrderedKey> AnyStore<B> for Shards<B> {
     fn share(&self) -> Box<dyn AnyStore<B>> {
-        Box::new(Shards {
-            shards: self.shards.clone(),
-            splitters: self.splitters.clone(),
-            batch_size: self.batch_size,
-            balance: self.balance,
-            workers: self.workers.clone(),
-        })
+        Box::new(self.shared())
     }
 
     fn hold_as(&mut self, kind: HolderKind) {
@@ -118,7 +148,7 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
     fn apply(&mut self, updates: &Updates<'_, B>) -> Result<(), Error> {
         let prepared = self.prepare_batch(updates)?;
         self.commit_on_all(prepared);
-        self.rebalance(updates.len());
+        self.rebalance(updates.keys.len(), updates.deletes.len());
         Ok(())
     }
 
@@ -126,7 +156,7 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
         let prepared = self.prepare_deletes(ranges)?;
         self.commit_on_all(prepared);
         self.balance.has_changed_much();
-        self.rebalance(0);
+        self.rebalance(0, 0);
         Ok(())
     }
 
@@ -195,13 +225,7 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
     }
 
     fn replace(&mut self, inserts: &Updates<'_, B>) -> Result<(), Error> {
-        let mut replaced = Shards {
-            shards: self.shards.clone(),
-            splitters: self.splitters.clone(),
-            batch_size: self.batch_size,
-            balance: Balance::default(),
-            workers: self.workers.clone(),
-        };
+        let mut replaced = Shards { balance: Balance::default(), ..self.shared() };
         replaced.choose_splitters(inserts)?;
         let divided = replaced.divided(inserts)?;
         for (shard, part) in replaced.shards.iter_mut().zip(divided.parts(inserts)) {
@@ -220,13 +244,18 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
         self.sum_of_stats(device)
     }
 
+    fn level_bytes(&self) -> Bytes {
+        self.sum_of_level_bytes()
+    }
+
     fn quick_stats(&self) -> Option<QuickStats> {
         self.sum_of_quick_stats()
     }
 
     fn flush(&self) -> Result<(), Error> {
         let buffered = self.quick_stats().map_or(usize::MAX, |stats| stats.buffered);
-        let flushed = at_once(self.shards.iter().collect(), buffered, |shard: &Shard<B>| {
+        let shards = self.shards.iter().collect();
+        let flushed = at_once(&self.runners, shards, buffered, |shard: &Shard<B>| {
             shard.named(shard.store.flush())
         });
         flushed.into_iter().collect()

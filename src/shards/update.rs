@@ -82,6 +82,7 @@ impl<B: OrderedKey> Shards<B> {
         parts: Vec<Option<P>>,
         prepare: impl Fn(&mut dyn AnyStore<B>, P) -> Result<PreparedChange, Error> + Sync,
     ) -> Result<Prepared, Error> {
+        let runners = self.runners_for_change();
         let shards = self.shards.iter_mut().enumerate().zip(parts);
         let tasks = shards.filter_map(|(shard, part)| part.map(|part| (shard, part))).collect();
         let job = |((index, shard), part): ((usize, &mut Shard<B>), P)| {
@@ -89,7 +90,7 @@ impl<B: OrderedKey> Shards<B> {
             shard.named(prepared).map(|change| (index, change))
         };
         let (mut changes, mut failed) = (Vec::new(), None);
-        for outcome in at_once(tasks, work, job) {
+        for outcome in at_once(&runners, tasks, work, job) {
             match outcome {
                 Ok(change) => changes.push(change),
                 Err(error) => failed = failed.or(Some(error)),
@@ -100,34 +101,37 @@ impl<B: OrderedKey> Shards<B> {
             None => Ok(prepared),
             Some(error) => {
                 self.undo_on_all(prepared);
-                Err(error)
+                Err(self.explain(error))
             }
         }
     }
 
-    /// Applies a change of this many updates, of which shards have parts, as a whole or not at all.
+    /// Applies a change of this many inserts and deletes, of which shards have parts, as a whole or not at all.
     #[cfg(feature = "cuda")]
     pub fn apply_parts<P: Send>(
         &mut self,
-        updates: usize,
+        (inserts, deletes): (usize, usize),
         parts: Vec<Option<P>>,
         prepare: impl Fn(&mut dyn AnyStore<B>, P) -> Result<PreparedChange, Error> + Sync,
     ) -> Result<(), Error> {
-        let prepared = self.prepare_parts(updates, parts, prepare)?;
+        let prepared = self.prepare_parts(inserts + deletes, parts, prepare)?;
         self.commit_on_all(prepared);
-        self.rebalance(updates);
+        self.rebalance(inserts, deletes);
         Ok(())
     }
 
     /// Commits what was prepared, on all shards at the same time.
     pub(super) fn commit_on_all(&mut self, Prepared { work, changes }: Prepared) {
+        let runners = self.runners_for_change();
         let mut changes = changes.into_iter().peekable();
         let mut tasks = Vec::new();
         for (index, shard) in self.shards.iter_mut().enumerate() {
             let change = changes.next_if(|(of, _)| *of == index);
             tasks.extend(change.map(|(_, change)| (shard, change)));
         }
-        at_once(tasks, work, |(shard, change): (&mut Shard<B>, _)| shard.store.commit(change));
+        at_once(&runners, tasks, work, |(shard, change): (&mut Shard<B>, _)| {
+            shard.store.commit(change);
+        });
     }
 
     pub(super) fn undo_on_all(&mut self, prepared: Prepared) {

@@ -15,7 +15,7 @@ use crate::holders::HolderKind;
 use crate::key::OrderedKey;
 use crate::query::{PairsOut, Query};
 use crate::ranges::RangeEnds;
-use crate::stats::{QuickStats, Stats};
+use crate::stats::{Bytes, QuickStats, Stats};
 use crate::value::ValueBuffer;
 
 /// A change that a store has prepared: nothing of it can fail any more.
@@ -92,6 +92,9 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     fn answer(&self, query: Query<'_, B>) -> Result<(), Error>;
 
     fn stats(&self, device: Device) -> Result<Stats, Error>;
+
+    /// Returns the bytes that the levels take.
+    fn level_bytes(&self) -> Bytes;
 
     /// Returns what can be told at once; `None` while another thread is changing it.
     fn quick_stats(&self) -> Option<QuickStats>;
@@ -248,6 +251,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
 
     fn stats(&self, device: Device) -> Result<Stats, Error> {
         self.stats(device)
+    }
+
+    fn level_bytes(&self) -> Bytes {
+        self.level_bytes()
     }
 
     fn quick_stats(&self) -> Option<QuickStats> {

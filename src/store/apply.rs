@@ -102,7 +102,7 @@ impl<E: Engine> Store<E> {
     pub fn fill(&mut self, len: usize, write: &mut WritePairs<'_, E::Key>) -> Result<(), Error> {
         let mut levels = Levels::clone(&self.state_mut().levels);
         assert!(levels.runs().is_empty(), "the store holds nothing");
-        self.make_room(len)?;
+        // What once fitted a memory limit, with room for a cleanup, fits it again.
         let run = self.engine.write_run(len, write)?;
         levels.install(&levels.walk(len, |run| self.engine.bound(run)), run);
         let state = self.state_mut();
@@ -150,7 +150,7 @@ impl<E: Engine> Store<E> {
             |entries: u64| entries.saturating_mul(self.engine.pair_bytes()).saturating_mul(17) / 16;
         let (beside, inserted) = (bytes_of(live), bytes_of(2 * inserts as u64));
         // A cleanup of what others hold takes more than a device may have; only a limit is a promise.
-        let cleanup = match self.in_place_cleanup_bytes() {
+        let cleanup = match self.in_place_cleanup_bytes(inserts) {
             Some(in_place) => in_place.min(beside),
             None if has_limit => beside,
             None => 0,
@@ -181,7 +181,7 @@ impl<E: Engine> Store<E> {
         // Runs for whose merge there is no memory wait to be merged in place.
         let can_wait = carry.runs > 0
             && levels.runs().len() < MAX_RUNS_TO_DEFER
-            && engine.in_place_bytes(carried).is_some();
+            && engine.in_place_bytes(carried, 0).is_some();
         if carry.runs > 0 && self.deferred.defers(engine, levels, len, entries)
             || can_wait && !self.deferred.is_affordable(engine, carried)
         {

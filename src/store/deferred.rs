@@ -116,7 +116,7 @@ impl<E: Engine> DeferredMerges<E> {
             return true;
         }
         #[cfg(feature = "testing")]
-        if prefers_in_place() && engine.in_place_bytes(runs).is_some() {
+        if prefers_in_place() && engine.in_place_bytes(runs, 0).is_some() {
             return false;
         }
         let needed = engine.merge_bytes(runs);
@@ -127,7 +127,7 @@ impl<E: Engine> DeferredMerges<E> {
 
     /// Returns whether these runs may be merged in place, as far as is known.
     pub fn may_merge_in_place(&self, engine: &E, runs: &[E::Run]) -> bool {
-        engine.in_place_bytes(runs).is_some() && self.may_try(engine, runs, IN_PLACE)
+        engine.in_place_bytes(runs, 0).is_some() && self.may_try(engine, runs, IN_PLACE)
     }
 
     /// Notes that there was no memory to merge this many entries in place.

@@ -72,24 +72,26 @@ impl<E: Engine> Store<E> {
         freed
     }
 
-    /// Cleans up before deletes take the memory that a cleanup in place needs. If the policy forbids it, it is an error: the
-    /// user must.
+    /// Cleans up before deletes take the memory that a cleanup in place needs. If the policy forbids it, or somebody holds
+    /// the runs, it is an error: the user must, and can once they are dropped.
     pub(super) fn keep_room_for_cleanup(&mut self, deletes: usize) -> Result<(), Error> {
         let queries = self.engine.bytes_for_queries(self.state().levels.runs(), 0);
         let Some(free) = self.free_bytes(queries > 0) else { return Ok(()) };
-        let Some(in_place) = self.in_place_cleanup_bytes() else { return Ok(()) };
+        let Some(in_place) = self.engine.in_place_bytes(self.state().levels.runs(), deletes) else {
+            return Ok(());
+        };
         let wanted = in_place + self.engine.pair_bytes() * 2 * deletes as u64;
-        if free >= wanted || self.is_clean() {
+        if free >= wanted {
             return Ok(());
         }
-        match self.policy {
-            CleanupPolicy::Manual => {
-                Err(Error::OutOfMemory { wanted, free: Some(free), memory: None })
-            }
-            _ => {
-                self.clean_up_in_place().ok();
-                Ok(())
-            }
+        let is_held = self.in_place_cleanup_bytes(deletes).is_none();
+        if is_held || self.policy == CleanupPolicy::Manual || self.is_clean() {
+            return Err(Error::OutOfMemory { wanted, free: Some(free), memory: None });
+        }
+        self.clean_up_in_place().ok();
+        match self.free_bytes(queries > 0).is_none_or(|free| free >= wanted) {
+            true => Ok(()),
+            false => Err(Error::OutOfMemory { wanted, free: Some(free), memory: None }),
         }
     }
 
@@ -189,16 +191,16 @@ impl<E: Engine> Store<E> {
         Ok(run)
     }
 
-    /// Returns the most bytes that a cleanup in place takes, if nothing is in its way now. (A merge that is under way is
+    /// Returns the most bytes that a cleanup in place takes, with a run that is yet to come, if nothing is in its way now. (A merge that is under way is
     /// not: it is abandoned if need be.)
-    pub(super) fn in_place_cleanup_bytes(&mut self) -> Option<u64> {
+    pub(super) fn in_place_cleanup_bytes(&mut self, to_come: usize) -> Option<u64> {
         let engine = self.engine.clone();
         let under_way = self.deferred.is_under_way();
         let levels = Arc::get_mut(&mut self.state_mut().levels)?;
         let merged = levels.unmerged().filter(|_| under_way).unwrap_or_default();
         let mut runs = levels.runs_mut().iter_mut().enumerate();
         let is_free = runs.all(|(at, run)| merged.contains(&at) || E::is_unshared(run));
-        is_free.then(|| engine.in_place_bytes(levels.runs())).flatten()
+        is_free.then(|| engine.in_place_bytes(levels.runs(), to_come)).flatten()
     }
 
     /// Returns the levels, if nobody else holds them or any of their runs. A merge that is under way, which would,

@@ -54,11 +54,16 @@ impl<E: Engine> Store<E> {
         let Error::OutOfMemory { wanted, free: Some(free), memory: None } = error else {
             return error;
         };
+        let memory = self.memory(self.level_bytes()).map(Box::new);
+        Error::OutOfMemory { wanted, free: Some(free), memory }
+    }
+
+    /// Returns the bytes that the levels take.
+    pub fn level_bytes(&self) -> Bytes {
         let levels = self.state().levels.clone();
         let mut bytes = Bytes::default();
         levels.runs().iter().for_each(|run| bytes += self.engine.run_bytes(run));
-        drop(levels);
-        Error::OutOfMemory { wanted, free: Some(free), memory: self.memory(bytes).map(Box::new) }
+        bytes
     }
 
     /// Returns where the memory is, of which the levels take `bytes`, and who else holds them.

@@ -123,7 +123,7 @@ fn what_belongs_to_one_device_is_refused() {
 fn a_batch_on_a_gpu_happens_on_all_shards_or_on_none() {
     let stream = Stream::new(gpu()).unwrap();
     let devices = [gpu(), Device::cpu(), gpu()];
-    let keys: Vec<u64> = (0..3_000).map(|n| n * 0x9e37_79b9_7f4a_7c15).collect();
+    let keys: Vec<u64> = (0..3_000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let on_gpu = DeviceVec::from_slice(&stream, &keys).unwrap();
     let mut failures = 0;
     for n in 0..40 {

@@ -3,6 +3,7 @@
 mod aggregates;
 mod api;
 mod asof;
+mod at_the_limit;
 mod batches;
 mod beyond_u32;
 #[cfg(feature = "cuda")]

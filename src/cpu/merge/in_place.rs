@@ -102,17 +102,25 @@ pub(crate) fn merge_in_place<B: OrderedKey, V: Value>(
     }
 }
 
-/// Returns the most bytes that merging these runs in place takes, all at once or, if that is much of the memory limit, the
+/// Returns the most bytes that merging these runs in place takes, with a newer one of this many entries that is yet to
+/// come, all at once or, if that is much of the memory limit, the
 /// newest two at a time; `None` if a merge beside them takes no more, or the system cannot do it.
 ///
 /// At once that is at most 5 % of what the runs take, the marks of entries that had none (a third of a byte each), and
 /// 24 KiB (six pages) for each run, and for 32 more, and 200 KiB for each thread. Two at a time, it is 2 % of what the
 /// runs take, the same marks, and six pages for each of the two.
-pub(crate) fn in_place_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>]) -> Option<u64> {
+pub(crate) fn in_place_bytes<B: OrderedKey, V: Value>(
+    cpu: &Cpu,
+    runs: &[Run<B>],
+    to_come: usize,
+) -> Option<u64> {
     if !RETURNS_PAGES {
         return None;
     }
-    let shapes = shapes(runs);
+    let mut shapes = shapes(runs);
+    if to_come > 0 {
+        shapes.insert(0, Shape { entries: to_come, has_marks: true, fence_bytes: 0 });
+    }
     let at_once = Plan::new::<B, V>(cpu, &shapes, Shape::keep(&shapes), LARGE).bytes() + SPARE;
     let bytes = match cpu.memory.budget().limit() {
         Some(limit) if at_once > limit / AT_ONCE_PART => {
@@ -120,7 +128,8 @@ pub(crate) fn in_place_bytes<B: OrderedKey, V: Value>(cpu: &Cpu, runs: &[Run<B>]
         }
         _ => at_once,
     };
-    let pairs: usize = runs.iter().map(Run::len).sum::<usize>() * (size_of::<B>() + size_of::<V>());
+    let entries: usize = shapes.iter().map(|run| run.entries).sum();
+    let pairs = entries * (size_of::<B>() + size_of::<V>());
     (bytes <= pairs as u64 || prefers_in_place()).then_some(bytes)
 }
 
@@ -394,7 +403,7 @@ mod tests {
         let beside = merge(cpu, &sources, Keep::of_merge(&runs, &older)).unwrap();
         let expected = beside.as_ref().map(contents::<B, V>);
         drop((sources, beside));
-        let bytes = in_place_bytes::<B, V>(cpu, &runs);
+        let bytes = in_place_bytes::<B, V>(cpu, &runs, 0);
         let merged = merge_in_place::<B, V>(cpu, &mut runs, &older).unwrap();
         drop(runs);
         assert!(merged.as_ref().map(contents::<B, V>) == expected, "{bytes:?} bytes");
@@ -462,7 +471,7 @@ mod tests {
             let held = |runs: &[Run<u64>]| runs.iter().map(|run| run.stats().bytes.total()).sum();
             let (merged, kept): (u64, u64) = (held(&runs), held(&older));
             let budget = cpu.memory.budget();
-            let bound = in_place_bytes::<u64, [u8; 8]>(&cpu, &runs).unwrap();
+            let bound = in_place_bytes::<u64, [u8; 8]>(&cpu, &runs, 0).unwrap();
             let constant = (lengths.len() * (24 << 10) + threads * (200 << 10)) as u64 + SPARE;
             assert!(bound <= merged / 20 + constant, "{bound} bytes more than {merged}");
             // No more than that is free.
@@ -509,6 +518,6 @@ mod tests {
     fn few_entries_are_not_merged_in_place() {
         let cpu = Cpu::new(None, Some(2)).unwrap();
         let runs = runs::<u64, ()>(&cpu, &[10, 20, 40], |at| at as u64, false);
-        assert_eq!(in_place_bytes::<u64, ()>(&cpu, &runs), None);
+        assert_eq!(in_place_bytes::<u64, ()>(&cpu, &runs, 0), None);
     }
 }

@@ -56,9 +56,9 @@ pub(in crate::cuda::resident) fn apply<B: OrderedKey>(
     let parts = (0..shards.count()).map(part).map(|part| (part.len() > 0).then_some(part));
     let (parts, data): (Vec<_>, &Cuda) = (parts.collect(), cuda);
     let freeing = SideStreams::of(cuda.gpu())?.freeing;
-    let applied = shards.apply_parts(batch.len() as usize, parts, |store, part| {
-        prepare(store, data, &freeing, part)
-    });
+    let counts = (batch.inserts as usize, batch.deletes as usize);
+    let applied =
+        shards.apply_parts(counts, parts, |store, part| prepare(store, data, &freeing, part));
     inserts.outlive(&freeing);
     deletes.outlive(&freeing);
     applied
