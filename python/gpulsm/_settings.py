@@ -54,11 +54,15 @@ def _checked_device(device: Any) -> str:
     """One device, or several with commas between them, as the native half takes it."""
     if isinstance(device, str):
         return device
-    if not isinstance(device, Sequence) or not all(isinstance(one, str) for one in device):
+    if not isinstance(device, Sequence):
         raise TypeError(
             "device: expected a text such as 'cuda:0', or a list of them, got "
             + type(device).__name__
         )
+    for index, one in enumerate(device):
+        if not isinstance(one, str):
+            kind = type(one).__name__
+            raise TypeError(f"device[{index}]: expected a text such as 'cuda:0', got {kind}")
     if not device:
         raise ValueError("device: expected at least one, got an empty list")
     return ",".join(device)
