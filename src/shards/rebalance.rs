@@ -16,6 +16,9 @@ const SLACK: u64 = 16;
 /// Tenths of the average that a shard may have before pairs are moved…
 const UNEVEN: u64 = 14;
 
+/// …before they are counted, if entries are all that is known without…
+const NEARLY_EVEN: u64 = 12;
+
 /// …and afterwards.
 const EVEN: u64 = 11;
 
@@ -43,14 +46,16 @@ impl<B: OrderedKey> Shards<B> {
         }
     }
 
-    /// Returns whether no shard has many more entries than others, live or stale, without waiting for any.
+    /// Returns whether no shard has many more keys than others or, where it would have to wait to count them, entries, live
+    /// or stale.
     fn have_about_as_many_entries(&self) -> bool {
         let entries = |shard: &Shard<B>| {
             let stats = shard.store.quick_stats()?;
-            Some(stats.buffered as u64 + stats.runs.iter().map(|run| run.2).sum::<u64>())
+            let entries = stats.runs.iter().map(|run| run.2).sum::<u64>() + stats.buffered as u64;
+            Some(stats.live.unwrap_or(entries))
         };
         let entries: Option<Vec<u64>> = self.shards.iter().map(entries).collect();
-        entries.is_some_and(|entries| !is_uneven(&entries, UNEVEN))
+        entries.is_some_and(|entries| !is_uneven(&entries, NEARLY_EVEN))
     }
 
     /// Returns whether there is more to move.

@@ -191,7 +191,7 @@ fn a_memory_limit_is_that_of_all_shards_together() {
             let keys: Vec<u64> = (0..4000).map(|_| random.number()).collect();
             if let Err(error) = d.insert(&keys, &vec![batch; 4000]) {
                 assert!(matches!(error, Error::OutOfMemory { memory: Some(_), .. }), "{error}");
-                assert!(error.to_string().contains("free on cpu"), "{error}");
+                assert!(error.to_string().contains(" on cpu; of "), "{error}");
                 d.validate().unwrap();
                 let stats = d.stats().unwrap();
                 return (d.len().unwrap() * 12, stats.bytes_shared, stats.bytes_peak);
