@@ -125,18 +125,20 @@ impl Journal {
         store: &mut dyn AnyStore<B>,
         apply: &ApplyTo<'_, B>,
     ) -> Result<(), Error> {
+        let are_runs_held = self.checkpoint_holds_runs();
         match apply(store) {
-            Err(Error::OutOfMemory { .. }) if self.has_checkpoint_in_background() => {
-                // It may have been done with the runs just now.
-                self.give_way();
+            Err(Error::OutOfMemory { .. }) if are_runs_held => {
+                self.give_way(); // Unless it was done with the runs just now.
                 apply(store)
             }
             applied => applied,
         }
     }
 
-    fn has_checkpoint_in_background(&self) -> bool {
-        self.background.as_ref().is_some_and(|background| background.lease.is_some())
+    /// Returns whether a checkpoint in the background holds runs.
+    fn checkpoint_holds_runs(&self) -> bool {
+        let lease = self.background.as_ref().and_then(|background| background.lease.as_ref());
+        lease.is_some_and(|lease| lease.is_held())
     }
 
     /// Merges runs that wait in place, if only the checkpoint in the background holds them. The one that follows a

@@ -1,6 +1,6 @@
 //! What a checkpoint in the background is written of: a snapshot that can be taken away from it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::contents::{PairSource, Read};
 use crate::error::Error;
@@ -35,10 +35,21 @@ impl<B: OrderedKey> PairSource<B> for Lease<B> {
 pub(super) trait AnyLease: Send + Sync {
     /// Takes the snapshot away; returns whether it was still there.
     fn end(&self) -> bool;
+
+    /// Returns whether the snapshot is still there, without waiting for who reads it.
+    fn is_held(&self) -> bool;
 }
 
 impl<B: OrderedKey> AnyLease for Lease<B> {
     fn end(&self) -> bool {
         self.snapshot().take().is_some()
+    }
+
+    fn is_held(&self) -> bool {
+        match self.0.try_lock() {
+            Ok(snapshot) => snapshot.is_some(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_some(),
+            Err(TryLockError::WouldBlock) => true,
+        }
     }
 }
