@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::device::Device;
+use crate::huge_pages::advise_huge_pages;
 use crate::stats::MemoryStats;
 
 /// The largest batch size b that [`Builder::batch_size`](crate::Builder::batch_size) accepts.
@@ -431,13 +432,13 @@ pub(crate) fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, Error> {
     Ok(vec)
 }
 
-/// Allocates a vector of `len` zeros.
+/// Allocates a vector of `len` zeros, in huge pages if it is large.
 pub(crate) fn try_zeroed<T: bytemuck::Zeroable>(len: usize) -> Result<Vec<T>, Error> {
-    bytemuck::allocation::try_zeroed_vec(len).map_err(|()| Error::OutOfMemory {
-        wanted: bytes_of::<T>(len),
-        free: None,
-        memory: None,
-    })
+    let wanted = bytes_of::<T>(len);
+    let zeros = bytemuck::allocation::try_zeroed_vec(len);
+    let zeros = zeros.map_err(|()| Error::OutOfMemory { wanted, free: None, memory: None })?;
+    advise_huge_pages(&zeros);
+    Ok(zeros)
 }
 
 /// Appends `len` zeros, or fails where there is no memory for them.

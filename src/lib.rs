@@ -67,6 +67,7 @@ mod engine;
 mod error;
 pub mod files;
 mod holders;
+mod huge_pages;
 mod iter;
 mod key;
 mod mark;

@@ -190,6 +190,8 @@ impl fmt::Display for Stats {
 pub struct QuickStats {
     /// Buffered updates.
     pub buffered: usize,
+    /// The most updates that may be buffered.
+    pub max_buffered: usize,
     /// Keys that are there, if that is known now.
     pub live: Option<u64>,
     /// Bytes that the dictionary, its clones and its snapshots take together.

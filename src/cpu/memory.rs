@@ -7,16 +7,9 @@ use bytemuck::Zeroable;
 
 use crate::budget::{Account, Allowance, Budget, Reserved};
 use crate::error::{Error, bytes_of, try_zeroed};
+#[cfg(target_os = "linux")]
+use crate::huge_pages::PAGE;
 use crate::value::Value;
-
-/// The least bytes of a buffer for which huge pages are worthwhile: it contains at least one whole
-/// huge page.
-#[cfg(target_os = "linux")]
-const MIN_HUGE_BYTES: usize = 4 << 20;
-
-/// Bytes in the smallest page.
-#[cfg(target_os = "linux")]
-const PAGE: usize = 4096;
 
 /// Whether memory can be returned to the system a page at a time.
 pub(crate) const RETURNS_PAGES: bool = cfg!(all(target_os = "linux", not(miri)));
@@ -53,7 +46,6 @@ impl Memory {
         let (data, reserved) = self.account.allocate(bytes, || {
             try_zeroed(len).map_err(|_| Error::OutOfMemory { wanted: bytes, free, memory: None })
         })?;
-        advise_huge_pages(&data);
         Ok(Buffer { data, reserved })
     }
 
@@ -73,7 +65,6 @@ impl Memory {
         if !return_pages(&mut data, pages) {
             return Err(refused);
         }
-        advise_huge_pages(&data);
         Ok(Buffer { data, reserved })
     }
 
@@ -130,24 +121,6 @@ fn return_pages<T: Zeroable>(data: &mut [T], bytes: Range<usize>) -> bool {
         let _ = data;
         false
     }
-}
-
-/// Advises the system to back a large buffer, not touched yet, by huge pages: one page fault for
-/// every 2 MiB instead of every 4 KiB made a bulk build 1.3 times as fast (`docs/benchmarks.md`).
-fn advise_huge_pages<T>(data: &[T]) {
-    #[cfg(target_os = "linux")]
-    #[allow(unsafe_code)]
-    if size_of_val(data) >= MIN_HUGE_BYTES {
-        // The address must be aligned to a page.
-        let start = (data.as_ptr() as usize).next_multiple_of(PAGE);
-        let end = data.as_ptr() as usize + size_of_val(data);
-        // SAFETY: `start` and `end` are within `data`, which is at least `MIN_HUGE_BYTES` long,
-        // borrowed and so mapped. The advice changes how the system backs the pages, not their
-        // contents. A failure is harmless.
-        unsafe { libc::madvise(start as *mut _, end - start, libc::MADV_HUGEPAGE) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = data;
 }
 
 /// A vector that never grows, and whose bytes are counted.

@@ -496,20 +496,31 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
+    pub(crate) fn gpulsm_count_by_shard(
+        key_width: c_int,
+        scratch: Address,
+        scratch_bytes: *mut u64,
+        keys: Address,
+        len: u64,
+        splitters: *const c_void,
+        splitters_there: Address,
+        shards: c_int,
+        bounds: Address,
+        stream: CUstream,
+    ) -> c_int;
     pub(crate) fn gpulsm_partition(
         key_width: c_int,
         value_width: c_int,
         scratch: Address,
-        scratch_bytes: *mut u64,
         keys: Address,
         values: Address,
         len: u64,
-        splitters: Address,
+        splitters: *const c_void,
+        splitters_there: Address,
         shards: c_int,
-        grouped: Address,
-        grouped_values: Address,
+        outputs: *const c_void,
+        outputs_there: Address,
         places: Address,
-        bounds: Address,
         stream: CUstream,
     ) -> c_int;
     pub(crate) fn gpulsm_sample(

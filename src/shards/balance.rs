@@ -1,7 +1,13 @@
 //! When shards are compared with each other.
 
+use crate::store::MAX_BUFFERED_BATCHES;
+
 /// After this many updates, or a sixteenth as many as a shard has keys, shards are compared again.
-const MAX_UPDATES_UNCHECKED: u64 = 1 << 12;
+const MAX_UPDATES_UNCHECKED: u64 = 64;
+
+/// Keys of shards that have about as many entries are counted after this many times as many updates as there are keys:
+/// counting reads all of them.
+const UPDATES_PER_KEY: u64 = 4;
 
 /// How much a delete weighs beside an insert.
 const DELETE_WEIGHT: u64 = 8;
@@ -37,8 +43,11 @@ impl Balance {
     }
 
     /// Returns whether keys must be counted, even if shards have about as many entries.
-    pub fn must_count(&self) -> bool {
-        self.is_moving || self.uncounted >= self.total
+    pub fn must_count(&self, batch_size: usize, shards: usize) -> bool {
+        // Counting applies what is buffered: no sooner than all write buffers may be full.
+        let buffered = (MAX_BUFFERED_BATCHES * shards).saturating_mul(batch_size) as u64;
+        let few = self.total.max(buffered).saturating_mul(UPDATES_PER_KEY);
+        self.is_moving || self.uncounted >= few
     }
 
     /// Returns whether shards must be compared now.

@@ -39,7 +39,9 @@ impl<B: OrderedKey> Shards<B> {
             return;
         }
         self.balance.unchecked = 0;
-        if self.balance.must_count() || !self.have_about_as_many_entries() {
+        if self.balance.must_count(self.batch_size, self.shards.len())
+            || !self.have_about_as_many_entries()
+        {
             self.balance.uncounted = 0;
             let step = (inserts + deletes).max(self.batch_size) as u64;
             self.balance.is_moving = self.try_rebalance(step).unwrap_or(false);
@@ -51,8 +53,7 @@ impl<B: OrderedKey> Shards<B> {
     fn have_about_as_many_entries(&self) -> bool {
         let entries = |shard: &Shard<B>| {
             let stats = shard.store.quick_stats()?;
-            let entries = stats.runs.iter().map(|run| run.2).sum::<u64>() + stats.buffered as u64;
-            Some(stats.live.unwrap_or(entries))
+            Some(stats.live.unwrap_or_else(|| stats.entries() + stats.buffered as u64))
         };
         let entries: Option<Vec<u64>> = self.shards.iter().map(entries).collect();
         entries.is_some_and(|entries| !is_uneven(&entries, NEARLY_EVEN))

@@ -18,12 +18,12 @@ impl<B: OrderedKey> Shards<B> {
         let mut bytes = Bytes::default();
         shards.iter().for_each(|shard| bytes += shard.bytes);
         let bytes_shared = self.sum_by_account(shards.iter().map(|shard| shard.bytes_shared));
-        let memory = self.common_memory(&shards).map(|memory| MemoryStats {
+        let memory = self.common_memory(&shards).map(|(memory, used)| MemoryStats {
             shared: of_memory(&shards).map(|memory| memory.shared).sum(),
             // All shards have the same ones.
             holders: of_memory(&shards).next().map(|memory| memory.holders).unwrap_or_default(),
             is_at_run_limit: of_memory(&shards).any(|memory| memory.is_at_run_limit),
-            ..memory.account(bytes, bytes_shared)
+            ..memory.account(bytes, used)
         });
         Ok(Stats {
             device,
@@ -66,15 +66,15 @@ impl<B: OrderedKey> Shards<B> {
         }
     }
 
-    /// Returns what is known of the memory limit, or of the device's memory, if it is the same for all shards.
-    fn common_memory(&self, shards: &[Stats]) -> Option<DeviceMemory> {
-        let first = shards[0].memory?;
+    /// Returns what is known of the memory limit, or of the device's memory, if it is the same for all shards, and how
+    /// many bytes the shards take of it: both as the last shard has found them, because the figures of a shard may apply
+    /// what it has buffered.
+    fn common_memory(&self, shards: &[Stats]) -> Option<(DeviceMemory, u64)> {
+        let last = shards.last()?;
+        let MemoryStats { total, free, idle, .. } = last.memory?;
         let is_common = self.shards.iter().all(|shard| shard.account == self.shards[0].account)
-            && shards
-                .iter()
-                .all(|shard| shard.memory.is_some_and(|memory| memory.total == first.total));
-        let MemoryStats { total, free, idle, .. } = first;
-        is_common.then_some(DeviceMemory { total, free, idle })
+            && shards.iter().all(|shard| shard.memory.is_some_and(|memory| memory.total == total));
+        is_common.then_some((DeviceMemory { total, free, idle }, last.bytes_shared))
     }
 
     /// Adds up figures of the shards, of which those with the same memory limit have the same.
@@ -99,6 +99,7 @@ impl<B: OrderedKey> Shards<B> {
         runs.sort_unstable();
         Some(QuickStats {
             buffered: shards.iter().map(|shard| shard.buffered).sum(),
+            max_buffered: shards.iter().map(|shard| shard.max_buffered).sum(),
             live: shards.iter().map(|shard| shard.live).sum(),
             bytes_shared: self.sum_by_account(shards.iter().map(|shard| shard.bytes_shared)),
             runs,

@@ -79,6 +79,9 @@ impl<B: OrderedKey> Shards<B> {
 
     /// Returns the threads for a change by all shards, if it is best made at the same time.
     pub(super) fn runners_for_change(&self) -> Workers {
+        if self.tight_from == u64::MAX {
+            return self.runners.clone();
+        }
         let used = self.shards.iter().filter_map(|shard| shard.store.quick_stats());
         match used.map(|stats| stats.bytes_shared).max() {
             Some(used) if used >= self.tight_from => Workers::caller_only(),
@@ -97,6 +100,12 @@ impl<B: OrderedKey> Shards<B> {
         self.shards.iter()
     }
 
+    /// Returns their stores, in the same order.
+    #[cfg(feature = "cuda")]
+    pub fn stores_mut(&mut self) -> impl Iterator<Item = &mut dyn AnyStore<B>> {
+        self.shards.iter_mut().map(|shard| &mut *shard.store)
+    }
+
     /// Returns the least key of each shard but the first.
     #[cfg(feature = "cuda")]
     pub fn splitters(&self) -> &[B] {
@@ -105,7 +114,25 @@ impl<B: OrderedKey> Shards<B> {
 
     /// Returns how many keys each shard has.
     pub(super) fn lens(&self) -> Result<Vec<u64>, Error> {
-        self.shards.iter().map(|shard| shard.named(shard.store.len())).collect()
+        // Counting keys may take as long as applying what is buffered.
+        let is_known = self.sum_of_quick_stats().is_some_and(|stats| stats.live.is_some());
+        let (runners, work) = (self.runners_for_change(), if is_known { 0 } else { usize::MAX });
+        let shards = self.shards.iter().collect();
+        let count = |shard: &Shard<B>| shard.named(shard.store.len());
+        at_once(&runners, shards, work, count).into_iter().collect()
+    }
+
+    /// Lets each shard apply what it has buffered, at the same time.
+    fn apply_on_each(
+        &self,
+        apply: impl Fn(&dyn AnyStore<B>) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let buffered = self.quick_stats().map_or(usize::MAX, |stats| stats.buffered);
+        let shards = self.shards.iter().collect();
+        let applied = at_once(&self.runners, shards, buffered, |shard: &Shard<B>| {
+            shard.named(apply(&*shard.store))
+        });
+        applied.into_iter().collect()
     }
 }
 
@@ -253,12 +280,11 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
     }
 
     fn flush(&self) -> Result<(), Error> {
-        let buffered = self.quick_stats().map_or(usize::MAX, |stats| stats.buffered);
-        let shards = self.shards.iter().collect();
-        let flushed = at_once(&self.runners, shards, buffered, |shard: &Shard<B>| {
-            shard.named(shard.store.flush())
-        });
-        flushed.into_iter().collect()
+        self.apply_on_each(|store| store.flush())
+    }
+
+    fn apply_buffered(&self) -> Result<(), Error> {
+        self.apply_on_each(|store| store.apply_buffered())
     }
 
     fn synchronize(&self) -> Result<(), Error> {

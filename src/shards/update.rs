@@ -1,6 +1,6 @@
 //! Updates: divided by key, prepared on every shard, and committed on all or none.
 
-use super::parallel::at_once;
+use super::parallel::{MIN_WORK, at_once};
 use super::partition::Partition;
 use super::pieces::cut_ranges;
 use super::store::{Shard, Shards};
@@ -12,8 +12,8 @@ use crate::ranges::RangeEnds;
 use crate::store::{AnyStore, PreparedChange};
 use crate::value::ValueBuffer;
 
-/// Splitters come from at most this many keys for each shard.
-const SAMPLE: usize = 4096;
+/// Splitters come from at most this many keys for each shard, so that the lengths of shards differ by a twentieth.
+const SAMPLE: usize = 512;
 
 /// What shards have prepared, in their order, of a change of this many updates.
 pub(super) struct Prepared {
@@ -59,9 +59,27 @@ impl<B: OrderedKey> Shards<B> {
     pub(super) fn prepare_batch(&mut self, updates: &Updates<'_, B>) -> Result<Prepared, Error> {
         self.choose_splitters(updates)?;
         let divided = self.divided(updates)?;
-        let parts = divided.parts(updates).into_iter();
-        let parts = parts.map(|part| (part.len() > 0).then_some(part)).collect();
-        self.prepare_parts(updates.len(), parts, |store, part| store.prepare(&part))
+        let parts = divided.parts(updates);
+        let must_apply = self.is_a_buffer_full(&parts);
+        let parts = parts.into_iter().map(|part| (part.len() > 0).then_some(part)).collect();
+        self.prepare_parts(updates.len(), parts, |store, part| {
+            if must_apply {
+                // All shards at the same time; otherwise each would soon wait for another. Without memory, one whose buffer
+                // is not full applies it later.
+                store.apply_buffered().ok();
+            }
+            store.prepare(&part)
+        })
+    }
+
+    /// Returns whether a shard must apply what it has buffered before it can buffer its part of a batch.
+    fn is_a_buffer_full(&self, parts: &[Updates<'_, B>]) -> bool {
+        // After few updates it is not worth a look at every shard.
+        parts.iter().map(Updates::len).sum::<usize>() >= MIN_WORK
+            && self.shards.iter().zip(parts).any(|(shard, part)| {
+                let stats = shard.store.quick_stats();
+                stats.is_some_and(|stats| stats.buffered + part.len() > stats.max_buffered)
+            })
     }
 
     /// Prepares the deletes of ranges, which are in ascending order and do not meet, on every shard, or on none.
@@ -106,15 +124,17 @@ impl<B: OrderedKey> Shards<B> {
         }
     }
 
-    /// Applies a change of this many inserts and deletes, of which shards have parts, as a whole or not at all.
+    /// Applies a change of this many inserts and deletes, of which shards have parts, as a whole or not at all. `work`
+    /// updates of it are still to be prepared.
     #[cfg(feature = "cuda")]
     pub fn apply_parts<P: Send>(
         &mut self,
         (inserts, deletes): (usize, usize),
+        work: usize,
         parts: Vec<Option<P>>,
         prepare: impl Fn(&mut dyn AnyStore<B>, P) -> Result<PreparedChange, Error> + Sync,
     ) -> Result<(), Error> {
-        let prepared = self.prepare_parts(inserts + deletes, parts, prepare)?;
+        let prepared = self.prepare_parts(work, parts, prepare)?;
         self.commit_on_all(prepared);
         self.rebalance(inserts, deletes);
         Ok(())

@@ -99,8 +99,11 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     /// Returns what can be told at once; `None` while another thread is changing it.
     fn quick_stats(&self) -> Option<QuickStats>;
 
-    /// Applies the buffered batches.
+    /// Applies the buffered batches, as a query does: the next batch is not buffered.
     fn flush(&self) -> Result<(), Error>;
+
+    /// Applies the buffered batches to make room for others.
+    fn apply_buffered(&self) -> Result<(), Error>;
 
     /// Applies the buffered batches, waits until all work that was started is done, and reports whether
     /// any of it failed.
@@ -119,7 +122,7 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     fn merges_in_place(&self) -> u64;
 }
 
-/// Returns the keys, and the bytes of the values, at two places in the key order of a store, which has so many.
+/// Returns the keys, and the bytes of the values, at two places in the key order of a store, which must have pairs there.
 pub(crate) fn select_two<B: OrderedKey>(
     store: &dyn AnyStore<B>,
     indices: [u64; 2],
@@ -263,6 +266,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
 
     fn flush(&self) -> Result<(), Error> {
         self.flushed().map(drop)
+    }
+
+    fn apply_buffered(&self) -> Result<(), Error> {
+        self.apply_buffered().map(drop)
     }
 
     fn synchronize(&self) -> Result<(), Error> {

@@ -73,9 +73,7 @@ impl<E: Engine> Store<E> {
         if batch.len() == 0 {
             return Ok(Prepared::Nothing);
         }
-        let levels = self.state_mut().levels.clone();
-        let shrunk = self.shrunk(&levels);
-        self.replace_levels(levels, shrunk);
+        self.shrink_levels();
         if self.try_buffer(batch)? {
             return Ok(Prepared::Buffered(batch.counts()));
         }
@@ -239,6 +237,13 @@ impl<E: Engine> Store<E> {
             Err(Error::OutOfMemory { .. }) if self.deferred.abandon() => job(),
             done => done,
         }
+    }
+
+    /// Has every run take no more memory than it needs.
+    pub(super) fn shrink_levels(&mut self) {
+        let levels = self.state_mut().levels.clone();
+        let shrunk = self.shrunk(&levels);
+        self.replace_levels(levels, shrunk);
     }
 
     /// Returns the same levels with every run in no more memory than it needs, if any has much more.

@@ -15,11 +15,11 @@ use crate::engine::{DeviceBatch, Engine, WriteBuffer};
 use crate::error::Error;
 
 /// The updates of this many batches may always be buffered…
-pub(super) const MAX_BATCHES: usize = 16;
+pub(crate) const MAX_BUFFERED_BATCHES: usize = 16;
 
 /// …and more if they are at most this part of all entries; but never more than
 /// [`Engine::MAX_BUFFERED`].
-const MAX_PART: u64 = 4;
+const MAX_BUFFERED_PART: u64 = 4;
 
 impl<E: Engine> Store<E> {
     /// Applies the buffered batches and returns every level: what a query searches.
@@ -50,6 +50,24 @@ impl<E: Engine> Store<E> {
         state.count_updates(buffer.len());
         drop((state, allowance));
         Ok(self.after_batch(buffer.len(), merged))
+    }
+
+    /// Prepares a batch whose data is yet to be written, if it is to be buffered: there is room in the buffer for it.
+    #[cfg(feature = "cuda")]
+    pub fn try_reserve(&mut self, batch: &E::Batch<'_>) -> Result<Option<Prepared<E::Run>>, Error> {
+        let was_queried = *self.queried.get_mut();
+        if was_queried && self.state_mut().buffered.is_none() {
+            return Ok(None);
+        }
+        self.shrink_levels();
+        let is_buffered = self.try_buffer(batch)?;
+        Ok(is_buffered.then(|| Prepared::Buffered(batch.counts())))
+    }
+
+    /// Returns what `read` does of the buffer, unless that is empty.
+    #[cfg(feature = "cuda")]
+    pub fn read_buffer<T>(&self, read: impl FnOnce(&E::Buffer) -> T) -> Option<T> {
+        self.state().buffered.as_ref().map(|buffered| read(&buffered.buffer))
     }
 
     /// Appends a batch to the buffer, if that is better than applying it now; returns whether it did.
@@ -106,8 +124,15 @@ impl<E: Engine> Store<E> {
 
     /// Returns the most updates that may be buffered now.
     fn max_buffered(&self) -> usize {
-        let entries = self.entries(&self.state().levels);
-        let usual = self.batch_size.saturating_mul(MAX_BATCHES);
-        usual.max((entries / MAX_PART) as usize).min(E::MAX_BUFFERED).min(self.max_buffered)
+        self.max_buffered_beside(self.entries(&self.state().levels))
+    }
+
+    /// Returns the most updates that may be buffered beside this many entries.
+    pub(super) fn max_buffered_beside(&self, entries: u64) -> usize {
+        let usual = self.batch_size.saturating_mul(MAX_BUFFERED_BATCHES);
+        usual
+            .max((entries / MAX_BUFFERED_PART) as usize)
+            .min(E::MAX_BUFFERED)
+            .min(self.max_buffered)
     }
 }

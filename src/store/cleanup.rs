@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::buffer::MAX_BATCHES;
+use super::buffer::MAX_BUFFERED_BATCHES;
 use super::deferred::entries_of;
 use super::levels::Levels;
 use super::settings::CleanupPolicy;
@@ -78,7 +78,7 @@ impl<E: Engine> Store<E> {
         }
         // Counting may have to wait for the device, so it is not done after every batch. It takes no
         // longer than applying the updates since the last count did.
-        let usual = self.batch_size.saturating_mul(MAX_BATCHES) as u64;
+        let usual = self.batch_size.saturating_mul(MAX_BUFFERED_BATCHES) as u64;
         let is_due = uncounted as u64 >= usual.max(self.entries(&levels) / 2);
         let must_count = count == Count::Now || is_due;
         let cleaned = match self.is_too_stale(&levels, must_count) {

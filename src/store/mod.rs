@@ -22,6 +22,7 @@ mod validate;
 
 pub(crate) use any::select_two;
 pub use any::{AnyStore, PreparedChange};
+pub(crate) use buffer::MAX_BUFFERED_BATCHES;
 #[cfg(feature = "testing")]
 pub(crate) use deferred::prefers_in_place;
 #[cfg(feature = "cuda")]

@@ -116,6 +116,7 @@ impl<E: Engine> Store<E> {
         let runs = levels.placed().map(|(level, run)| (level, capacity(level), bound(run)));
         Some(QuickStats {
             buffered,
+            max_buffered: self.max_buffered_beside(self.entries(levels)),
             live: self.engine.known_len(levels.runs()).exact.filter(|_| buffered == 0),
             bytes_shared: self.engine.budget().used(),
             runs: runs.filter(|&(_, _, entries)| entries > 0).collect(),

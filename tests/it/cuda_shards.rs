@@ -48,12 +48,12 @@ fn divided<K: ScalarKey, V: Value + PartialEq + std::fmt::Debug>(
     }
     assert_eq!(d.to_vecs().unwrap(), cpu.to_vecs().unwrap());
 
-    let queries: Vec<K> = (0..70_000).map(|_| key(random.number() % 60_000)).collect();
+    let queries: Vec<K> = (0..140_000).map(|_| key(random.number() % 60_000)).collect();
     let on_gpu = DeviceVec::from_slice(&stream, &queries).unwrap();
     let mut values = DeviceVec::<V>::zeroed(&stream, queries.len()).unwrap();
     let mut found = DeviceVec::<u8>::zeroed(&stream, queries.len()).unwrap();
     d.resident().unwrap().lookup(&on_gpu, &mut values, &mut found).unwrap();
-    let (mut expected, mut is_found) = (vec![V::zeroed(); 70_000], vec![false; 70_000]);
+    let (mut expected, mut is_found) = (vec![V::zeroed(); 140_000], vec![false; 140_000]);
     cpu.lookup_into(&queries, &mut expected, &mut is_found).unwrap();
     assert_eq!(values.to_vec().unwrap(), expected);
     let flags: Vec<u8> = is_found.iter().map(|&found| found.into()).collect();
@@ -79,6 +79,43 @@ fn data_on_a_gpu_is_divided_among_shards() {
         divided(&devices, adds, |n| n << 44, |n| n as f64);
     }
     divided(&[gpu(); MAX_SHARDS], Dictionary::<u64, u64>::builder, |n| n << 40, |n| n);
+}
+
+/// Applies batches of all kinds with no query in between, so that their parts go straight to write buffers, and compares
+/// with the CPU.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn buffered_batches_are_written_where_shards_buffer_them() {
+    let stream = Stream::new(gpu()).unwrap();
+    for (seed, devices) in lists().into_iter().enumerate() {
+        let mut random = Random::new(seed as u64);
+        let mut d =
+            Dictionary::<u64, u32>::builder().batch_size(3_000).devices(&devices).build().unwrap();
+        let mut cpu = Dictionary::<u64, u32>::builder().device(Device::cpu()).build().unwrap();
+        for round in 0..120 {
+            let len = [3_000, 1, 700, 9_000, 0][(random.number() % 5) as usize];
+            let keys: Vec<u64> = (0..len).map(|_| (random.number() % 40_000) << 40).collect();
+            let values: Vec<u32> = (0..len as u32).map(|n| n * 200 + round).collect();
+            // Inserts alone, deletes alone, and both.
+            let (inserts, deletes) = match random.number() % 3 {
+                0 => (len, 0),
+                1 => (0, len / 2),
+                _ => (len, len / 3),
+            };
+            let on_gpu = DeviceVec::from_slice(&stream, &keys).unwrap();
+            let values_on_gpu = DeviceVec::from_slice(&stream, &values).unwrap();
+            let mut resident = d.resident_mut().unwrap();
+            let (some, given) = (on_gpu.slice(..inserts), values_on_gpu.slice(..inserts));
+            resident.update(some, given, on_gpu.slice(..deletes)).unwrap();
+            let batch = Batch::new().insert(&keys[..inserts], &values[..inserts]);
+            cpu.update(batch.delete(&keys[..deletes])).unwrap();
+            // What was given may change, and be freed, at once.
+            if round % 30 == 29 {
+                d.validate().unwrap();
+                assert_eq!(d.to_vecs().unwrap(), cpu.to_vecs().unwrap(), "round {round}");
+            }
+        }
+    }
 }
 
 /// Runs tests in a process in which every dictionary has this many shards, and shards copy data from the GPU that it is
@@ -126,17 +163,24 @@ fn a_batch_on_a_gpu_happens_on_all_shards_or_on_none() {
     let keys: Vec<u64> = (0..3_000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let on_gpu = DeviceVec::from_slice(&stream, &keys).unwrap();
     let mut failures = 0;
-    for n in 0..40 {
+    for (n, is_buffered) in (0..80).map(|n| (n / 2, n % 2 == 1)) {
         let mut d =
             Dictionary::<u64, u64>::builder().batch_size(500).devices(&devices).build().unwrap();
         d.resident_mut().unwrap().insert(on_gpu.slice(..1_500), on_gpu.slice(..1_500)).unwrap();
         let before = d.to_vecs().unwrap();
+        if is_buffered {
+            // Batches are buffered from the second one after a query on.
+            for _ in 0..2 {
+                d.resident_mut().unwrap().insert(on_gpu.slice(..9), on_gpu.slice(..9)).unwrap();
+            }
+        }
         d.fail_allocation_after(n);
         let updated = d.resident_mut().unwrap().update(
             on_gpu.slice(1_000..),
             on_gpu.slice(..2_000),
             on_gpu.slice(..700),
         );
+        d.fail_allocation_after(u64::MAX); // What is buffered has yet to be applied.
         match updated {
             Ok(()) => assert_eq!(d.len(), Ok(2_300)),
             Err(error) => {

@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// Keys to look up, and room for the answers; `values` is 0 where they are not wanted.
 #[derive(Clone, Copy)]
-pub(super) struct Lookups {
+pub(crate) struct Lookups {
     pub keys: Address,
     pub len: u64,
     pub values: Address,
@@ -24,7 +24,7 @@ pub(super) struct Lookups {
 
 impl Lookups {
     /// Returns the part of at most `len` keys from `first` on.
-    fn part(&self, cuda: &EnteredCuda<'_>, first: u64, len: u64) -> Self {
+    pub fn part(&self, cuda: &EnteredCuda<'_>, first: u64, len: u64) -> Self {
         let values = match self.values {
             0 => 0,
             values => values + first * cuda.value_width as u64,

@@ -3,7 +3,7 @@
 pub(super) mod aggregate;
 pub(super) mod asof;
 pub(super) mod bucket_policy;
-mod buckets;
+pub(super) mod buckets;
 mod combine;
 pub(super) mod count;
 pub(super) mod lookup;

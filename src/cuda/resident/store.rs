@@ -12,6 +12,8 @@ use crate::cuda::run::Run;
 use crate::cuda::run::reading::Reading;
 use crate::cuda::run::resolve::resolve;
 use crate::cuda::update::batch::Batch;
+use crate::cuda::update::buffer::{Room, WriteBuffer};
+use crate::engine::DeviceBatch;
 use crate::error::Error;
 use crate::holders::{Hold, HolderKind};
 use crate::key::OrderedKey;
@@ -39,6 +41,11 @@ pub(super) trait CudaStore {
 
     /// Does everything that can fail of applying such a batch; the store commits or undoes it next.
     fn prepare_staged(&mut self, batch: &Batch) -> Result<PreparedChange, Error>;
+
+    /// Makes room in the write buffer for a batch without data, if one like it would be buffered: the store commits or
+    /// undoes it next, and meanwhile the caller writes the data where it says, on a stream that has waited for this
+    /// one's, and this one's waits for it.
+    fn prepare_room(&mut self, batch: &Batch) -> Option<(PreparedChange, Room)>;
 
     /// Runs all further calls on another stream.
     fn move_to_stream(&mut self, stream: &Stream) -> Result<(), Error>;
@@ -71,6 +78,13 @@ impl<B: OrderedKey> CudaStore for Store<CudaEngine<B>> {
 
     fn prepare_staged(&mut self, batch: &Batch) -> Result<PreparedChange, Error> {
         Ok(Box::new(self.prepare_staged(batch)?))
+    }
+
+    fn prepare_room(&mut self, batch: &Batch) -> Option<(PreparedChange, Room)> {
+        // If there is no memory, preparing the batch with its data says so.
+        let prepared = self.try_reserve(batch).ok()??;
+        let room = |buffer: &WriteBuffer| buffer.last_room(&self.engine.cuda, batch.counts());
+        Some((Box::new(prepared), self.read_buffer(room)?))
     }
 
     fn move_to_stream(&mut self, stream: &Stream) -> Result<(), Error> {

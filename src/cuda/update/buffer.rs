@@ -1,7 +1,7 @@
 //! Buffered batches on the GPU, in the order they came.
 
 use crate::batch::Order;
-use crate::cuda::context::EnteredCuda;
+use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::memory::Buffer;
 use crate::cuda::ffi::{self, Address, check};
 use crate::cuda::update::batch::Batch;
@@ -10,6 +10,16 @@ use crate::error::Error;
 
 /// The bytes of the number of an update.
 const NUMBER_WIDTH: u64 = size_of::<u32>() as u64;
+
+/// Where the data of a batch is to be written.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    pub keys: Address,
+    pub values: Address,
+    pub delete_keys: Address,
+    /// Whether nothing was put on the buffer's stream to make the room.
+    pub is_there: bool,
+}
 
 /// All buffered updates, one after the other: of each batch first the inserts, then the deletes, so that for
 /// one key the last always wins. Where values combine, all updates are of one kind.
@@ -26,6 +36,8 @@ pub(crate) struct WriteBuffer {
     assigned: u64,
     /// Whether the dictionary combines values.
     combines: bool,
+    /// Whether the last batch only took room that there was.
+    had_room: bool,
 }
 
 impl WriteBuffer {
@@ -47,7 +59,7 @@ impl WriteBuffer {
         self.inserts > 0 && self.deletes > 0
     }
 
-    /// Appends a batch; after an error the buffer is as it was.
+    /// Appends a batch; after an error the buffer is as it was. There is only made room for one without data.
     pub fn append(&mut self, cuda: &EnteredCuda<'_>, batch: &Batch) -> Result<(), Error> {
         cuda.refuse_capture()?;
         let len = self.len();
@@ -57,9 +69,10 @@ impl WriteBuffer {
         let valued = |inserts: u64, len: u64| if inserts > 0 { len } else { 0 };
         let numbered = |is_mixed: bool, len: u64| if is_mixed { len } else { 0 };
         let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
-        self.keys.reserve(cuda, len * key_width, new_len * key_width)?;
+        let mut had_room = !is_mixed;
+        had_room &= self.keys.reserve(cuda, len * key_width, new_len * key_width)?;
         let (used, needed) = (valued(self.inserts, len), valued(inserts, new_len));
-        self.values.reserve(cuda, used * value_width, needed * value_width)?;
+        had_room &= self.values.reserve(cuda, used * value_width, needed * value_width)?;
         let (used, needed) = (numbered(self.is_mixed(), len), numbered(is_mixed, new_len));
         self.numbers.reserve(cuda, used * NUMBER_WIDTH, needed * NUMBER_WIDTH)?;
         if is_mixed && !self.is_mixed() && len > 0 {
@@ -71,6 +84,7 @@ impl WriteBuffer {
         (self.inserts, self.deletes) = (inserts, deletes);
         self.assigned += batch.assigned;
         self.combines = batch.combines;
+        self.had_room = had_room;
         Ok(())
     }
 
@@ -83,6 +97,10 @@ impl WriteBuffer {
         updates: &Batch,
         is_mixed: bool,
     ) -> Result<(), Error> {
+        let has_data = updates.keys != 0 || updates.delete_keys != 0;
+        if !has_data && !is_mixed {
+            return Ok(());
+        }
         let at = |buffer: &GrowBuffer, width: u64| match buffer.address() {
             0 => 0,
             address => address + first * width,
@@ -105,6 +123,19 @@ impl WriteBuffer {
                 cuda.raw_stream(),
             )
         })
+    }
+
+    /// Returns where the batch is that was appended last.
+    pub fn last_room(&self, cuda: &Cuda, last: Counts) -> Room {
+        let first = self.len() - (last.inserts + last.deletes) as u64;
+        let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
+        let keys = self.keys.address() + first * key_width;
+        let values = match self.values.address() {
+            0 => 0,
+            values => values + first * value_width,
+        };
+        let delete_keys = keys + last.inserts as u64 * key_width;
+        Room { keys, values, delete_keys, is_there: self.had_room }
     }
 
     /// Removes the batch that was appended last.
@@ -140,14 +171,15 @@ impl GrowBuffer {
         self.0.as_ref().map_or(0, Buffer::address)
     }
 
-    /// Makes room for `needed` bytes; the first `used` stay.
-    fn reserve(&mut self, cuda: &EnteredCuda<'_>, used: u64, needed: u64) -> Result<(), Error> {
+    /// Makes room for `needed` bytes; the first `used` stay. Returns whether there was room.
+    fn reserve(&mut self, cuda: &EnteredCuda<'_>, used: u64, needed: u64) -> Result<bool, Error> {
         let room = self.0.as_ref().map_or(0, Buffer::bytes);
-        if needed > room {
-            let larger = cuda.alloc(needed.max(2 * room))?;
-            larger.copy(0, self.address(), used, cuda.entered())?;
-            self.0 = Some(larger);
+        if needed <= room {
+            return Ok(true);
         }
-        Ok(())
+        let larger = cuda.alloc(needed.max(2 * room))?;
+        larger.copy(0, self.address(), used, cuda.entered())?;
+        self.0 = Some(larger);
+        Ok(false)
     }
 }

@@ -14,8 +14,8 @@ use crate::results::{Point, Row};
 /// log2 of the updates of a batch, on a GPU and on a CPU, unless there are fewer in all.
 const BATCHES: (&[u32], &[u32]) = (&[20, 22], &[20]);
 
-/// How many batches are inserted.
-const ROUNDS: usize = 8;
+/// How many batches are inserted: more than the write buffer of a dictionary without shards takes.
+const ROUNDS: usize = 32;
 
 /// How many shards a dictionary has.
 const SHARDS: [usize; 3] = [1, 2, 4];
@@ -41,7 +41,7 @@ fn case(scale: &Scale, b: u32) -> Case {
         with.into_iter().chain([without]).collect()
     };
     let rows: Vec<Row> = ["update", "lookup"].into_iter().flat_map(rows_of).collect();
-    let work = scale.repeats as u64 * (100 << b);
+    let work = (scale.repeats * SHARDS.len() * ROUNDS) as u64 * (1 << b);
     let job = move |harness: &Harness| {
         let (updates, lookups) = measure(harness, 1 << b)?;
         harness.done(work)?;
@@ -58,11 +58,14 @@ type Samples = Vec<Vec<f64>>;
 /// Measures updates and lookups in turns, so that all meet the machine in the same states, after a round that does not
 /// count.
 fn measure(harness: &Harness, batch_size: usize) -> Outcome<(Samples, Samples)> {
-    let variants = SHARDS.map(Some).into_iter().chain([None]).enumerate();
-    let (mut updates, mut lookups) = (vec![Vec::new(); 4], vec![Vec::new(); 4]);
-    for round in 0..=harness.scale.repeats {
-        for (variant, shards) in variants.clone() {
-            let (update, lookup) = measure_one(harness, batch_size, shards)?;
+    let variants: Vec<Option<usize>> = SHARDS.map(Some).into_iter().chain([None]).collect();
+    let count = variants.len();
+    let (mut updates, mut lookups) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+    for round in 0..=harness.scale.repeats.next_multiple_of(count) {
+        // Each is as often the first of a round as any other.
+        for turn in 0..count {
+            let variant = (round + turn) % count;
+            let (update, lookup) = measure_one(harness, batch_size, variants[variant])?;
             if round > 0 {
                 updates[variant].push(update);
                 lookups[variant].push(lookup);

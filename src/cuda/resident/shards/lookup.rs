@@ -1,10 +1,11 @@
 //! Lookups of keys in a GPU's memory: divided there, answered by all shards at the same time, and brought back.
 
-use super::partition::{Items, Partition};
+use super::partition::{Items, Partition, ShardOutput};
 use super::transfer::{bring, fetch, is_beside, take_back};
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::memory::write;
-use crate::cuda::ffi::{self, Address, check};
+use crate::cuda::ffi::{self, check};
+use crate::cuda::query::buckets::Lookups;
 use crate::cuda::resident::device_query::DeviceQuery;
 use crate::cuda::resident::store::{CudaStore, on_cuda};
 use crate::error::{Error, try_zeroed};
@@ -17,35 +18,13 @@ use crate::value::ValueBuffer;
 /// Keys are numbered with 32 bits: no more are divided at once.
 const MAX_KEYS: u64 = 1 << 30;
 
-/// Keys to look up, and room for the answers; `values` is 0 where they are not wanted.
-#[derive(Clone, Copy)]
-pub(super) struct Lookups {
-    pub keys: Address,
-    pub len: u64,
-    pub values: Address,
-    pub found: Address,
-}
-
 pub(super) fn look_up<B: OrderedKey>(
     shards: &Shards<B>,
     cuda: &EnteredCuda<'_>,
     lookups: &Lookups,
 ) -> Result<(), Error> {
     for first in (0..lookups.len).step_by(MAX_KEYS as usize) {
-        let values = match lookups.values {
-            0 => 0,
-            values => values + first * cuda.value_width as u64,
-        };
-        look_up_some(
-            shards,
-            cuda,
-            &Lookups {
-                keys: lookups.keys + first * cuda.key_width as u64,
-                len: MAX_KEYS.min(lookups.len - first),
-                values,
-                found: lookups.found + first,
-            },
-        )?;
+        look_up_some(shards, cuda, &lookups.part(cuda, first, MAX_KEYS))?;
     }
     Ok(())
 }
@@ -56,17 +35,23 @@ fn look_up_some<B: OrderedKey>(
     lookups: &Lookups,
 ) -> Result<(), Error> {
     let Lookups { keys, len, values, found } = *lookups;
-    let items = Items { keys, values: 0, len };
-    let value_width = if values == 0 { 0 } else { cuda.value_width as u64 };
+    let (key_width, value_width) =
+        (cuda.key_width as u64, if values == 0 { 0 } else { cuda.value_width as u64 });
+    let partition = Partition::new(cuda, shards.splitters(), &Items { keys, values: 0, len })?;
+    let grouped_keys = cuda.alloc_uncounted(len * key_width)?;
     let grouped_values = cuda.alloc_uncounted(len * value_width)?;
     let grouped_found = cuda.alloc_uncounted(len)?;
-    // Waits for the stream: those of shards may then use all of this memory.
-    let partition = Partition::new(cuda, shards.splitters(), &items, true)?;
+    let places = cuda.alloc_uncounted(len * size_of::<u32>() as u64)?;
+    let output = ShardOutput { keys: grouped_keys.address(), values: 0 };
+    partition.put(cuda, &vec![output; shards.count()], places.address())?;
     let part = |shard: usize| {
         let start = partition.range(shard).start;
-        let Items { keys, len, .. } = partition.part(shard);
-        let values = if values == 0 { 0 } else { grouped_values.address() + start * value_width };
-        Lookups { keys, len, values, found: grouped_found.address() + start }
+        Lookups {
+            keys: grouped_keys.address() + start * key_width,
+            len: partition.len_of(shard),
+            values: if values == 0 { 0 } else { grouped_values.address() + start * value_width },
+            found: grouped_found.address() + start,
+        }
     };
     let parts = (0..shards.count()).map(|shard| (shard, part(shard)));
     let data: &Cuda = cuda;
@@ -77,7 +62,7 @@ fn look_up_some<B: OrderedKey>(
     check("bringing answers back", unsafe {
         ffi::gpulsm_restore_order(
             cuda.value_width,
-            partition.places(),
+            places.address(),
             len,
             grouped_values.address(),
             grouped_found.address(),
@@ -95,6 +80,7 @@ fn look_up_in<B: OrderedKey>(
     lookups: &Lookups,
 ) -> Result<(), Error> {
     let Ok(store) = on_cuda(store) else { return look_up_on_host(store, data, lookups) };
+    store.cuda().stream.wait_for(&data.stream)?; // It has the keys, and the memory for the answers.
     let answered = look_up_on_gpu(store, data, lookups);
     // After an error, too: work that was started may still use the data.
     data.stream.wait_for(&store.cuda().stream).and(answered)

@@ -12,6 +12,7 @@ mod update;
 use self::streams::SideStreams;
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::stream::Stream;
+use crate::cuda::query::buckets::Lookups;
 use crate::cuda::resident::device_query::DeviceQuery;
 use crate::cuda::resident::store::on_cuda;
 use crate::error::Error;
@@ -53,7 +54,7 @@ pub(super) fn answer<B: OrderedKey>(
     cuda.refuse_capture()?;
     match *query {
         DeviceQuery::Lookup { keys, len, values, found } => {
-            lookup::look_up(shards, cuda, &lookup::Lookups { keys, len, values, found })
+            lookup::look_up(shards, cuda, &Lookups { keys, len, values, found })
         }
         _ => through_host::answer(shards, cuda, query),
     }

@@ -1,10 +1,15 @@
 //! Keys in a GPU's memory, divided among shards there.
 
+use std::ffi::c_void;
 use std::ops::Range;
+use std::sync::PoisonError;
 
+use bytemuck::{Pod, Zeroable};
+
+use super::streams::SideStreams;
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::memory::Buffer;
-use crate::cuda::driver::stream::Stream;
+use crate::cuda::driver::stream::Event;
 use crate::cuda::ffi::{self, Address, check};
 use crate::error::{Error, try_zeroed};
 use crate::key::OrderedKey;
@@ -17,100 +22,132 @@ pub(super) struct Items {
     pub len: u64,
 }
 
-/// Keys, and what came with them, grouped by shard. Within a shard the order stays.
+/// Where the items of a shard are put, if the first item of all shards were put there.
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct ShardOutput {
+    pub keys: Address,
+    pub values: Address,
+}
+
+/// Up to this many shards, what there is for each of them is a parameter of kernels.
+const FEW_SHARDS: usize = 16;
+
+/// One of something for each shard, or for each but one, as kernels take it.
+struct OfShards {
+    here: Vec<u8>,
+    /// Nothing, if there are few.
+    there: Buffer,
+}
+
+impl OfShards {
+    fn new<T: Pod>(cuda: &EnteredCuda<'_>, all: &[T]) -> Result<Self, Error> {
+        let many = if all.len() <= FEW_SHARDS { &[] } else { all };
+        Ok(OfShards { here: bytemuck::cast_slice(all).to_vec(), there: cuda.upload(many)? })
+    }
+
+    fn here(&self) -> *const c_void {
+        self.here.as_ptr().cast()
+    }
+}
+
+/// How keys are divided among shards: those of each together, in the order they came.
 pub(super) struct Partition {
-    keys: Buffer,
-    values: Buffer,
-    places: Buffer,
+    items: Items,
     /// Where the keys of each shard begin, and where the last end.
     bounds: Vec<u64>,
-    key_width: u64,
-    value_width: u64,
+    splitters: OfShards,
+    /// Where the keys of each tile go.
+    starts: Buffer,
 }
 
 impl Partition {
-    /// Groups items by shard, and waits for it; with the place of each key, if that is wanted.
+    /// Counts the keys of each shard, and waits for that. The context's stream is the one on which data is divided.
     pub fn new<B: OrderedKey>(
         cuda: &EnteredCuda<'_>,
         splitters: &[B],
         items: &Items,
-        wants_places: bool,
     ) -> Result<Self, Error> {
-        let Items { keys, values, len } = *items;
         let shards = splitters.len() + 1;
-        let value_width = if values == 0 { 0 } else { cuda.value_width };
-        let (key_width, place_width) =
-            (cuda.key_width as u64, if wants_places { size_of::<u32>() as u64 } else { 0 });
-        let mut partition = Partition {
-            keys: cuda.alloc_uncounted(len * key_width)?,
-            values: cuda.alloc_uncounted(len * value_width as u64)?,
-            places: cuda.alloc_uncounted(len * place_width)?,
-            bounds: vec![0; shards + 1],
-            key_width,
-            value_width: value_width as u64,
-        };
-        if len == 0 {
-            return Ok(partition);
+        let splitters = OfShards::new(cuda, splitters)?;
+        if items.len == 0 {
+            let (bounds, starts) = (vec![0; shards + 1], cuda.alloc_uncounted(0)?);
+            return Ok(Partition { items: *items, bounds, splitters, starts });
         }
-        let splitters = cuda.upload(splitters)?;
-        let bounds = cuda.alloc_uncounted((shards * size_of::<u64>()) as u64)?;
+        let memory = SideStreams::of(cuda.gpu())?.bounds;
+        let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let bounds = memory.bytes_mut();
         let mut bytes = 0;
-        let launch = |scratch: Address, bytes: &mut u64| {
-            // SAFETY: there are `len` keys and, unless that is null, values, and room for as many; `len` places, unless
-            // that is null; a splitter less than there are shards, and room for a bound of each; all for this stream.
-            check("dividing keys among shards", unsafe {
-                ffi::gpulsm_partition(
+        let mut launch = |scratch: Address, bytes: &mut u64| {
+            // SAFETY: there are `len` keys, a splitter less than there are shards, and room for a bound of each; all for
+            // this stream.
+            check("counting the keys of shards", unsafe {
+                ffi::gpulsm_count_by_shard(
                     cuda.key_width,
-                    value_width,
                     scratch,
                     bytes,
-                    keys,
-                    values,
-                    len,
-                    splitters.address(),
+                    items.keys,
+                    items.len,
+                    splitters.here(),
+                    splitters.there.address(),
                     shards as i32,
-                    partition.keys.address(),
-                    partition.values.address(),
-                    partition.places.address(),
-                    bounds.address(),
+                    bounds.as_mut_ptr() as Address,
                     cuda.raw_stream(),
                 )
             })
         };
         launch(0, &mut bytes)?;
-        let scratch = cuda.alloc_uncounted(bytes)?;
-        launch(scratch.address(), &mut bytes)?;
-        // SAFETY: there are as many bounds, and the stream is synchronized before they are read or freed.
-        let started = unsafe { cuda.download(bounds.address(), &mut partition.bounds[..shards]) };
-        cuda.stream.synchronize().and(started)?;
-        partition.bounds[shards] = len;
-        Ok(partition)
+        let starts = cuda.alloc_uncounted(bytes)?;
+        launch(starts.address(), &mut bytes)?;
+        Event::record(&cuda.stream, cuda.entered())?.synchronize(cuda.entered())?;
+        let mut bounds = bytemuck::cast_slice(memory.bytes())[..shards].to_vec();
+        bounds.push(items.len);
+        Ok(Partition { items: *items, bounds, splitters, starts })
     }
 
-    /// Returns which of the grouped items are those of a shard.
+    /// Returns which of all items, grouped by shard, are those of a shard.
     pub fn range(&self, shard: usize) -> Range<u64> {
         self.bounds[shard]..self.bounds[shard + 1]
     }
 
-    /// Returns the items of a shard.
-    pub fn part(&self, shard: usize) -> Items {
-        let Range { start, end } = self.range(shard);
-        let values = match self.value_width {
-            0 => 0,
-            width => self.values.address() + start * width,
-        };
-        Items { keys: self.keys.address() + start * self.key_width, values, len: end - start }
+    /// Returns how many items a shard has.
+    pub fn len_of(&self, shard: usize) -> u64 {
+        self.bounds[shard + 1] - self.bounds[shard]
     }
 
-    /// Frees the grouped items in the order of another stream, which has waited for whatever uses them.
-    pub fn outlive(&mut self, stream: &Stream) {
-        let buffers = [&mut self.keys, &mut self.values, &mut self.places];
-        buffers.into_iter().for_each(|buffer| buffer.outlive(stream));
-    }
-
-    /// Returns where the places of the keys are, if they were wanted.
-    pub fn places(&self) -> Address {
-        self.places.address()
+    /// Puts the items of each shard to its output and, unless that is 0, the place of each item among all to `places`.
+    pub fn put(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        outputs: &[ShardOutput],
+        places: Address,
+    ) -> Result<(), Error> {
+        let Items { keys, values, len } = self.items;
+        if len == 0 {
+            return Ok(());
+        }
+        assert_eq!(outputs.len() + 1, self.bounds.len(), "every shard has an output");
+        let shards = outputs.len() as i32;
+        let outputs = OfShards::new(cuda, outputs)?;
+        // SAFETY: there are `len` keys and, unless that is null, values, and room for those of each shard; `len` places,
+        // unless that is null; the same splitters and shards as when they were counted; all for this stream.
+        check("dividing keys among shards", unsafe {
+            ffi::gpulsm_partition(
+                cuda.key_width,
+                if values == 0 { 0 } else { cuda.value_width },
+                self.starts.address(),
+                keys,
+                values,
+                len,
+                self.splitters.here(),
+                self.splitters.there.address(),
+                shards,
+                outputs.here(),
+                outputs.there.address(),
+                places,
+                cuda.raw_stream(),
+            )
+        })
     }
 }
 
