@@ -6,7 +6,7 @@ use gpulsm::Error;
 use pyo3::exceptions::{PyFileExistsError, PyOSError, PyTypeError, PyValueError};
 use pyo3::{PyErr, import_exception};
 
-// Written in Python (`gpulsm/_errors.py`): each has two base classes, `gpulsm.Error` and a built-in one.
+// Written in Python (`package/gpulsm/_errors.py`): each has two base classes, `gpulsm.Error` and a built-in one.
 import_exception!(gpulsm._errors, CorruptFile);
 import_exception!(gpulsm._errors, CudaError);
 import_exception!(gpulsm._errors, ForkError);

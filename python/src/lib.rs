@@ -1,8 +1,8 @@
 //! The native half of the Python package: dictionaries of every type behind one class.
 //!
 //! It sees addresses and lengths. Which arrays they are of, whether their types and lengths are right,
-//! and what answers come back in, is the business of the package's Python half (`gpulsm/_arrays.py`,
-//! `gpulsm/_dictionary.py`), the only one to call it.
+//! and what answers come back in, is the business of the package's Python half (`package/gpulsm/_arrays.py`,
+//! `package/gpulsm/_dictionary.py`), the only one to call it.
 
 mod asof;
 mod durable;

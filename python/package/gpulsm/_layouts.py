@@ -34,6 +34,9 @@ class Layout:
     def __post_init__(self) -> None:
         object.__setattr__(self, "native", NativeLayout([kind_of(part) for part in self.parts]))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Layout, (self.parts, self.is_tuple)
+
     @property
     def dtype(self) -> DType:
         """The type of what holds the integers."""

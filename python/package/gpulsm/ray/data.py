@@ -1,0 +1,108 @@
+"""Ray Data: datasets into a dictionary over shards, and out of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from ray.data import Datasink, Datasource, ReadTask
+from ray.data.block import BlockAccessor, BlockMetadata
+
+from gpulsm._tables import columns_of, to_arrow
+from gpulsm.ray.cluster import Client, Description
+from gpulsm.ray.dictionary import ShardedDictionary, attached, snapshot_of
+from gpulsm.ray.layout import Layout
+
+
+class DictionarySink(Datasink[None]):
+    """Inserts the rows of a dataset into a dictionary: `dataset.write_datasink(DictionarySink(d, "id", "price"))`.
+
+    Every block is a batch. A task that Ray runs again does not insert again what it has inserted: its batches have
+    the same numbers.
+
+    Parameters
+    ----------
+    dictionary
+        The dictionary; it must have been made with a name if other nodes write.
+    key, value
+        The columns, as of `Dictionary.from_arrow`.
+    """
+
+    def __init__(
+        self,
+        dictionary: ShardedDictionary,
+        key: str | list[str] | None = None,
+        value: str | list[str] | None = None,
+    ) -> None:
+        self._dictionary = dictionary
+        self._columns = (key, value)
+        self._name = uuid.uuid4().hex
+
+    def on_write_start(self, *_: Any, **__: Any) -> None:
+        """Begins another dataset, whose batches are others."""
+        self._name = uuid.uuid4().hex
+
+    def write(self, blocks: Iterable[Any], ctx: Any) -> None:
+        """Inserts blocks."""
+        dictionary = self._dictionary
+        dictionary._cluster.be(Client(f"{self._name}-{ctx.task_idx}"))
+        for block in blocks:
+            table = BlockAccessor.for_block(block).to_arrow()
+            if table.num_rows:
+                dictionary.insert(*columns_of(table, *self._columns))
+
+
+class DictionarySource(Datasource):
+    """The pairs of a dictionary as they are now: `ray.data.read_datasource(DictionarySource(d))`. A block for each
+    shard, with the columns that `Dictionary.to_arrow` has.
+
+    Parameters
+    ----------
+    dictionary
+        The dictionary.
+    lease
+        For how many seconds shards keep the pairs while nobody reads them.
+    """
+
+    def __init__(self, dictionary: ShardedDictionary, lease: float = 3600.0) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._description = dictionary._cluster.description
+        self._snapshot = dictionary.snapshot(lease)
+        self._lengths = dict(
+            zip(self._snapshot.layout.shards, self._snapshot.lengths(), strict=True)
+        )
+
+    def estimate_inmemory_data_size(self) -> int:
+        """How many bytes the pairs take."""
+        return sum(self._lengths.values()) * self._bytes
+
+    @property
+    def _bytes(self) -> int:
+        config = self._description.config
+        return config.key.itemsize + config.width
+
+    def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
+        """A task for each shard."""
+        token = self._snapshot.token
+        tasks = []
+        for shard, length in self._lengths.items():
+            metadata = BlockMetadata(
+                num_rows=length, size_bytes=length * self._bytes, input_files=None, exec_stats=None
+            )
+            tasks.append(ReadTask(_Pairs(self._description, token, shard), metadata))
+        return tasks
+
+
+class _Pairs:
+    """Reads the pairs of one shard."""
+
+    def __init__(self, description: Description, token: str, shard: int) -> None:
+        self._description, self._token, self._shard = description, token, shard
+
+    def __call__(self) -> list[Any]:
+        dictionary = attached(self._description, 1)
+        alone = Layout(0, (self._shard,), np.empty(0, self._description.config.key))
+        snapshot = snapshot_of(dictionary, self._token, alone)
+        return [to_arrow(*snapshot.arrays())]

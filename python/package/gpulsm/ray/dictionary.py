@@ -1,0 +1,470 @@
+"""Dictionaries over the actors of a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import ray
+from numpy.typing import DTypeLike, NDArray
+from ray.exceptions import GetTimeoutError
+
+from gpulsm._base import whole
+from gpulsm._call import Call
+from gpulsm._families import HOST, NUMPY
+from gpulsm._imports import Imports
+from gpulsm._keys import KeyType, stored_name
+from gpulsm._layouts import Layout as KeyLayout
+from gpulsm._mapping import Queries
+from gpulsm._settings import checked, checked_progress, checked_rule, value_dtype
+from gpulsm._settings import key_type as named_key_type
+from gpulsm._stats import Stats
+from gpulsm._stored import Types, check_storable
+from gpulsm._types import Cleanup, Combine, FilePath, KeyLike, Progress
+from gpulsm.ray.actors import NAMESPACE, sequencer_name
+from gpulsm.ray.cluster import Again, Cluster, Description, LiveView
+from gpulsm.ray.devices import on_any_device
+from gpulsm.ray.errors import TimedOut
+from gpulsm.ray.layout import Layout
+from gpulsm.ray.moving import borders, with_shards, with_splitters
+from gpulsm.ray.queries import (
+    Requests,
+    View,
+    at_span,
+)
+from gpulsm.ray.shard import Body, Config
+from gpulsm.ray.starting import options_of_shards, start_actors, start_shard
+from gpulsm.ray.stores import HeldStore, LiveStore
+from gpulsm.ray.transport import checked_transport
+
+C = TypeVar("C", bound="Closing")
+
+
+class OneCall(Queries):
+    """Queries that are one call to each shard, where a dictionary in one process makes two."""
+
+    _store: Any
+
+    def _range(self, call: Call) -> tuple[Any, Any, Any]:
+        first, last = call.spans
+        offsets, keys, values = self._store.pairs_of_ranges((first, last))
+        room = call.room(self._key, len(keys))
+        at_span(room.span, self._store.config.key)[...] = keys
+        if self._value is None:
+            return offsets, room.unpacked(), None
+        answer = call.room(self._value, len(keys))
+        self._store.values(answer.span)[...] = values
+        return offsets, room.unpacked(), answer.array
+
+
+class Closing:
+    """What a `with` statement closes when it ends."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self: C) -> C:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@on_any_device
+class ShardedSnapshot(Closing, OneCall):
+    """A dictionary over shards as it was at one moment, made by `ShardedDictionary.snapshot`. It answers every
+    query that the dictionary does."""
+
+    @property
+    def token(self) -> str:
+        """The name under which shards hold it."""
+        token: str = self._store._token
+        return token
+
+    @property
+    def layout(self) -> Layout:
+        """How its keys are divided among shards."""
+        layout: Layout = self._store.layout
+        return layout
+
+    def lengths(self) -> list[int]:
+        """Returns how many keys each shard has, in key order."""
+        lengths: list[int] = self._store.lengths()
+        return lengths
+
+    def close(self) -> None:
+        """Lets the shards forget it. Its lease does so, too."""
+        self._store.release()
+
+
+@on_any_device
+class ShardedDictionary(Closing, OneCall, Imports):
+    """A dictionary whose keys are divided among the actors of a Ray cluster.
+
+    It has the methods of `gpulsm.Dictionary`, with the same meaning: a batch happens on all shards or on none, all
+    readers see batches in the same order, and each happens once, whatever crashes. Arrays are those of the
+    host. [docs/ray.md](../../docs/ray.md) tells how, and what to expect.
+
+    Parameters
+    ----------
+    key, value
+        The types, as of `Dictionary`.
+    shards
+        How many actors there are.
+    resources
+        What each actor needs, as Ray's actor options: `{"num_gpus": 1}`, `{"num_cpus": 2}`, …; or a list of them,
+        one for each shard. Default: one CPU.
+    path
+        The folder that shards keep their files in, each in one of its own. Without it everything is in memory, and
+        gone with its actor. It must be on storage that every node sees, unless `resources` keep each shard on one
+        node.
+    name
+        A name by which `attach` finds the dictionary; it then outlives this program, until `close`.
+    timeout
+        After how many seconds a call gives up, with a `TimedOut`.
+    in_flight
+        How many batches of this process are under way at a time; further threads wait.
+    log_limit
+        After how many bytes of its log a shard writes a checkpoint.
+    transport
+        'nixl' sends the arrays of updates to shards with Ray Direct Transport, which needs PyTorch and NIXL. This is
+        experimental. Default: through Ray's object store.
+    device
+        As of `Dictionary`, for every shard: 'cuda' for actors with a GPU each.
+    combine, batch_size, threads, memory_limit, max_merge_per_batch, cleanup
+        As of `Dictionary`, for every shard.
+
+    Raises
+    ------
+    ValueError
+        If a dictionary of that name exists (`attach` finds it), or an argument can't be used.
+    """
+
+    def __init__(
+        self,
+        key: KeyLike = "uint32",
+        value: DTypeLike | None = "uint32",
+        *,
+        shards: int = 2,
+        resources: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        path: FilePath | None = None,
+        name: str | None = None,
+        timeout: float = 120.0,
+        in_flight: int = 8,
+        log_limit: int = 1 << 28,
+        transport: str | None = None,
+        combine: Combine = "replace",
+        batch_size: int = 65536,
+        device: str = "best",
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        max_merge_per_batch: int | None = None,
+        cleanup: Cleanup = "automatic",
+    ) -> None:
+        keys, values = named_key_type(key), value_dtype(value)
+        if path is not None:
+            check_storable(values)
+        rule = checked_rule(combine, values)
+        size = whole("batch_size", batch_size, 1)
+        settings = checked(device, size, threads, memory_limit, max_merge_per_batch, cleanup, rule)
+        count = whole("shards", shards, 1, 1 << 16)
+        config = _config(Types(keys, values, rule), settings)
+        description = Description(
+            name or f"unnamed-{uuid.uuid4().hex}",
+            config,
+            keys,
+            values,
+            timeout,
+            None if path is None else os.path.abspath(os.fspath(path)),
+            options_of_shards(resources, count),
+            whole("log_limit", log_limit, 1),
+            checked_transport(transport),
+        )
+        actors = start_actors(description, count, is_named=name is not None)
+        self._connect(description, whole("in_flight", in_flight, 1), *actors)
+
+    @classmethod
+    def attach(
+        cls, name: str, *, timeout: float | None = None, in_flight: int = 8
+    ) -> ShardedDictionary:
+        """Returns the dictionary that was made under a name, by any program of the cluster.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        timeout, in_flight
+            As of `ShardedDictionary`, for this process. Default: those it was made with.
+
+        Raises
+        ------
+        ValueError
+            If there is none of that name.
+        """
+        try:
+            sequencer = ray.get_actor(sequencer_name(name), NAMESPACE)
+        except ValueError:
+            raise ValueError(
+                f"name: there is no dictionary {name!r} in this cluster; `ShardedDictionary(…, name={name!r})` makes one"
+            ) from None
+        answer: Any = sequencer.description.remote()
+        try:
+            description = cast(Description, ray.get(answer, timeout=timeout or 120.0))
+        except GetTimeoutError:
+            raise TimedOut(f"the sequencer of {name!r} did not answer") from None
+        if timeout is not None:
+            description = Description(**{**vars(description), "timeout": timeout})
+        return attached(description, in_flight)
+
+    def _connect(
+        self,
+        description: Description,
+        in_flight: int,
+        sequencer: Any = None,
+        shards: dict[int, Any] | None = None,
+    ) -> None:
+        self._cluster = Cluster(description, in_flight, sequencer, shards or {})
+        store: Any = LiveStore(self._cluster)
+        settings = description.config.settings
+        super().__init__(store, description.key, description.value, settings)
+        self._place = HOST
+
+    @property
+    def name(self) -> str:
+        """The name by which `attach` finds it."""
+        return self._cluster.description.name
+
+    @property
+    def path(self) -> str | None:
+        """The folder that shards keep their files in; None for a dictionary in memory."""
+        return self._cluster.description.path
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed in this process."""
+        return self._cluster.is_closed
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+        self._cluster.refresh()
+        return len(self._cluster.layout.shards)
+
+    def stats(self) -> Stats:
+        """Returns what the shards hold, added up; `shards` has the figures of each, in key order."""
+        return super().stats()
+
+    def snapshot(self, lease: float = 600.0) -> ShardedSnapshot:
+        """Returns the dictionary as it is now, frozen. Shards keep what it needs until it is closed, or has not been
+        used for `lease` seconds. It is lost when a shard is restarted.
+
+        Raises
+        ------
+        ShardLost, TimedOut
+            If shards don't answer.
+        """
+        cluster, token = self._cluster, uuid.uuid4().hex
+
+        def run(view: Any) -> Layout:
+            moment = LiveView.pin(view)[0]
+            references = {
+                shard: cluster.shard(shard).hold.remote(moment, token, lease)
+                for shard in view.layout.shards
+            }
+            answers = cluster.gather(references, cluster.deadline())
+            cluster.check_answers(answers)
+            if not all(answers.values()):
+                raise Again
+            layout: Layout = view.layout
+            return layout
+
+        return snapshot_of(self, token, cluster.query(run))
+
+    def checkpoint(self, progress: Progress | None = None) -> None:
+        """Writes everything into files, so that the logs begin anew. Shards do so by themselves when their logs have
+        grown long. Without a `path` it does nothing.
+
+        Parameters
+        ----------
+        progress
+            Is called with how many shards are done, of how many.
+        """
+        self._told(progress, "checkpoint")
+
+    def _told(self, progress: Progress | None, method: str) -> None:
+        tell = checked_progress(progress)
+        cluster = self._cluster
+        cluster.refresh()
+        shards = cluster.layout.shards
+        references = [getattr(cluster.shard(shard), method).remote() for shard in shards]
+        for done, reference in enumerate(references, 1):
+            cluster.get(reference, cluster.deadline(), f"shard {shards[done - 1]}")
+            if tell is not None:
+                tell(done, len(shards))
+
+    def rebalance(self, *, step: int = 1 << 20, progress: Progress | None = None) -> None:
+        """Moves keys between neighbours until no shard has much more than the average. Others may read and write
+        meanwhile; writers wait for each step.
+
+        Parameters
+        ----------
+        step
+            How many keys move over each border at a time.
+        progress
+            Is called after every step with how many keys have moved, of about how many.
+        """
+        tell, store = checked_progress(progress), self._store
+        moved = 0
+        while True:
+            layout, lengths = self._cluster.layout, store.lengths()
+            if layout.version != self._cluster.layout.version:
+                continue  # Others have moved something.
+            wanted = borders(lengths, whole("step", step, 1))
+            if not wanted:
+                return
+            places = {border: (at.place, at.at) for border, at in wanted.items()}
+            try:
+                keys = self._keys_at(places)
+                store.move(layout, with_splitters(layout, keys, store.config.key))
+            except Again:
+                continue  # Others have moved something.
+            moved += sum(
+                at.at if at.place > border else lengths[at.place] - at.at
+                for border, at in wanted.items()
+            )
+            if tell is not None:
+                average = sum(lengths) // len(lengths)
+                left = sum(max(0, length - average) for length in store.lengths())
+                tell(moved, moved + left)
+
+    def _keys_at(self, places: dict[int, tuple[int, int]]) -> dict[int, NDArray[Any]]:
+        """The key at an index of a shard, for each border."""
+
+        def run(view: View) -> dict[int, NDArray[Any]]:
+            found = {}
+            for border, (place, index) in places.items():
+                asked: Requests = {place: [(("select",), [np.array([index], np.int64)])]}
+                keys, _, there = view.ask(asked)[place][0]
+                if not there[0]:
+                    raise Again
+                found[border] = keys
+            return found
+
+        view = LiveView(self._cluster, True, self._cluster.deadline())
+        try:
+            return run(view)
+        finally:
+            view.close()
+
+    def add_shards(
+        self,
+        n: int,
+        *,
+        resources: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Adds actors, and moves keys to them as `rebalance` does.
+
+        Parameters
+        ----------
+        n
+            How many.
+        resources
+            As of `ShardedDictionary`. Default: those of the first shard.
+        progress
+            As of `rebalance`.
+        """
+        count = whole("n", n, 1, 1 << 16)
+        cluster, description = self._cluster, self._cluster.description
+        options = (
+            description.options[:1] * count
+            if resources is None
+            else options_of_shards(resources, count)
+        )
+        while True:
+            cluster.refresh()
+            layout = cluster.layout
+            first = max(layout.shards) + 1
+            added = list(range(first, first + count))
+            for shard, option in zip(added, options, strict=True):
+                cluster.add(shard, start_shard(description, shard, layout, option))
+                cluster.get(cluster.sequencer.admit.remote(shard), cluster.deadline())
+            lengths = self._store.lengths()
+            if len(lengths) != len(layout.shards):
+                continue  # Others have added shards.
+            new = with_shards(layout, added, lengths, self._store.config.key)
+            try:
+                cluster.change_layout(layout, new, partial(_nothing, new, self._store.config))
+                break
+            except Again:
+                continue  # Others have changed the layout.
+        self.rebalance(progress=progress)
+
+    def merge_from(self, other: Queries) -> None:
+        """Inserts every pair of another dictionary or snapshot, as one batch, as `Dictionary.merge_from` does. The
+        pairs go through the memory of this process."""
+        if not isinstance(other, Queries) or (self._key, self._value) != (other._key, other._value):
+            raise TypeError("other: expected a dictionary or snapshot with the same types")
+        keys, values = other.arrays()
+        self.insert(keys, values)
+
+    def close(self) -> None:
+        """Ends the actors, for everybody; what has a `path` can be opened again there. To close it again does
+        nothing. Other processes that use the dictionary get an error."""
+        if self._cluster.is_closed:
+            return
+        cluster = self._cluster
+        with suppress(Exception):  # Whatever is in no checkpoint is in the logs.
+            self.checkpoint()
+        cluster.end()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return attached, (self._cluster.description, 8)
+
+    def _where(self) -> str:
+        path = "" if self.path is None else f", path={self.path!r}"
+        shards = len(self._cluster.layout.shards)
+        return f"shards={shards}, name={self.name!r}{path}"
+
+
+def attached(description: Description, in_flight: int) -> ShardedDictionary:
+    """The dictionary of that description, in this process."""
+    made = ShardedDictionary.__new__(ShardedDictionary)
+    made._connect(description, in_flight)
+    return made
+
+
+def snapshot_of(dictionary: ShardedDictionary, token: str, layout: Layout) -> ShardedSnapshot:
+    """What the shards of a layout hold under a name."""
+    store: Any = HeldStore(dictionary._cluster, token, layout)
+    cluster = dictionary._cluster
+    description = cluster.description
+    frozen = ShardedSnapshot(store, description.key, description.value, description.config.settings)
+    frozen._place = HOST
+    return frozen
+
+
+def _config(types: Types, settings: dict[str, Any]) -> Config:
+    key: KeyType = types.key
+    stored = key.dtype if isinstance(key, KeyLayout) else np.dtype(stored_name(key))
+    if isinstance(key, KeyLayout) and stored.kind == "i":
+        stored = np.dtype(f"u{stored.itemsize}")  # They are compared without a sign.
+    width = 0 if types.value is None else types.value.itemsize
+    return Config(types.names(), settings, stored, width)
+
+
+def _nothing(layout: Layout, config: Config) -> dict[int, Body]:
+    """A change of the layout that moves no key."""
+    empty = NUMPY.empty(0, config.key)
+    return {shard: Body("move", [empty, empty]) for shard in layout.shards}

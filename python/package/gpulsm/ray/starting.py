@@ -1,0 +1,138 @@
+"""Starting the actors of a dictionary, new ones or those of files that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from gpulsm.ray.actors import NAMESPACE, sequencer_name, shard_name
+from gpulsm.ray.cluster import Description
+from gpulsm.ray.layout import Layout, even_layout
+from gpulsm.ray.sequencer import SequencerActor
+from gpulsm.ray.shard_actor import ShardActor
+
+
+def options_of_shards(
+    resources: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None, count: int
+) -> tuple[dict[str, Any], ...]:
+    """Ray's options for each actor."""
+    if resources is None:
+        resources = {"num_cpus": 1}
+    if isinstance(resources, Mapping):
+        return tuple(dict(resources) for _ in range(count))
+    if len(resources) != count:
+        raise ValueError(
+            f"resources: expected one for each of {count} shards, got {len(resources)}"
+        )
+    return tuple(map(dict, resources))
+
+
+def start_actors(
+    description: Description, count: int, *, is_named: bool
+) -> tuple[Any, dict[int, Any]]:
+    """Starts the sequencer and the shards. Those of a dictionary without a name live as long as their handles."""
+    name = description.name
+    if not ray.is_initialized():
+        ray.init()
+    layout = even_layout(count, description.config.key)
+    handles: dict[int, Any] = {}
+    sequencer: Any = None
+    try:
+        for shard, option in enumerate(description.options):
+            handles[shard] = start_shard(description, shard, layout, option, is_new=True)
+        shards = _shards_of(description, handles)
+        sequencer = _start_sequencer(description, shards, is_named)
+        ray.get(sequencer.layout.remote(), timeout=description.timeout)
+    except Exception as error:
+        for handle in (*handles.values(), sequencer):
+            if handle is not None:
+                ray.kill(handle)
+        if "already" in str(error) and isinstance(error, ValueError):
+            raise ValueError(
+                f"name: a dictionary {name!r} exists; `ShardedDictionary.attach({name!r})` uses it"
+            ) from None
+        raise error.cause if isinstance(error, RayTaskError) else error from None
+    return sequencer, handles
+
+
+def _shards_of(description: Description, handles: dict[int, Any]) -> list[int]:
+    """The shards that there are: those that were asked for, or those of the files that were found. Starts what is
+    missing, and ends what is not needed."""
+    begun = _begun(description, handles)
+    found = [layout for layouts, epoch in begun.values() if epoch > 0 for layout in layouts]
+    if not found:
+        return list(handles)
+    named = {shard for layout in found for shard in layout.shards}
+    for shard in named - handles.keys():
+        handles[shard] = start_shard(description, shard, found[0], description.options[0])
+    for shard in handles.keys() - named:
+        ray.kill(handles.pop(shard))
+    missing = [shard for shard, (_, epoch) in _begun(description, handles).items() if epoch == 0]
+    if missing:
+        folders = ", ".join(f"shard-{shard:04}" for shard in missing)
+        raise FileNotFoundError(
+            f"path: {description.path!r} has no files of {folders}, which other shards know of"
+        )
+    return sorted(handles)
+
+
+def _begun(
+    description: Description, handles: dict[int, Any]
+) -> dict[int, tuple[list[Layout], int]]:
+    references = [handle.begin.remote() for handle in handles.values()]
+    answers = ray.get(references, timeout=description.timeout)
+    return dict(zip(handles, answers, strict=True))
+
+
+def _start_sequencer(description: Description, shards: list[int], is_named: bool) -> Any:
+    """Starts the sequencer, on this node as long as there is one."""
+    here = ray.get_runtime_context().get_node_id()
+    actor = ray.remote(SequencerActor).options(
+        name=sequencer_name(description.name),
+        namespace=NAMESPACE,
+        lifetime="detached" if is_named else None,
+        num_cpus=0,
+        memory=1 << 20,  # Ray ignores where an actor without any resources should be.
+        scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=True),
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=10_000,
+    )
+    return actor.remote(description.name, shards, description)
+
+
+def start_shard(
+    description: Description,
+    shard: int,
+    layout: Layout,
+    options: dict[str, Any],
+    *,
+    is_new: bool = False,
+) -> Any:
+    """Starts the actor of a shard, or finds it if it is there."""
+    is_named = not description.name.startswith("unnamed-")
+    actor = ray.remote(ShardActor).options(
+        **{
+            "name": shard_name(description.name, shard),
+            "namespace": NAMESPACE,
+            "lifetime": "detached" if is_named else None,
+            "max_restarts": 0 if description.path is None else -1,
+            "max_task_retries": -1,
+            "max_concurrency": 10_000,
+            "scheduling_strategy": "SPREAD",
+            "get_if_exists": not is_new,
+            **options,
+        }
+    )
+    return actor.remote(
+        description.name,
+        shard,
+        description.config,
+        layout,
+        description.path,
+        description.log_limit,
+    )

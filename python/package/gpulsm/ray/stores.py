@@ -1,0 +1,254 @@
+"""All shards together, as they are, and as they were at one moment: the stores of dictionaries and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+
+from gpulsm._families import NUMPY
+from gpulsm.ray.cluster import Again, Cluster, LiveView
+from gpulsm.ray.errors import SnapshotLost, TimedOut
+from gpulsm.ray.layout import Layout, quantiles
+from gpulsm.ray.moving import moves
+from gpulsm.ray.queries import (
+    Answers,
+    Requests,
+    ShardedQueries,
+    Span,
+    Spans,
+    View,
+    bodies_of_delete_range,
+    bodies_of_set,
+    bodies_of_update,
+)
+from gpulsm.ray.shard import Body
+
+#: How many keys of the first batch the first splitters are chosen from.
+_SAMPLE = 1 << 16
+
+
+class LiveStore(ShardedQueries):
+    """The shards as they are."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster.config)
+        self.cluster = cluster
+
+    def _run(self, query: Callable[[View], Any]) -> Any:
+        return self.cluster.query(query)
+
+    @property
+    def device(self) -> str:
+        """The device of every shard."""
+        device: str = self.config.settings["device"]
+        return ",".join([device] * len(self.cluster.layout.shards))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed in this process."""
+        return self.cluster.is_closed
+
+    @property
+    def batch_size(self) -> int:
+        """The size of call that each shard is laid out for."""
+        size: int = self.config.settings["batch_size"]
+        return size
+
+    def update(self, inserts: Spans, deletes: Span, stream: int | None) -> None:
+        """Inserts and deletes, as one batch."""
+        keys, values = self.keys(inserts[0]), self.values(inserts[1])
+        gone = self.keys(deletes)
+        self._choose_splitters(keys)
+        self.cluster.change(lambda layout: bodies_of_update(layout, keys, values, gone))
+
+    def set(self, pairs: Spans, stream: int | None) -> None:
+        """Assigns values, as one batch."""
+        keys, values = self.keys(pairs[0]), self.values(pairs[1])
+        self._choose_splitters(keys)
+        self.cluster.change(lambda layout: bodies_of_set(layout, keys, values))
+
+    def delete_range(self, ranges: Spans, stream: int | None) -> None:
+        """Deletes every key of ranges, as one batch."""
+        lo, hi = self.keys(ranges[0]), self.keys(ranges[1])
+        self.cluster.change(lambda layout: bodies_of_delete_range(layout, lo, hi))
+
+    def clear(self) -> None:
+        """Removes everything, as one batch."""
+        self.cluster.change(
+            lambda layout: {place: Body("clear") for place in range(len(layout.shards))}
+        )
+
+    def cleanup(self) -> None:
+        """Removes every stale entry."""
+        self.all_shards("cleanup")
+
+    def validate(self) -> None:
+        """Checks the structure of every shard."""
+        self.all_shards("validate")
+
+    def flush(self) -> None:
+        """Does nothing: batches are applied when they are committed."""
+
+    synchronize = flush
+
+    def stats(self) -> dict[str, Any]:
+        """What the shards hold, added up."""
+        shards = list(self.all_shards("stats").values())
+        total = {
+            name: sum(shard[name] for shard in shards)
+            for name in ("entries", "live", "stale", "bytes", "bytes_shared", "bytes_peak")
+        }
+        pictures = [f"shard {at}: {shard['picture']}" for at, shard in enumerate(shards)]
+        rest = {"memory": None, "levels": [], "shards": shards, "picture": "\n".join(pictures)}
+        return {"device": self.device, "batch_size": self.batch_size, **total, **rest}
+
+    def copy(self, kind: str) -> PinnedStore:
+        """The shards as they are now, for as long as somebody holds it."""
+        return PinnedStore(self.cluster)
+
+    def summary(self) -> tuple[int | None, str]:
+        """How many keys there are, and that as text."""
+        return (None, "closed") if self.is_closed else super().summary()
+
+    def all_shards(self, method: str, *arguments: Any) -> dict[int, Any]:
+        """What a method of every shard returns, in key order."""
+        cluster = self.cluster
+        cluster.refresh()
+        references = {
+            shard: getattr(cluster.shard(shard), method).remote(*arguments)
+            for shard in cluster.layout.shards
+        }
+        answers = cluster.gather(references, cluster.deadline())
+        cluster.check_answers(answers)
+        return answers
+
+    def _choose_splitters(self, keys: NDArray[Any]) -> None:
+        """Divides the keys of the first batch evenly."""
+        layout = self.cluster.layout
+        shards = len(layout.shards)
+        if layout.version > 0 or shards == 1 or len(keys) < 2 * shards:
+            return
+        step = max(1, len(keys) // _SAMPLE)
+        sample = np.ascontiguousarray(keys[::step])
+        new = Layout(layout.version + 1, layout.shards, quantiles(sample, shards))
+        with suppress(Again, TimedOut):  # Another driver was first, or a shard is down.
+            self.move(layout, new)
+
+    def move(self, old: Layout, new: Layout) -> None:
+        """Lets keys be divided in another way, and moves those that belong to other shards then."""
+        cluster = self.cluster
+
+        def bodies() -> dict[int, Body]:
+            wanted = moves(old, new, self.config.key)
+            given = {shard: Body("move", []) for shard in new.shards}
+            for shard, body in given.items():
+                lost = [move for move in wanted if move.source == shard]
+                for ends in ([move.lo for move in lost], [move.hi for move in lost]):
+                    empty = NUMPY.empty(0, self.config.key)
+                    body.arrays.append(np.concatenate([empty, *ends]))
+            for move in wanted:
+                extract = cluster.shard(move.source).extract.options(num_returns=2)
+                given[move.target].arrays.extend(extract.remote(old.version, move.lo, move.hi))
+            return given
+
+        cluster.change_layout(old, new, bodies)
+
+
+class FrozenStore(ShardedQueries):
+    """The shards as they were at one moment. Nothing changes it."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Never: what can't be read any more says so."""
+        return False
+
+    @property
+    def device(self) -> str:
+        """The device of every shard."""
+        device: str = self.config.settings["device"]
+        return device
+
+    def stats(self) -> dict[str, Any]:
+        """An error: shards don't tell how much of their memory is that of a snapshot."""
+        raise TypeError("stats: a snapshot over shards has none; `stats()` of the dictionary does")
+
+    def flush(self) -> None:
+        """Does nothing."""
+
+    synchronize = validate = flush
+
+
+class PinnedStore(FrozenStore):
+    """The shards as of a number that the sequencer keeps pinned until this is forgotten."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster.config)
+        self._view = cluster.query(lambda view: _pinned(cluster))
+
+    def _run(self, query: Callable[[View], Any]) -> Any:
+        self._view.renew()
+        try:
+            return query(self._view)
+        except Again:
+            raise SnapshotLost(
+                "the moment that is read can't be had any more: a shard or the sequencer was restarted; begin again"
+            ) from None
+
+    def copy(self, kind: str) -> PinnedStore:
+        """Itself, which never changes."""
+        return self
+
+    def __del__(self) -> None:
+        if hasattr(self, "_view") and ray.is_initialized():
+            with suppress(ValueError):  # It is closed.
+                self._view.close()
+
+
+def _pinned(cluster: Cluster) -> LiveView:
+    view = LiveView(cluster, True, cluster.deadline())
+    try:
+        view.pin()
+    except BaseException:
+        view.close()
+        raise
+    return view
+
+
+class HeldStore(FrozenStore):
+    """The shards as each of them holds them, under a name, until it is released or its lease ends."""
+
+    def __init__(self, cluster: Cluster, token: str, layout: Layout) -> None:
+        super().__init__(cluster.config)
+        self._cluster = cluster
+        self._token = token
+        self.layout = layout
+
+    def ask(self, requests: Requests) -> Answers:
+        """What shards answer."""
+        cluster = self._cluster
+        return cluster.send(
+            requests, self.layout, "read_held", self._token, deadline=cluster.deadline()
+        )
+
+    def _run(self, query: Callable[[View], Any]) -> Any:
+        try:
+            return query(self)
+        except Again:
+            raise SnapshotLost(
+                "a shard does not hold this snapshot any more: it was restarted, the snapshot was closed, or nobody "
+                "used it for longer than its lease; `snapshot()` makes another"
+            ) from None
+
+    def copy(self, kind: str) -> HeldStore:
+        """Itself, which never changes."""
+        return self
+
+    def release(self) -> None:
+        """Lets shards forget it."""
+        for shard in self.layout.shards:
+            self._cluster.shard(shard).release.remote(self._token)

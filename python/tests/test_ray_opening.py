@@ -1,0 +1,127 @@
+"""`gpulsm.ray` dictionaries that are opened again: other types, other numbers of shards, missing files, full memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ray_cluster import kill, local_cluster
+
+pytest.importorskip("ray")
+
+import ray
+
+import gpulsm
+from gpulsm.ray import ShardedDictionary
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with local_cluster() as cluster:
+        yield cluster
+
+
+def make(
+    path: Path, key: str = "int64", value: str = "int64", **settings: Any
+) -> ShardedDictionary:
+    options = {"resources": {"num_cpus": 0}, "device": "cpu", "threads": 1, "timeout": 60.0}
+    return ShardedDictionary(key, value, path=path, **{**options, **settings})
+
+
+def kill_all(d: ShardedDictionary) -> None:
+    """Ends every actor, as the loss of all nodes does."""
+    for shard in d._cluster.layout.shards:
+        ray.kill(d._cluster.shard(shard))
+    ray.kill(d._cluster.sequencer)
+
+
+def test_shards_that_were_added_are_found_again(cluster: Any, tmp_path: Path) -> None:
+    d = make(tmp_path, shards=2)
+    d.insert(np.arange(500, dtype=np.int64), 1)
+    d.insert(np.arange(500, 1200, dtype=np.int64), 2)
+    d.add_shards(2)
+    d.insert([2000], [3])
+    layout = d._cluster.layout.shards
+    assert sorted(layout) != list(layout), "in another order than that of their numbers"
+    kill_all(d)
+    again = make(tmp_path, shards=2)
+    keys = np.arange(1200, dtype=np.int64)
+    values, found = again.lookup(keys)
+    assert found.all() and values.tolist() == [1] * 500 + [2] * 700
+    assert again.shards == 4 and len(again) == 1201 and again[2000] == 3
+    again.insert(keys, 4)
+    assert set(again.values().tolist()) == {3, 4}
+    again.close()
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_the_number_of_shards_is_that_of_the_files(
+    cluster: Any, tmp_path: Path, shards: int
+) -> None:
+    d = make(tmp_path, shards=2)
+    d.insert([-5, 7], [1, 2])
+    kill_all(d)
+    again = make(tmp_path, shards=shards)
+    assert again.shards == 2 and again[-5] == 1 and again[7] == 2
+    again.close()
+
+
+def test_other_types_are_refused(cluster: Any, tmp_path: Path) -> None:
+    d = make(tmp_path, shards=2, combine="add", name="typed")
+    d.insert([1], [1])
+    with pytest.raises(ValueError, match="attach"):
+        make(tmp_path, name="typed")
+    d.close()
+    for key, value, combine in (("int32", "int64", "add"), ("int64", "float64", "add")):
+        with pytest.raises(ValueError, match="open it as it was made"):
+            make(tmp_path, key, value, combine=combine)
+    with pytest.raises(ValueError, match="combine='add', not 'replace'"):
+        make(tmp_path, name="typed")
+    again = make(tmp_path, combine="add", name="typed")
+    assert again[1] == 1
+    again.close()
+
+
+def test_files_that_are_missing_are_an_error(cluster: Any, tmp_path: Path) -> None:
+    d = make(tmp_path, shards=2)
+    d.insert(np.arange(100, dtype=np.int64), 1)
+    shutil.rmtree(tmp_path / "shard-0001")
+    kill(d._cluster.shard(1))
+    with pytest.raises(FileNotFoundError, match="storage that every node sees"):
+        d.lookup(np.arange(100, dtype=np.int64))
+    d.close()
+    with pytest.raises(FileNotFoundError, match="no files of shard-0001"):
+        make(tmp_path, shards=2)
+
+
+def test_damaged_files_are_an_error_and_can_be_closed(cluster: Any, tmp_path: Path) -> None:
+    d = make(tmp_path, shards=2, name="damaged")
+    d.insert(np.arange(100, dtype=np.int64), 1)
+    d.insert(np.arange(100, dtype=np.int64), 2)
+    segment = sorted((tmp_path / "shard-0001").glob("log-*"))[-1]
+    raw = bytearray(segment.read_bytes())
+    raw[len(raw) // 3] ^= 1
+    segment.write_bytes(raw)
+    kill(d._cluster.shard(1))
+    with pytest.raises(gpulsm.CorruptFile, match="does not hold what was written"):
+        d.lookup(np.arange(100, dtype=np.int64))
+    assert d[0] == 2, "the other shard works"
+    d.close()
+    with pytest.raises(ValueError, match="no dictionary"):
+        ShardedDictionary.attach("damaged")
+
+
+def test_who_opens_the_files_of_another_has_them(cluster: Any, tmp_path: Path) -> None:
+    first = make(tmp_path, shards=2)
+    first.insert([1, 2], [1, 2])
+    second = make(tmp_path, shards=2)
+    assert second[1] == 1
+    with pytest.raises(gpulsm.Error, match="died|ended"):
+        first.insert([1], [5])
+    second.insert([1], [7])
+    assert second[1] == 7
+    second.close()
