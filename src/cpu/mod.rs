@@ -16,4 +16,4 @@ pub(crate) use context::Cpu;
 pub(crate) use engine::CpuEngine;
 #[cfg(all(test, feature = "cuda"))]
 pub(crate) use run::filter::{FilterPlace, filter_place};
-pub(crate) use workers::{Workers, cut};
+pub(crate) use workers::{MIN_SHARED_WORK, Workers, cut};

@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// Calls with less work than this (entries or queries) stay on the caller's thread: waking another
 /// thread costs more than it saves.
-const MIN_SHARED_WORK: usize = 1 << 12;
+pub(crate) const MIN_SHARED_WORK: usize = 1 << 12;
 
 /// The most threads that a dictionary may have of its own.
 const MAX_THREADS: usize = 1024;
@@ -39,6 +39,12 @@ impl Workers {
             Some(threads) => Some(Arc::new(new_pool(threads)?)),
         };
         Ok(Workers { pool })
+    }
+
+    /// Starts this many new threads, or as many as there are cores if that is less; without a number, it returns those that all
+    /// dictionaries share.
+    pub fn at_most(threads: Option<usize>) -> Result<Self, Error> {
+        Workers::new(threads.map(|threads| threads.min(default_threads())))
     }
 
     /// Returns no threads but the caller's.

@@ -23,7 +23,8 @@ struct EndPair<B> {
 }
 
 impl<B: OrderedKey> Shards<B> {
-    pub(super) fn answer_query(&self, query: Query<'_, B>) -> Result<(), Error> {
+    /// Answers a query with each shard at work on its part of it.
+    pub(super) fn answer_at_once(&self, query: Query<'_, B>) -> Result<(), Error> {
         match query {
             Query::Lookup { keys, values, found } => self.look_up(keys, values, found),
             Query::Count { lo, hi, counts } => self.count_keys(lo, hi, counts),
@@ -348,7 +349,7 @@ impl<B: OrderedKey> Shards<B> {
         let (mut keys, mut answers) = (try_zeroed::<B>(rows.len())?, try_zeroed::<B>(rows.len())?);
         columns.pack_questions(&rows, &mut keys);
         let pairs = PairsOut { keys: &mut answers, values, found: &mut *found };
-        self.answer_query(Query::AsOf { asof, keys: &keys, pairs })?;
+        self.answer_at_once(Query::AsOf { asof, keys: &keys, pairs })?;
         columns.unpack_answers(&rows, &answers, found);
         Ok(())
     }

@@ -25,7 +25,7 @@ pub(crate) struct Shards<B: OrderedKey> {
     pub(super) splitters: Vec<B>,
     pub(super) batch_size: usize,
     pub(super) balance: Balance,
-    /// The threads that divide batches and queries…
+    /// The threads that divide batches and queries, as many as all shards have on the CPU…
     pub(super) workers: Workers,
     /// …and those on which shards work at the same time.
     pub(super) runners: Workers,
@@ -50,11 +50,13 @@ impl<B: OrderedKey> Clone for Shard<B> {
 impl<B: OrderedKey> Shards<B> {
     /// Makes one store of these, which hold nothing yet.
     pub fn new(shards: Vec<Shard<B>>, settings: &Settings) -> Result<Self, Error> {
+        let threads = settings.threads.filter(|_| are_on_cpu(&shards));
+        let threads = threads.map(|threads| threads.saturating_mul(shards.len()));
         Ok(Shards {
             splitters: vec![B::LOWEST; shards.len() - 1],
             batch_size: settings.batch_size,
             balance: Balance::default(),
-            workers: Workers::new(None)?,
+            workers: Workers::at_most(threads)?,
             runners: Workers::new(Some(shards.len()))?,
             tight_from: settings
                 .memory_limit
@@ -134,6 +136,11 @@ impl<B: OrderedKey> Shards<B> {
         });
         applied.into_iter().collect()
     }
+}
+
+/// Returns whether all shards are on the CPU.
+pub(super) fn are_on_cpu<B: OrderedKey>(shards: &[Shard<B>]) -> bool {
+    shards.iter().all(|shard| !shard.device.is_cuda())
 }
 
 impl<B: OrderedKey> Shard<B> {

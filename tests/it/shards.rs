@@ -142,6 +142,30 @@ fn one_key_many_keys_and_no_keys_are_fine_in_any_number_of_shards() {
     }
 }
 
+/// Batches that fill write buffers, and more queries at once than a thread takes at a time, in any order.
+#[test]
+fn many_queries_follow_many_batches() {
+    for shards in [2, 3, 7, 17] {
+        let mut d = on(shards).batch_size(4096).build().unwrap();
+        let (mut map, mut random) = (BTreeMap::new(), Random::new(shards as u64));
+        for batch in 0..40 {
+            let keys: Vec<u64> = (0..9000).map(|_| random.number() % (1 << 16) * 3).collect();
+            let values: Vec<u32> = keys.iter().map(|&key| key as u32 + batch).collect();
+            d.insert(&keys, &values).unwrap();
+            map.extend(keys.into_iter().zip(values));
+        }
+        let mut keys: Vec<u64> = map.keys().flat_map(|&key| [key, key + 1]).collect();
+        for index in (1..keys.len()).rev() {
+            keys.swap(index, random.number() as usize % (index + 1));
+        }
+        let expected: Vec<_> = keys.iter().map(|key| map.get(key).copied()).collect();
+        assert_eq!(d.lookup(&keys).unwrap(), expected);
+        let found: Vec<bool> = expected.iter().map(Option::is_some).collect();
+        assert_eq!(d.contains(&keys).unwrap(), found);
+        assert_means(&d, &map);
+    }
+}
+
 /// A fault in one shard undoes the batch in all.
 #[test]
 fn a_batch_happens_on_all_shards_or_on_none() {
