@@ -6,11 +6,18 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 # Addresses of this machine alone; Ray reads it when it is imported.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
+# A node that is gone is missed after two seconds; one that is only busy has as long as ever.
+os.environ.setdefault("RAY_health_check_period_ms", "500")
+os.environ.setdefault("RAY_health_check_failure_threshold", "3")
+
+
+NODE = {"num_cpus": 1, "object_store_memory": 100 << 20, "node_ip_address": "127.0.0.1"}
 
 
 @contextmanager
@@ -19,17 +26,31 @@ def local_cluster(nodes: int = 2, cpus: int = 1) -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    common = {"num_cpus": cpus, "object_store_memory": 200 << 20, "node_ip_address": "127.0.0.1"}
-    head = {**common, "include_dashboard": False, "resources": {"node0": 100}}
+    head = {**NODE, "num_cpus": cpus, "include_dashboard": False, "resources": {"node0": 100}}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         for node in range(1, nodes):
-            cluster.add_node(**common, resources={f"node{node}": 100})
+            add_node(cluster, num_cpus=cpus, resources={f"node{node}": 100})
         ray.init(address=cluster.address, log_to_driver=False)
         yield cluster
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+def add_node(cluster: Any, **options: Any) -> Any:
+    """Starts another node."""
+    return cluster.add_node(**{**NODE, **options})
+
+
+def kill_node(cluster: Any, node: Any, with_workers: bool = True) -> None:
+    """Ends a node's processes, those of its actors and tasks with it, or some time later."""
+    (raylet,) = (started.process.pid for started in node.all_processes["raylet"])
+    workers = Path(f"/proc/{raylet}/task/{raylet}/children").read_text().split()
+    cluster.remove_node(node, allow_graceful=False)
+    for worker in workers if with_workers else ():
+        with suppress(ProcessLookupError):
+            os.kill(int(worker), signal.SIGKILL)
 
 
 def kill(handle: Any) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from ray_cluster import local_cluster
+from ray_cluster import add_node, kill_node, local_cluster
 
 pytest.importorskip("ray")
 
@@ -211,8 +208,7 @@ def test_a_dictionary_is_an_argument_of_tasks(cluster: Any) -> None:
 def test_shards_of_a_lost_node_start_elsewhere_unless_they_are_kept_there(
     cluster: Any, tmp_path: Any
 ) -> None:
-    own = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 << 20}
-    node = cluster.add_node(**own, resources={"disk": 1})
+    node = add_node(cluster, resources={"disk": 1})
     there = NodeAffinitySchedulingStrategy(node.node_id, soft=True)
     resources = [
         {"num_cpus": 0, "resources": {"node0": 0.01}},
@@ -222,12 +218,7 @@ def test_shards_of_a_lost_node_start_elsewhere_unless_they_are_kept_there(
     d = make("int64", "int64", shards=3, resources=resources, path=tmp_path, name="disks")
     keys = np.arange(99, dtype=np.int64)
     d.insert(keys, keys)
-    handles = [d._cluster.shard(shard) for shard in d._cluster.layout.shards[1:]]
-    processes = ray.get([handle.process.remote() for handle in handles], timeout=60)
-    cluster.remove_node(node, allow_graceful=False)
-    for process in processes:
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    kill_node(cluster, node)
     while sum(each["Alive"] for each in ray.nodes()) > 2:
         time.sleep(0.2)  # Until the cluster has noticed.
     assert d[98] == 98, "it is on another node, and has read its files"
@@ -237,7 +228,7 @@ def test_shards_of_a_lost_node_start_elsewhere_unless_they_are_kept_there(
         impatient.lookup(keys)
     impatient.insert([1, 97], [10, 970])
     assert impatient.lookup([1, 97])[0].tolist() == [10, 970], "without the shard that is down"
-    cluster.add_node(**own, resources={"disk": 1})
+    add_node(cluster, resources={"disk": 1})
     assert d.lookup(keys)[1].all() and d[50] == 50 and d[97] == 970
     d.close()
 

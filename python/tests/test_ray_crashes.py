@@ -1,6 +1,7 @@
 """`gpulsm.ray` while actors, nodes and drivers are killed: every acknowledged batch is there once, none is half there.
 
-`GPULSM_RAY_KILLS=300 pytest -s tests/test_ray_crashes.py -k random` kills that many; by default a few.
+`GPULSM_RAY_KILLS=300 pytest -s tests/test_ray_crashes.py -k random` kills that many, a quarter of them nodes; by
+default a few.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ray_cluster import kill, local_cluster
+from ray_cluster import add_node, kill, kill_node, local_cluster
 
 pytest.importorskip("ray")
 
@@ -23,7 +24,7 @@ import ray
 
 from gpulsm.ray import ShardedDictionary, ShardLost, SnapshotLost
 
-KILLS = int(os.environ.get("GPULSM_RAY_KILLS", "6"))
+KILLS = int(os.environ.get("GPULSM_RAY_KILLS", "8"))
 SPREAD = 10_000  # Keys of one writer are this far apart, in different shards.
 
 
@@ -91,7 +92,7 @@ class Checker(threading.Thread):
         assert values[0] <= alone <= writer.acknowledged + 1, "it was there before"
 
 
-def test_actors_killed_at_random(cluster: Any, tmp_path: Path) -> None:
+def test_actors_and_nodes_killed_at_random(cluster: Any, tmp_path: Path) -> None:
     name = "random-kills"
     d = make(shards=3, path=tmp_path, name=name, combine="add", log_limit=20_000)
     d.insert(np.arange(0, 8 * SPREAD, 8) + 5, 1)
@@ -106,7 +107,15 @@ def test_actors_killed_at_random(cluster: Any, tmp_path: Path) -> None:
         time.sleep(chance.uniform(0, 1.5))
         shards = d._cluster.layout.shards
         victim = chance.choice([None, *shards])
-        kill(d._cluster.sequencer if victim is None else d._cluster.shard(victim))
+        if number % 4 == 2:
+            add_node(
+                cluster
+            )  # Before it is needed: a cluster that can be scheduled on is not what is tested.
+            kill_node(cluster, chance.choice(list(cluster.worker_nodes)), chance.random() < 0.5)
+        elif victim is None:
+            kill(d._cluster.sequencer)
+        else:
+            kill(d._cluster.shard(victim))
         if number % 5 == 3:
             width = 8 * SPREAD // 9
             start = chance.randrange(8) * width
