@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import gpulsm
 from gpulsm.ray import ShardedDictionary, ShardLost, SnapshotLost, TimedOut
+from gpulsm.ray.starting import start_shard
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +139,35 @@ def test_several_drivers_write_while_shards_are_added(cluster: Any) -> None:
         ShardedDictionary.attach("drivers")
 
 
+def test_shards_that_can_not_be_added_are_not_left_over(cluster: Any) -> None:
+    d = make("int64", "int64", shards=2, name="few")
+    d.insert(np.arange(300, dtype=np.int64), 0)
+    impatient = ShardedDictionary.attach("few", timeout=4)
+    with pytest.raises(TimedOut):
+        impatient.add_shards(2, resources={"resources": {"a node that is not there": 1}})
+    assert d.shards == 2
+    named = [actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)]
+    assert sum(name.startswith("few/") for name in named) == 3, named
+    d.add_shards(1)
+    assert d.shards == 3 and [shard.live for shard in d.stats().shards] == [100] * 3
+    d.close()
+
+
 @ray.remote(num_cpus=0)
 def add_a_shard(name: str) -> None:
     """Another driver, which adds a shard."""
     ShardedDictionary.attach(name, timeout=300).add_shards(1)
+
+
+def test_what_a_driver_left_unfinished_is_named(cluster: Any) -> None:
+    d = make(shards=1)
+    description = replace(d._cluster.description, name="unfinished")
+    left = start_shard(description, 0, d._cluster.layout, {"num_cpus": 0}, is_new=True)
+    with pytest.raises(ValueError, match="name: a dictionary 'unfinished' is being made"):
+        make(shards=1, name="unfinished")
+    assert ray.get(left.begin.remote(), timeout=300)[1] == 0, "it is still there"
+    ray.kill(left)
+    d.close()
 
 
 def test_several_drivers_add_shards_at_once(cluster: Any) -> None:
@@ -173,8 +200,8 @@ def test_ray_data_writes_and_reads(cluster: Any) -> None:
     for _ in range(2):  # A task that is run again.
         sink.write([rows], SimpleNamespace(task_idx=7))
     assert len(d) == 1000 and d[999] == 499.5
-    source = ray.data.read_datasource(DictionarySource(d))
-    frame = source.to_pandas().sort_values("key")
+    with DictionarySource(d) as source:
+        frame = ray.data.read_datasource(source).to_pandas().sort_values("key")
     assert frame["key"].tolist() == list(range(1000))
     assert frame["value"].tolist() == (np.arange(1000) / 2).tolist()
     d.close()

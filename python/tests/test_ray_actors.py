@@ -417,3 +417,15 @@ def test_a_dictionary_that_could_not_be_opened_leaves_no_actors(
     with pytest.raises(type(error)):
         starting.start_actors(description, 2, is_named=True)
     assert ended == ["shard 0", "shard 1", sequencer]
+
+
+def test_a_shard_that_no_sequencer_asks_for_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[str] = []
+    monkeypatch.setattr(ray, "kill", killed.append)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(current_actor="it"))
+    unused, used = shard_actor(0), shard_actor(1)
+    asyncio.run(used.begin_epoch(1))
+    used._end_if_unused()
+    assert killed == []
+    unused._end_if_unused()
+    assert killed == ["it"]

@@ -12,7 +12,7 @@ from ray.data.block import BlockAccessor, BlockMetadata
 
 from gpulsm._tables import columns_of, to_arrow
 from gpulsm.ray.cluster import Client, Description
-from gpulsm.ray.dictionary import ShardedDictionary, attached, snapshot_of
+from gpulsm.ray.dictionary import Closing, ShardedDictionary, attached, snapshot_of
 from gpulsm.ray.layout import Layout
 
 
@@ -54,9 +54,10 @@ class DictionarySink(Datasink[None]):
                 dictionary.insert(*columns_of(table, *self._columns))
 
 
-class DictionarySource(Datasource):
+class DictionarySource(Closing, Datasource):
     """The pairs of a dictionary as they are now: `ray.data.read_datasource(DictionarySource(d))`. A block for each
-    shard, with the columns that `Dictionary.to_arrow` has.
+    shard, with the columns that `Dictionary.to_arrow` has. Shards keep these pairs until the source is closed, with
+    `close` or at the end of a `with` block, or nobody has read them for a while.
 
     Parameters
     ----------
@@ -73,6 +74,10 @@ class DictionarySource(Datasource):
         self._lengths = dict(
             zip(self._snapshot.layout.shards, self._snapshot.lengths(), strict=True)
         )
+
+    def close(self) -> None:
+        """Lets the shards forget the pairs; datasets that have not read them yet can't any more."""
+        self._snapshot.close()
 
     def estimate_inmemory_data_size(self) -> int:
         """How many bytes the pairs take."""

@@ -392,24 +392,36 @@ class ShardedDictionary(Closing, OneCall, Imports):
             if resources is None
             else options_of_shards(resources, count)
         )
-        while True:
-            cluster.refresh()
-            layout = cluster.layout
-            first = max(layout.shards) + 1
-            added = list(range(first, first + count))
-            for shard, option in zip(added, options, strict=True):
-                cluster.add(shard, start_shard(description, shard, layout, option))
-                cluster.get(cluster.sequencer.admit.remote(shard), cluster.deadline())
-            lengths = self._store.lengths()
-            if len(lengths) != len(layout.shards):
-                continue  # Others have added shards.
-            new = with_shards(layout, added, lengths, self._store.config.key)
-            try:
-                cluster.change_layout(layout, new, partial(_nothing, new, self._store.config))
-                break
-            except Again:
-                continue  # Others have changed the layout.
+        started = set[int]()
+        try:
+            while True:
+                cluster.refresh()
+                layout = cluster.layout
+                first = max(layout.shards) + 1
+                added = list(range(first, first + count))
+                for shard, option in zip(added, options, strict=True):
+                    started.add(shard)
+                    cluster.add(shard, start_shard(description, shard, layout, option))
+                    cluster.get(cluster.sequencer.admit.remote(shard), cluster.deadline())
+                lengths = self._store.lengths()
+                if len(lengths) != len(layout.shards):
+                    continue  # Others have added shards.
+                new = with_shards(layout, added, lengths, self._store.config.key)
+                try:
+                    cluster.change_layout(layout, new, partial(_nothing, new, self._store.config))
+                    break
+                except Again:
+                    continue  # Others have changed the layout.
+        finally:
+            self._dismiss(started)
         self.rebalance(progress=progress)
+
+    def _dismiss(self, started: set[int]) -> None:
+        """Ends those of these shards that have not come to be part of the dictionary."""
+        with suppress(Exception):  # They have no keys.
+            self._cluster.refresh()
+            idle = started.difference(self._cluster.layout.shards)
+            ray.get([self._cluster.sequencer.dismiss.remote(shard) for shard in idle], timeout=10)
 
     def merge_from(self, other: Queries) -> None:
         """Inserts every pair of another dictionary or snapshot, as one batch, as `Dictionary.merge_from` does. The

@@ -192,6 +192,17 @@ class SequencerActor:
             for batch, _ in report.pending:  # A change of the layout that nobody else knows of.
                 await self._shards[shard].abort.remote(batch.number, 0, state.epoch)
 
+    async def dismiss(self, shard: int) -> None:
+        """Ends a shard that was started to be added, unless it has come to take part."""
+        state = await self._ready()
+        has_part = any(shard in batch.participants for batch in state.open.values())
+        if shard in state.layout.shards or has_part:
+            return
+        self._shards.pop(shard, None)
+        self._lost.discard(shard)
+        with suppress(ValueError):  # There is none of that name.
+            ray.kill(ray.get_actor(shard_name(self._name, shard), NAMESPACE))
+
     async def lost(self, shard: int) -> bool:
         """Whether a shard that did not answer is lost; from then on nobody waits for it."""
         await self._ready()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -42,6 +43,8 @@ _FEW = 4096
 _INQUIRE_AFTER = 1.0
 #: After how many seconds a shard that could not be opened tries again, if somebody asks.
 _OPEN_AGAIN_AFTER = 2.0
+#: After how many seconds a shard ends that no sequencer has asked for: whoever started it has not come that far.
+UNUSED_FOR = 600.0
 #: For how many seconds a shard that owns its files takes that for granted when it answers queries.
 _OWNS_FOR = 1.0
 
@@ -77,6 +80,14 @@ class ShardActor:
         self._writer = ThreadPoolExecutor(1)
         self._applier = ThreadPoolExecutor(1)
         self._readers = ThreadPoolExecutor(4)
+        if ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None:
+            unused = threading.Timer(UNUSED_FOR, self._end_if_unused)
+            unused.daemon = True
+            unused.start()
+
+    def _end_if_unused(self) -> None:
+        if self._opened is not None and self._opened.state.epoch == 0:
+            ray.kill(ray.get_runtime_context().current_actor)
 
     def _open(self) -> None:
         config, number, layout, path = self._opening

@@ -13,7 +13,7 @@ from gpulsm.ray.actors import NAMESPACE, sequencer_name, shard_name
 from gpulsm.ray.cluster import Description
 from gpulsm.ray.layout import Layout, even_layout
 from gpulsm.ray.sequencer import SequencerActor
-from gpulsm.ray.shard_actor import ShardActor
+from gpulsm.ray.shard_actor import UNUSED_FOR, ShardActor
 
 
 def options_of_shards(
@@ -52,11 +52,21 @@ def start_actors(
             if handle is not None:
                 ray.kill(handle)
         if "already" in str(error) and isinstance(error, ValueError):
-            raise ValueError(
-                f"name: a dictionary {name!r} exists; `ShardedDictionary.attach({name!r})` uses it"
-            ) from None
+            raise ValueError(f"name: {_who_has(name)}") from None
         raise error.cause if isinstance(error, RayTaskError) else error from None
     return sequencer, handles
+
+
+def _who_has(name: str) -> str:
+    """Says what there is of this name."""
+    try:
+        ray.get_actor(sequencer_name(name), NAMESPACE)
+    except ValueError:
+        return (
+            f"a dictionary {name!r} is being made, or was by a driver that ended before it was done; what is left of"
+            f" it ends by itself after {UNUSED_FOR / 60:.0f} minutes"
+        )
+    return f"a dictionary {name!r} exists; `ShardedDictionary.attach({name!r})` uses it"
 
 
 def _shards_of(description: Description, handles: dict[int, Any]) -> list[int]:
