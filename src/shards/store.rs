@@ -116,7 +116,13 @@ impl<B: OrderedKey> Shards<B> {
 
     /// Returns how many keys each shard has.
     pub(super) fn lens(&self) -> Result<Vec<u64>, Error> {
-        // Counting keys may take as long as applying what is buffered.
+        // On the CPU it is known once nothing is buffered. Runners may wait for the thread that this is on, if it answers a
+        // chunk of queries, so it must not wait for them.
+        if are_on_cpu(&self.shards) {
+            self.flush()?;
+            return self.shards.iter().map(|shard| shard.named(shard.store.len())).collect();
+        }
+        // Elsewhere counting may take as long as applying what is buffered.
         let is_known = self.sum_of_quick_stats().is_some_and(|stats| stats.live.is_some());
         let (runners, work) = (self.runners_for_change(), if is_known { 0 } else { usize::MAX });
         let shards = self.shards.iter().collect();
@@ -129,9 +135,8 @@ impl<B: OrderedKey> Shards<B> {
         &self,
         apply: impl Fn(&dyn AnyStore<B>) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        let buffered = self.quick_stats().map_or(usize::MAX, |stats| stats.buffered);
-        let shards = self.shards.iter().collect();
-        let applied = at_once(&self.runners, shards, buffered, |shard: &Shard<B>| {
+        let (runners, shards) = (self.runners_for_change(), self.shards.iter().collect());
+        let applied = at_once(&runners, shards, self.buffered(), |shard: &Shard<B>| {
             shard.named(apply(&*shard.store))
         });
         applied.into_iter().collect()
@@ -284,6 +289,10 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
 
     fn quick_stats(&self) -> Option<QuickStats> {
         self.sum_of_quick_stats()
+    }
+
+    fn buffered(&self) -> usize {
+        self.shards.iter().map(|shard| shard.store.buffered()).sum()
     }
 
     fn flush(&self) -> Result<(), Error> {

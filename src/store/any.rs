@@ -9,7 +9,7 @@ use super::state::{State, Store};
 use crate::batch::Updates;
 use crate::combine::Combiner;
 use crate::device::Device;
-use crate::engine::{DeviceBatch, Engine, WritePairs};
+use crate::engine::{DeviceBatch, Engine, WriteBuffer, WritePairs};
 use crate::error::Error;
 use crate::holders::HolderKind;
 use crate::key::OrderedKey;
@@ -98,6 +98,9 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
 
     /// Returns what can be told at once; `None` while another thread is changing it.
     fn quick_stats(&self) -> Option<QuickStats>;
+
+    /// Returns how many updates are buffered.
+    fn buffered(&self) -> usize;
 
     /// Applies the buffered batches, as a query does: the next batch is not buffered.
     fn flush(&self) -> Result<(), Error>;
@@ -262,6 +265,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
 
     fn quick_stats(&self) -> Option<QuickStats> {
         self.quick_stats()
+    }
+
+    fn buffered(&self) -> usize {
+        self.state().buffered.as_ref().map_or(0, |buffered| buffered.buffer.len())
     }
 
     fn flush(&self) -> Result<(), Error> {

@@ -166,6 +166,28 @@ fn many_queries_follow_many_batches() {
     }
 }
 
+/// Ranks are answered by chunks on the threads that all share, counts by each shard on another thread that waits for
+/// those. Once the former waited for the latter, too, and all for each other.
+#[test]
+fn threads_that_ask_at_the_same_time_do_not_wait_for_each_other() {
+    let mut d = Dictionary::<u64, u32>::builder().devices(&[Device::cpu(); 4]).build().unwrap();
+    let keys: Vec<u64> = (0..100_000).map(|at| at * 7 % 100_003).collect();
+    d.insert(&keys, &vec![0; keys.len()]).unwrap();
+    let (ends, len) = (keys.iter().map(|key| key + 9).collect::<Vec<u64>>(), d.len().unwrap());
+    let ranks = d.rank(&keys).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..60).for_each(|_| assert_eq!(d.rank(&keys).unwrap(), ranks)));
+            scope.spawn(|| {
+                for _ in 0..60 {
+                    let counts = d.count((&keys[..], &ends[..])).unwrap();
+                    assert!(counts.iter().all(|&count| count <= 10 && count <= len));
+                }
+            });
+        }
+    });
+}
+
 /// A fault in one shard undoes the batch in all.
 #[test]
 fn a_batch_happens_on_all_shards_or_on_none() {

@@ -41,6 +41,11 @@ impl Batch {
         self.inserts + self.deletes
     }
 
+    /// Returns whether its updates are somewhere, and not only counted.
+    pub fn has_data(&self) -> bool {
+        self.keys != 0 || self.delete_keys != 0
+    }
+
     /// Returns whether it only inserts, and, where values combine, assigns none.
     pub fn only_adds(&self) -> bool {
         self.deletes == 0 && self.assigned == 0

@@ -17,7 +17,8 @@ pub(crate) struct Room {
     pub keys: Address,
     pub values: Address,
     pub delete_keys: Address,
-    /// Whether nothing was put on the buffer's stream to make the room.
+    /// Whether nothing was put on the buffer's stream since the last room was made, and nothing to make this one: who has
+    /// waited for the stream then need not wait again.
     pub is_there: bool,
 }
 
@@ -36,8 +37,10 @@ pub(crate) struct WriteBuffer {
     assigned: u64,
     /// Whether the dictionary combines values.
     combines: bool,
-    /// Whether the last batch only took room that there was.
-    had_room: bool,
+    /// Whether work was put on the stream that uses the buffer since room was last made for a batch without data.
+    is_in_use: bool,
+    /// Whether that batch took room that there was, with nothing put on the stream before it.
+    was_there: bool,
 }
 
 impl WriteBuffer {
@@ -69,10 +72,10 @@ impl WriteBuffer {
         let valued = |inserts: u64, len: u64| if inserts > 0 { len } else { 0 };
         let numbered = |is_mixed: bool, len: u64| if is_mixed { len } else { 0 };
         let (key_width, value_width) = (cuda.key_width as u64, cuda.value_width as u64);
-        let mut had_room = !is_mixed;
-        had_room &= self.keys.reserve(cuda, len * key_width, new_len * key_width)?;
+        let mut has_room = !is_mixed;
+        has_room &= self.keys.reserve(cuda, len * key_width, new_len * key_width)?;
         let (used, needed) = (valued(self.inserts, len), valued(inserts, new_len));
-        had_room &= self.values.reserve(cuda, used * value_width, needed * value_width)?;
+        has_room &= self.values.reserve(cuda, used * value_width, needed * value_width)?;
         let (used, needed) = (numbered(self.is_mixed(), len), numbered(is_mixed, new_len));
         self.numbers.reserve(cuda, used * NUMBER_WIDTH, needed * NUMBER_WIDTH)?;
         if is_mixed && !self.is_mixed() && len > 0 {
@@ -84,7 +87,8 @@ impl WriteBuffer {
         (self.inserts, self.deletes) = (inserts, deletes);
         self.assigned += batch.assigned;
         self.combines = batch.combines;
-        self.had_room = had_room;
+        self.was_there = has_room && !self.is_in_use;
+        self.is_in_use = batch.has_data();
         Ok(())
     }
 
@@ -97,8 +101,7 @@ impl WriteBuffer {
         updates: &Batch,
         is_mixed: bool,
     ) -> Result<(), Error> {
-        let has_data = updates.keys != 0 || updates.delete_keys != 0;
-        if !has_data && !is_mixed {
+        if !updates.has_data() && !is_mixed {
             return Ok(());
         }
         let at = |buffer: &GrowBuffer, width: u64| match buffer.address() {
@@ -135,7 +138,7 @@ impl WriteBuffer {
             values => values + first * value_width,
         };
         let delete_keys = keys + last.inserts as u64 * key_width;
-        Room { keys, values, delete_keys, is_there: self.had_room }
+        Room { keys, values, delete_keys, is_there: self.was_there }
     }
 
     /// Removes the batch that was appended last.
@@ -143,6 +146,8 @@ impl WriteBuffer {
         self.inserts -= inserts as u64;
         self.assigned -= assigned as u64;
         self.deletes -= deletes as u64;
+        // What was put on the stream for it is still there.
+        self.is_in_use = true;
     }
 
     /// Returns all of it as one batch.

@@ -51,7 +51,7 @@ pub(in crate::cuda::resident) fn apply<B: OrderedKey>(
     let mut grouped = match divided.put(shards, cuda, &mut parts) {
         Ok(grouped) => grouped,
         Err(error) => {
-            undo(shards, parts);
+            undo(shards, data, parts);
             return Err(error);
         }
     };
@@ -65,10 +65,13 @@ pub(in crate::cuda::resident) fn apply<B: OrderedKey>(
     applied
 }
 
-/// Undoes what was prepared of a batch.
-fn undo<B: OrderedKey>(shards: &mut Shards<B>, parts: Vec<Option<Part>>) {
+/// Undoes what was prepared of a batch. What was started may still write its data to where other batches will be.
+fn undo<B: OrderedKey>(shards: &mut Shards<B>, data: &Cuda, parts: Vec<Option<Part>>) {
     for (store, part) in shards.stores_mut().zip(parts) {
         if let Some(Part::Buffered(change, _)) = part {
+            if let Ok(store) = on_cuda(store) {
+                store.cuda().stream.wait_for(&data.stream).ok();
+            }
             store.undo(change);
         }
     }
