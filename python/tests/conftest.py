@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from families import FAMILIES
+
+# Ray reads these when it is imported. Addresses of this machine alone:
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
+# A node that is gone is missed after two seconds; one that is only busy has as long as ever.
+os.environ.setdefault("RAY_health_check_period_ms", "500")
+os.environ.setdefault("RAY_health_check_failure_threshold", "3")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

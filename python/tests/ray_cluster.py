@@ -9,14 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-# Addresses of this machine alone; Ray reads it when it is imported.
-os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
-# A node that is gone is missed after two seconds; one that is only busy has as long as ever.
-os.environ.setdefault("RAY_health_check_period_ms", "500")
-os.environ.setdefault("RAY_health_check_failure_threshold", "3")
-
-
 NODE = {"num_cpus": 1, "object_store_memory": 100 << 20, "node_ip_address": "127.0.0.1"}
 
 

@@ -220,6 +220,20 @@ def test_memory_that_is_full_on_one_shard_changes_none(cluster: Any) -> None:
     d.close()
 
 
+def test_the_end_of_a_block_closes_what_was_made_and_lets_go_of_what_was_found(
+    cluster: Any,
+) -> None:
+    with make(shards=1, name="block") as d:
+        with ShardedDictionary.attach("block", timeout=300) as found:
+            found.insert([1], [2])
+        with pytest.raises(ValueError, match="closed"):
+            found.lookup([1])
+        assert found.closed and not d.closed and d[1] == 2
+    assert d.closed
+    with pytest.raises(ValueError, match="no dictionary"):
+        ShardedDictionary.attach("block")
+
+
 def test_a_dictionary_is_an_argument_of_tasks(cluster: Any) -> None:
     d = make(shards=2)
     d.insert([1, 2, 3, 4], [10, 20, 30, 40])
@@ -269,6 +283,23 @@ def test_what_is_refused_says_what_to_do(cluster: Any) -> None:
         len(frozen)
     with pytest.raises(ValueError, match="resources: expected one for each of 2"):
         make(shards=2, resources=[{}])
+    mistakes: list[tuple[str, Any, type[Exception]]] = [
+        ("timeout", -1, ValueError),
+        ("timeout", "x", TypeError),
+        ("name", 3, TypeError),
+        ("name", "", ValueError),
+        ("resources", "gpu", TypeError),
+        ("in_flight", 0, ValueError),
+    ]
+    for argument, wrong, kind in mistakes:
+        with pytest.raises(kind, match=f"{argument}: expected"):
+            make(shards=2, **{argument: wrong})
+    with pytest.raises(ValueError, match="lease: expected a number of seconds above 0"):
+        d.snapshot(lease=-1)
+    with pytest.raises(TimedOut, match=r"they ask for \{'num_cpus': 1000\} each, and .* is free"):
+        make(shards=2, resources={"num_cpus": 1000}, timeout=3)
+    with pytest.raises(ValueError, match="`ray.init"):
+        ShardedDictionary.attach("nobody made it")
     assert str(d) == "10 keys in 2 shards" and "10 pairs" in repr(d) and "shards=2" in repr(d)
     d.close()
     assert "closed" in repr(d)

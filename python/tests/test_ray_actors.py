@@ -423,9 +423,16 @@ def test_a_shard_that_no_sequencer_asks_for_ends(monkeypatch: pytest.MonkeyPatch
     killed: list[str] = []
     monkeypatch.setattr(ray, "kill", killed.append)
     monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(current_actor="it"))
-    unused, used = shard_actor(0), shard_actor(1)
-    asyncio.run(used.begin_epoch(1))
-    used._end_if_unused()
+    shard, names = shard_actor(), {"test/sequencer"}
+
+    def get_actor(name: str, namespace: str) -> str:
+        if name not in names:
+            raise ValueError(name)
+        return name
+
+    monkeypatch.setattr(ray, "get_actor", get_actor)
+    shard._end_if_unused()
     assert killed == []
-    unused._end_if_unused()
+    names.clear()
+    shard._end_if_unused()
     assert killed == ["it"]

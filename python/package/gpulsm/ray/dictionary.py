@@ -179,20 +179,23 @@ class ShardedDictionary(Closing, OneCall, Imports):
         size = whole("batch_size", batch_size, 1)
         settings = checked(device, size, threads, memory_limit, max_merge_per_batch, cleanup, rule)
         count = whole("shards", shards, 1, 1 << 16)
+        in_flight = whole("in_flight", in_flight, 1)
+        if name is not None:
+            name = _checked_name(name)
         config = _config(Types(keys, values, rule), settings)
         description = Description(
             name or f"unnamed-{uuid.uuid4().hex}",
             config,
             keys,
             values,
-            timeout,
+            seconds("timeout", timeout),
             None if path is None else os.path.abspath(os.fspath(path)),
             options_of_shards(resources, count),
             whole("log_limit", log_limit, 1),
             checked_transport(transport),
         )
         actors = start_actors(description, count, is_named=name is not None)
-        self._connect(description, whole("in_flight", in_flight, 1), *actors)
+        self._connect(description, in_flight, *actors)
 
     @classmethod
     def attach(
@@ -212,11 +215,15 @@ class ShardedDictionary(Closing, OneCall, Imports):
         ValueError
             If there is none of that name.
         """
+        name, in_flight = _checked_name(name), whole("in_flight", in_flight, 1)
+        if timeout is not None:
+            timeout = seconds("timeout", timeout)
         try:
             sequencer = ray.get_actor(sequencer_name(name), NAMESPACE)
         except ValueError:
             raise ValueError(
-                f"name: there is no dictionary {name!r} in this cluster; `ShardedDictionary(…, name={name!r})` makes one"
+                f"name: there is no dictionary {name!r} in this cluster, {_address()}; `ShardedDictionary(…,"
+                f" name={name!r})` makes one, and `ray.init(address=…)` connects to another cluster"
             ) from None
         answer: Any = sequencer.description.remote()
         try:
@@ -226,6 +233,9 @@ class ShardedDictionary(Closing, OneCall, Imports):
         if timeout is not None:
             description = Description(**{**vars(description), "timeout": timeout})
         return attached(description, in_flight)
+
+    #: Whether the end of a `with` block lets go of the handle alone.
+    _is_attached = False
 
     def _connect(
         self,
@@ -274,6 +284,7 @@ class ShardedDictionary(Closing, OneCall, Imports):
         ShardLost, TimedOut
             If shards don't answer.
         """
+        lease = seconds("lease", lease)
         cluster, token = self._cluster, uuid.uuid4().hex
 
         def run(view: Any) -> Layout:
@@ -441,6 +452,22 @@ class ShardedDictionary(Closing, OneCall, Imports):
             self.checkpoint()
         cluster.end()
 
+    def detach(self) -> None:
+        """Lets go of the dictionary in this process, which can't use this handle any more; for others nothing changes.
+        The end of a `with` block does the same to what `attach` found or a task was given, and closes what was made."""
+        self._cluster.is_closed = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._is_attached:
+            self.detach()
+        else:
+            self.close()
+
     def __reduce__(self) -> tuple[Any, ...]:
         return attached, (self._cluster.description, 8)
 
@@ -454,6 +481,7 @@ def attached(description: Description, in_flight: int) -> ShardedDictionary:
     """The dictionary of that description, in this process."""
     made = ShardedDictionary.__new__(ShardedDictionary)
     made._connect(description, in_flight)
+    made._is_attached = True
     return made
 
 
@@ -465,6 +493,27 @@ def snapshot_of(dictionary: ShardedDictionary, token: str, layout: Layout) -> Sh
     frozen = ShardedSnapshot(store, description.key, description.value, description.config.settings)
     frozen._place = HOST
     return frozen
+
+
+def seconds(name: str, given: Any) -> float:
+    """A time that calls can wait."""
+    if isinstance(given, bool) or not isinstance(given, (int, float, np.number)):
+        raise TypeError(f"{name}: expected a number of seconds, got {type(given).__name__}")
+    if not 0 < given < float("inf"):
+        raise ValueError(f"{name}: expected a number of seconds above 0, got {given}")
+    return float(given)
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"name: expected a text, got {type(name).__name__}")
+    if not name:
+        raise ValueError("name: expected a text that is not empty")
+    return name
+
+
+def _address() -> str:
+    return f"that of {ray.get_runtime_context().gcs_address}"
 
 
 def _config(types: Types, settings: dict[str, Any]) -> Config:

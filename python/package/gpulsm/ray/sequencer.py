@@ -67,7 +67,12 @@ class SequencerActor:
         state = await self._ready()
         for shard in participants:
             if shard not in self._shards and shard not in self._lost:
-                await self.admit(shard)  # It was added before this sequencer began.
+                try:
+                    await self.admit(shard)  # It was added before this sequencer began.
+                except (ValueError, ActorDiedError):
+                    if new_layout is None:
+                        raise
+                    return Stale()  # It was dismissed again: whoever adds it begins again.
         self._layout_changes += new_layout is not None
         try:
             while True:
@@ -182,6 +187,9 @@ class SequencerActor:
         """Lets a new shard take part."""
         state = await self._ready()
         self._connect(shard)
+        if shard not in self._shards:
+            self._lost.discard(shard)
+            raise ValueError(f"shard {shard} has ended")
         try:
             report = await self._shards[shard].begin_epoch.remote(state.epoch)
         except Exception:

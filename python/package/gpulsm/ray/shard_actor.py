@@ -43,8 +43,6 @@ _FEW = 4096
 _INQUIRE_AFTER = 1.0
 #: After how many seconds a shard that could not be opened tries again, if somebody asks.
 _OPEN_AGAIN_AFTER = 2.0
-#: After how many seconds a shard ends that no sequencer has asked for: whoever started it has not come that far.
-UNUSED_FOR = 600.0
 #: For how many seconds a shard that owns its files takes that for granted when it answers queries.
 _OWNS_FOR = 1.0
 
@@ -60,6 +58,7 @@ class ShardActor:
         layout: Layout,
         path: str | None,
         log_limit: int,
+        unused_for: float = 600.0,
     ) -> None:
         self._name = name
         self._log_limit = log_limit
@@ -81,12 +80,15 @@ class ShardActor:
         self._applier = ThreadPoolExecutor(1)
         self._readers = ThreadPoolExecutor(4)
         if ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None:
-            unused = threading.Timer(UNUSED_FOR, self._end_if_unused)
+            unused = threading.Timer(unused_for, self._end_if_unused)
             unused.daemon = True
             unused.start()
 
     def _end_if_unused(self) -> None:
-        if self._opened is not None and self._opened.state.epoch == 0:
+        """Ends this actor if there is no sequencer by now: whoever started it has not come that far."""
+        try:
+            ray.get_actor(sequencer_name(self._name), NAMESPACE)
+        except ValueError:
             ray.kill(ray.get_runtime_context().current_actor)
 
     def _open(self) -> None:

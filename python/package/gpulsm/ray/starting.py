@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
-from ray.exceptions import RayTaskError
+from ray.exceptions import GetTimeoutError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gpulsm.ray.actors import NAMESPACE, sequencer_name, shard_name
 from gpulsm.ray.cluster import Description
+from gpulsm.ray.errors import ShardLost, TimedOut
 from gpulsm.ray.layout import Layout, even_layout
 from gpulsm.ray.sequencer import SequencerActor
-from gpulsm.ray.shard_actor import UNUSED_FOR, ShardActor
+from gpulsm.ray.shard_actor import ShardActor
 
 
 def options_of_shards(
@@ -24,6 +25,10 @@ def options_of_shards(
         resources = {"num_cpus": 1}
     if isinstance(resources, Mapping):
         return tuple(dict(resources) for _ in range(count))
+    if isinstance(resources, str) or not all(isinstance(each, Mapping) for each in resources):
+        raise TypeError(
+            "resources: expected a dict of Ray's options for actors, such as {'num_gpus': 1}, or one for each shard"
+        )
     if len(resources) != count:
         raise ValueError(
             f"resources: expected one for each of {count} shards, got {len(resources)}"
@@ -46,27 +51,56 @@ def start_actors(
             handles[shard] = start_shard(description, shard, layout, option, is_new=True)
         shards = _shards_of(description, handles)
         sequencer = _start_sequencer(description, shards, is_named)
-        ray.get(sequencer.layout.remote(), timeout=description.timeout)
+        _, lost = ray.get(sequencer.layout.remote(), timeout=description.timeout)
+        if lost:
+            raise ShardLost(f"shards {lost} of {name!r} ended while others started", lost)
     except Exception as error:
         for handle in (*handles.values(), sequencer):
             if handle is not None:
                 ray.kill(handle)
         if "already" in str(error) and isinstance(error, ValueError):
-            raise ValueError(f"name: {_who_has(name)}") from None
+            raise ValueError(f"name: {_who_has(description)}") from None
+        if isinstance(error, GetTimeoutError):
+            raise TimedOut(_what_is_missing(description)) from None
         raise error.cause if isinstance(error, RayTaskError) else error from None
     return sequencer, handles
 
 
-def _who_has(name: str) -> str:
+def _unused_for(description: Description) -> float:
+    """After how many seconds a shard ends if there is no sequencer: longer than anybody waits for all of them."""
+    return max(600.0, 2 * description.timeout)
+
+
+def _who_has(description: Description) -> str:
     """Says what there is of this name."""
+    name = description.name
     try:
         ray.get_actor(sequencer_name(name), NAMESPACE)
     except ValueError:
         return (
             f"a dictionary {name!r} is being made, or was by a driver that ended before it was done; what is left of"
-            f" it ends by itself after {UNUSED_FOR / 60:.0f} minutes"
+            f" it ends by itself after {_unused_for(description) / 60:.0f} minutes"
         )
     return f"a dictionary {name!r} exists; `ShardedDictionary.attach({name!r})` uses it"
+
+
+def _what_is_missing(description: Description) -> str:
+    """Says what actors that did not start ask for, and what there is."""
+    asked = [
+        {
+            key: given
+            for key, given in options.items()
+            if key.startswith("num_") or key == "resources"
+        }
+        for options in description.options
+    ]
+    there: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
+    free = {key: amount for key, amount in there.items() if "memory" not in key}
+    return (
+        f"the actors of {len(asked)} shards did not all start within {description.timeout:g} s: they ask for"
+        f" {asked[0]}{' and others' if any(each != asked[0] for each in asked) else ' each'}, and {free} is free in"
+        " the cluster; give them less (`resources`), or longer (`timeout`)"
+    )
 
 
 def _shards_of(description: Description, handles: dict[int, Any]) -> list[int]:
@@ -145,4 +179,5 @@ def start_shard(
         layout,
         description.path,
         description.log_limit,
+        _unused_for(description),
     )
