@@ -409,6 +409,7 @@ def test_a_dictionary_that_could_not_be_opened_leaves_no_actors(
     sequencer = SimpleNamespace(layout=SimpleNamespace(remote=lambda: None))
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "get", fail)
+    monkeypatch.setattr(ray, "get_actor", lambda name, _: name)
     monkeypatch.setattr(ray, "kill", ended.append)
     monkeypatch.setattr(starting, "start_shard", lambda _, shard, *__, **___: f"shard {shard}")
     monkeypatch.setattr(starting, "_shards_of", lambda _, handles: list(handles))
