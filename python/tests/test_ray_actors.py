@@ -52,7 +52,9 @@ def config(memory_limit: int | None = None) -> Config:
 
 
 def shard_actor(number: int = 0, memory_limit: int | None = None) -> ShardActor:
-    return ShardActor("test", number, config(memory_limit), even_layout(3, KEY), None, 1 << 28)
+    return ShardActor(
+        "test", number, config(memory_limit), even_layout(3, KEY), None, 1 << 28, 600.0
+    )
 
 
 class Remote:
@@ -287,7 +289,7 @@ def test_a_refused_batch_stays_refused_if_the_disk_is_full(
 
     async def check() -> None:
         monkeypatch.setattr("gpulsm.ray.shard_actor._files", files)
-        actor = ShardActor("test", 0, config(), even_layout(1, KEY), "path", 1 << 28)
+        actor = ShardActor("test", 0, config(), even_layout(1, KEY), "path", 1 << 28, 600.0)
         await actor.begin_epoch(1)
         with monkeypatch.context() as patch:
             patch.setattr(Files, "append", full)
@@ -318,7 +320,7 @@ def test_an_error_does_not_grow_when_it_is_raised_again(monkeypatch: pytest.Monk
         stalled = shard_actor()
         stalled._failure = ShardStalled("no room")
         monkeypatch.setattr("gpulsm.ray.shard_actor._files", fail)
-        missing = ShardActor("test", 0, config(), even_layout(1, KEY), "path", 1 << 28)
+        missing = ShardActor("test", 0, config(), even_layout(1, KEY), "path", 1 << 28, 600.0)
         for actor in (stalled, missing):
             assert await lines(actor) == await lines(actor)
 

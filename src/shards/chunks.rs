@@ -12,7 +12,7 @@ use crate::store::AnyStore;
 const CHUNK: usize = MIN_SHARED_WORK - 1;
 
 /// With more shards than this, each would be asked about too few keys of a chunk.
-const MAX_SHARDS: usize = 16;
+const FEW_SHARDS: usize = 16;
 
 impl<B: OrderedKey> Shards<B> {
     pub(super) fn answer_query(&self, query: Query<'_, B>) -> Result<(), Error> {
@@ -52,7 +52,7 @@ impl<B: OrderedKey> Shards<B> {
 
     /// Returns whether shards are asked about a chunk of these keys after the other.
     fn asks_in_chunks(&self, keys: &[B]) -> bool {
-        keys.len() > CHUNK && self.count() <= MAX_SHARDS && are_on_cpu(&self.shards)
+        keys.len() > CHUNK && self.count() <= FEW_SHARDS && are_on_cpu(&self.shards)
     }
 }
 

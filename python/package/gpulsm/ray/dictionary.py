@@ -64,7 +64,7 @@ class OneCall(Queries):
 
 
 class Closing:
-    """What a `with` statement closes when it ends."""
+    """What a `with` statement closes when it ends, unless `_leave` does something else."""
 
     def close(self) -> None:
         raise NotImplementedError
@@ -78,6 +78,9 @@ class Closing:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         self.close()
 
 
@@ -222,7 +225,7 @@ class ShardedDictionary(Closing, OneCall, Imports):
             sequencer = ray.get_actor(sequencer_name(name), NAMESPACE)
         except ValueError:
             raise ValueError(
-                f"name: there is no dictionary {name!r} in this cluster, {_address()}; `ShardedDictionary(…,"
+                f"name: there is no dictionary {name!r} in the cluster at {ray.get_runtime_context().gcs_address}; `ShardedDictionary(…,"
                 f" name={name!r})` makes one, and `ray.init(address=…)` connects to another cluster"
             ) from None
         answer: Any = sequencer.description.remote()
@@ -457,12 +460,7 @@ class ShardedDictionary(Closing, OneCall, Imports):
         The end of a `with` block does the same to what `attach` found or a task was given, and closes what was made."""
         self._cluster.is_closed = True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         if self._is_attached:
             self.detach()
         else:
@@ -510,10 +508,6 @@ def _checked_name(name: Any) -> str:
     if not name:
         raise ValueError("name: expected a text that is not empty")
     return name
-
-
-def _address() -> str:
-    return f"that of {ray.get_runtime_context().gcs_address}"
 
 
 def _config(types: Types, settings: dict[str, Any]) -> Config:

@@ -58,7 +58,7 @@ class ShardActor:
         layout: Layout,
         path: str | None,
         log_limit: int,
-        unused_for: float = 600.0,
+        unused_for: float,
     ) -> None:
         self._name = name
         self._log_limit = log_limit
