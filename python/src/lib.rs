@@ -8,6 +8,7 @@ mod asof;
 mod durable;
 mod error;
 mod files;
+mod grouping;
 mod guard;
 mod packing;
 mod parallel;
@@ -29,6 +30,7 @@ mod _native {
     use super::files::Column;
     #[pymodule_export]
     use super::packing::PyLayout;
+    use super::span::Span;
     #[pymodule_export]
     use super::store::Store;
     use super::*;
@@ -63,6 +65,30 @@ mod _native {
     fn device(py: Python<'_>, name: &str) -> PyResult<String> {
         guard::detached(py, || name.parse::<gpulsm::Device>().map(|device| device.to_string()))?
             .map_err(error::raise)
+    }
+
+    /// Writes the indices of elements by group, given the group of each (16 bits), in their order within one. Returns
+    /// where each group begins, and the last one ends.
+    #[pyfunction]
+    fn group(
+        py: Python<'_>,
+        group_of_each: Span,
+        groups: usize,
+        indices: Span,
+    ) -> PyResult<Vec<usize>> {
+        guard::detached(py, || grouping::group(group_of_each.host(), groups, indices.host()))
+    }
+
+    /// Writes the elements at some indices one after the other; each has `width` bytes.
+    #[pyfunction]
+    fn take(py: Python<'_>, from: Span, indices: Span, to: Span, width: usize) -> PyResult<()> {
+        guard::detached(py, || grouping::take(from, indices.host(), to, width))
+    }
+
+    /// Writes each element to the index beside it, all of them different; each has `width` bytes.
+    #[pyfunction]
+    fn put(py: Python<'_>, from: Span, indices: Span, to: Span, width: usize) -> PyResult<()> {
+        guard::detached(py, || grouping::put(from, indices.host(), to, width))
     }
 
     /// The parts of the keys of a file, the values, and how many rows were skipped.

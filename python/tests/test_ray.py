@@ -48,6 +48,20 @@ class Run(test_model.Run):
         self.written = 0
 
 
+def compare_with_the_oracle(d: ShardedDictionary) -> None:
+    """Applies random lists of operations to both, and compares the answers."""
+    strategy = test_model.operation_strategy(str(d.key_dtype))
+    operations = strategy.filter(lambda operation: operation[0] != "copy")
+
+    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(operations=st.lists(operations, max_size=6))
+    def check(operations: list[Any]) -> None:
+        d.clear()
+        test_model.run(operations, Run(d))
+
+    check()
+
+
 @pytest.mark.parametrize(
     ("key", "value", "shards"),
     [
@@ -62,15 +76,7 @@ def test_operations_agree_with_the_oracle(
     cluster: Any, key: str, value: str | None, shards: int
 ) -> None:
     d = make(key, value, shards=shards, batch_size=8)
-    operations = test_model.operation_strategy(key).filter(lambda operation: operation[0] != "copy")
-
-    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(operations=st.lists(operations, max_size=6))
-    def check(operations: list[Any]) -> None:
-        d.clear()
-        test_model.run(operations, Run(d))
-
-    check()
+    compare_with_the_oracle(d)
     d.close()
 
 

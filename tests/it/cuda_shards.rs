@@ -118,6 +118,54 @@ fn buffered_batches_are_written_where_shards_buffer_them() {
     }
 }
 
+/// Buffers batches of the host beside batches on a GPU, some of which fail, and compares with the CPU.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn batches_of_the_host_and_of_a_gpu_share_a_write_buffer() {
+    let stream = Stream::new(gpu()).unwrap();
+    let mut failures = 0;
+    for (seed, devices) in lists().into_iter().enumerate() {
+        let mut random = Random::new(seed as u64);
+        let mut d =
+            Dictionary::<u64, u32>::builder().batch_size(5_000).devices(&devices).build().unwrap();
+        let mut cpu = Dictionary::<u64, u32>::builder().device(Device::cpu()).build().unwrap();
+        for round in 0..200 {
+            let len = [2_000, 1, 90, 7_000][(random.number() % 4) as usize];
+            let keys: Vec<u64> = (0..len).map(|_| (random.number() % 40_000) << 40).collect();
+            let values: Vec<u32> = (0..len as u32).map(|n| n * 200 + round).collect();
+            let deletes = &keys[..[0, 0, 0, len / 3][(random.number() % 4) as usize]];
+            let batch = Batch::new().insert(&keys, &values).delete(deletes);
+            let (is_on_gpu, may_fail) = (random.number() % 2 == 0, random.number() % 4 == 0);
+            let on_gpu = DeviceVec::from_slice(&stream, &keys).unwrap();
+            let values_on_gpu = DeviceVec::from_slice(&stream, &values).unwrap();
+            if may_fail {
+                d.fail_allocation_after(random.number() % 6);
+            }
+            let updated = if is_on_gpu {
+                let mut resident = d.resident_mut().unwrap();
+                resident.update(&on_gpu, &values_on_gpu, on_gpu.slice(..deletes.len()))
+            } else {
+                d.update(batch.clone())
+            };
+            d.fail_allocation_after(u64::MAX);
+            match updated {
+                Ok(()) => cpu.update(batch).unwrap(),
+                Err(error) => {
+                    assert!(may_fail && matches!(error, Error::OutOfMemory { .. }), "{error}");
+                    failures += 1;
+                }
+            }
+            if random.number() % 20 == 0 {
+                d.validate().unwrap();
+                assert_eq!(d.to_vecs().unwrap(), cpu.to_vecs().unwrap(), "round {round}");
+            }
+        }
+        d.validate().unwrap();
+        assert_eq!(d.to_vecs().unwrap(), cpu.to_vecs().unwrap());
+    }
+    assert!(failures > 20, "{failures} batches failed");
+}
+
 /// Runs tests in a process in which every dictionary has this many shards, and shards copy data from the GPU that it is
 /// on to their own, as if that were another one.
 fn run(shards: usize, copies: bool, tests: &[&str]) {

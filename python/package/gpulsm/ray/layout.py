@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsm._families import NUMPY, WIDE, DType
+from gpulsm._families import NUMPY, WIDE, DType, Span
+from gpulsm._native import group, put, take
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,16 +35,11 @@ class Layout:
 
     def places(self, keys: NDArray[Any]) -> NDArray[Any]:
         """For each key the place of its shard in `shards`."""
-        kind = np.uint8 if len(self.shards) <= 256 else np.uint16
-        if len(self.shards) == 1:
-            return np.zeros(len(keys), kind)
         if keys.dtype != WIDE and len(self.splitters) > 4:
-            return np.searchsorted(self.splitters, keys, side="right").astype(kind)
-        places = np.zeros(len(keys), kind)
+            return np.searchsorted(self.splitters, keys, side="right").astype(np.uint16)
+        places = np.zeros(len(keys), np.uint16)
         for splitter in range(len(self.splitters)):
-            places = places + is_at_least(keys, self.splitters[splitter : splitter + 1]).view(
-                np.uint8
-            )
+            places += is_at_least(keys, self.splitters[splitter : splitter + 1])
         return places
 
     def to_json(self) -> dict[str, Any]:
@@ -111,11 +108,15 @@ class Division:
     """Where the elements of a call go: grouped by shard, in their order within each."""
 
     def __init__(self, places: NDArray[Any], shards: int) -> None:
-        counts = np.bincount(places, minlength=shards)
-        self.used = np.flatnonzero(counts).tolist()
-        self.offsets = np.concatenate([[0], np.cumsum(counts)])
-        is_sorted = len(self.used) < 2 or bool((places[1:] >= places[:-1]).all())
-        self.order = None if is_sorted else np.argsort(places, kind="stable")
+        places = np.ascontiguousarray(places, np.uint16)
+        self.order: NDArray[np.intp] | None = None  # None if they are grouped as they are.
+        if bool((places[1:] >= places[:-1]).all()):
+            self.offsets = np.searchsorted(places, np.arange(shards + 1, dtype=np.uint16)).tolist()
+        else:
+            self.order = np.empty(len(places), np.intp)
+            self.offsets = group(_span(places), shards, _span(self.order))
+        ends = itertools.pairwise(self.offsets)
+        self.used = [place for place, (start, end) in enumerate(ends) if start < end]
 
     def parts(self, array: NDArray[Any]) -> dict[int, NDArray[Any]]:
         """The elements of each shard that has any, by its place."""
@@ -135,7 +136,8 @@ class Division:
             if self.order is None:
                 plain(to)[at] = plain(part)
             else:
-                plain(to)[self.order[at]] = plain(part)
+                own = aligned(np.ascontiguousarray(part, to.dtype))
+                put(_span(own), _span(self.order[at]), _span(to), to.dtype.itemsize)
 
 
 def plain(array: NDArray[Any]) -> NDArray[Any]:
@@ -144,9 +146,10 @@ def plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def taken(array: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
-    """The elements at these places."""
+    """The elements at these indices."""
     to = NUMPY.empty(len(order), array.dtype)
-    np.take(plain(array), order, out=plain(to))
+    own = aligned(np.ascontiguousarray(array))
+    take(_span(own), _span(order), _span(to), array.dtype.itemsize)
     return to
 
 
@@ -157,3 +160,8 @@ def aligned(array: NDArray[Any]) -> NDArray[Any]:
     copy = NUMPY.empty(len(array), array.dtype)
     copy[...] = array
     return copy
+
+
+def _span(array: NDArray[Any]) -> Span:
+    """Where an array is, as the native half wants it."""
+    return NUMPY.address(array), len(array)
