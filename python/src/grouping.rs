@@ -6,8 +6,34 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use gpulsm::Key;
+
 use crate::parallel::{each, each_range, ranges};
 use crate::span::Span;
+
+/// The most splitters of which all are compared with each key, in parallel. Of more, some are.
+const FEW: usize = 8;
+
+/// Writes for each key how many of the ascending splitters are not greater.
+///
+/// # Panics
+///
+/// Panics if there is not room for a number of 16 bits for each key.
+pub fn places<K: Key>(keys: Span, splitters: Span, places: Span) {
+    assert_eq!(keys.len(), places.len());
+    let splitters: Vec<_> = splitters.host::<K>().iter().map(|key| key.to_ordered()).collect();
+    each_range(keys.len(), |range| {
+        let to = places.part(&range, size_of::<u16>()).host_mut::<u16>();
+        let keys = keys.host::<K>()[range].iter().map(|key| key.to_ordered());
+        for (to, key) in to.iter_mut().zip(keys) {
+            *to = if splitters.len() <= FEW {
+                splitters.iter().map(|&splitter| u16::from(splitter <= key)).sum()
+            } else {
+                splitters.partition_point(|&splitter| splitter <= key) as u16
+            };
+        }
+    });
+}
 
 /// Writes the indices of the elements of group 0, then those of group 1 and so on, each in their order, and returns
 /// where each group begins in that, and the last one ends: a counting sort.

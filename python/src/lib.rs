@@ -20,6 +20,7 @@ mod typed;
 
 use std::path::PathBuf;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -65,6 +66,29 @@ mod _native {
     fn device(py: Python<'_>, name: &str) -> PyResult<String> {
         guard::detached(py, || name.parse::<gpulsm::Device>().map(|device| device.to_string()))?
             .map_err(error::raise)
+    }
+
+    /// Writes for each key how many of the ascending splitters are not greater (16 bits), of types that are named as NumPy
+    /// does.
+    #[pyfunction]
+    fn places(
+        py: Python<'_>,
+        key: &str,
+        keys: Span,
+        splitters: Span,
+        places: Span,
+    ) -> PyResult<()> {
+        let find = match key {
+            "u4" => grouping::places::<u32>,
+            "i4" => grouping::places::<i32>,
+            "f4" => grouping::places::<f32>,
+            "u8" => grouping::places::<u64>,
+            "i8" => grouping::places::<i64>,
+            "f8" => grouping::places::<f64>,
+            "V16" => grouping::places::<u128>,
+            _ => return Err(PyTypeError::new_err(format!("{key} is no type of keys"))),
+        };
+        guard::detached(py, || find(keys, splitters, places))
     }
 
     /// Writes the indices of elements by group, given the group of each (16 bits), in their order within one. Returns

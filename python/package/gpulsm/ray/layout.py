@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._families import NUMPY, WIDE, DType, Span
-from gpulsm._native import group, put, take
+from gpulsm._native import group, places, put, take
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +35,10 @@ class Layout:
 
     def places(self, keys: NDArray[Any]) -> NDArray[Any]:
         """For each key the place of its shard in `shards`."""
-        if keys.dtype != WIDE and len(self.splitters) > 4:
-            return np.searchsorted(self.splitters, keys, side="right").astype(np.uint16)
-        places = np.zeros(len(keys), np.uint16)
-        for splitter in range(len(self.splitters)):
-            places += is_at_least(keys, self.splitters[splitter : splitter + 1])
-        return places
+        keys, splitters = (aligned(np.ascontiguousarray(one)) for one in (keys, self.splitters))
+        to = np.empty(len(keys), np.uint16)
+        places(keys.dtype.str[1:], _span(keys), _span(splitters), _span(to))
+        return to
 
     def to_json(self) -> dict[str, Any]:
         """The layout as text can hold it."""
