@@ -1,5 +1,6 @@
 """What a dictionary over actors costs, against a local one and against an empty actor call:
-`python benchmarks/ray_costs.py`; on a GPU `--device cuda --gpus 0.5` (two actors on one card).
+`python benchmarks/ray_costs.py`; on a GPU `--device cuda --gpus 0.5` (two actors on one card). `--divide` measures only
+how fast the driver divides pairs among shards, without any.
 
 Answers are checked. Times are medians.
 """
@@ -17,7 +18,7 @@ import ray
 
 import gpulsm
 from gpulsm.ray import ShardedDictionary
-from gpulsm.ray.layout import Division
+from gpulsm.ray.layout import Division, even_layout
 
 
 def timed(what: Callable[[], Any], repeats: int) -> float:
@@ -38,7 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--gpus", type=float, default=0, help="GPUs of each actor")
     parser.add_argument("--path", help="a folder for the shards' files; default: in memory")
+    parser.add_argument("--divide", action="store_true", help="only divide pairs of 8 + 8 bytes")
     options = parser.parse_args(arguments)
+    if options.divide:
+        dividing(options.pairs, options.repeats)
+        return
     if not ray.is_initialized():
         ray.init(
             address="local",
@@ -119,6 +124,24 @@ def breakdown(sharded: ShardedDictionary, keys: Any, repeats: int) -> None:
     print("\n| step of a lookup | ms |\n| --- | --- |")
     for name, step in steps:
         print(f"| {name} | {timed(step, repeats):.2f} |")
+
+
+def dividing(pairs: int, repeats: int) -> None:
+    """How fast pairs are divided among different numbers of shards."""
+    keys = np.random.default_rng(1).integers(0, 1 << 64, pairs, dtype=np.uint64)
+    print(f"{pairs:,} pairs of 16 bytes\n| shards | ms | GB/s |\n| --- | --- | --- |")
+    for shards in (2, 8, 64, 1000):
+        layout = even_layout(shards, keys.dtype)
+
+        def divide(layout: Any = layout, shards: int = shards) -> list[Any]:
+            division = Division(layout.places(keys), shards)
+            return [division.parts(each) for each in (keys, keys)]
+
+        parts = divide()[0]
+        assert sum(map(len, parts.values())) == pairs
+        assert all((layout.places(part) == place).all() for place, part in parts.items())
+        milliseconds = timed(divide, repeats)
+        print(f"| {shards} | {milliseconds:.1f} | {16e-6 * pairs / milliseconds:.2f} |")
 
 
 def small(sharded: ShardedDictionary, keys: Any, repeats: int) -> None:

@@ -68,8 +68,8 @@ mod _native {
             .map_err(error::raise)
     }
 
-    /// Writes for each key how many of the ascending splitters are not greater (16 bits), of types that are named as NumPy
-    /// does.
+    /// Writes for each key how many of the ascending splitters are less than or equal to it (16 bits). `key` is NumPy's
+    /// name of the key type, without byte order.
     #[pyfunction]
     fn places(
         py: Python<'_>,
@@ -86,33 +86,30 @@ mod _native {
             "i8" => grouping::places::<i64>,
             "f8" => grouping::places::<f64>,
             "V16" => grouping::places::<u128>,
-            _ => return Err(PyTypeError::new_err(format!("{key} is no type of keys"))),
+            _ => return Err(PyTypeError::new_err(format!("{key} is not a key type"))),
         };
         guard::detached(py, || find(keys, splitters, places))
     }
 
-    /// Writes the indices of elements by group, given the group of each (16 bits), in their order within one. Returns
-    /// where each group begins, and the last one ends.
+    /// Writes the indices of elements by group, given the group of each (16 bits), in their original order within a
+    /// group; and where each group begins, and the last one ends.
     #[pyfunction]
-    fn group(
-        py: Python<'_>,
-        group_of_each: Span,
-        groups: usize,
-        indices: Span,
-    ) -> PyResult<Vec<usize>> {
-        guard::detached(py, || grouping::group(group_of_each.host(), groups, indices.host()))
+    fn group(py: Python<'_>, group_of_each: Span, indices: Span, offsets: Span) -> PyResult<()> {
+        guard::detached(py, || {
+            grouping::group(group_of_each.host(), indices.host(), offsets.host_mut());
+        })
     }
 
     /// Writes the elements at some indices one after the other; each has `width` bytes.
     #[pyfunction]
-    fn take(py: Python<'_>, from: Span, indices: Span, to: Span, width: usize) -> PyResult<()> {
-        guard::detached(py, || grouping::take(from, indices.host(), to, width))
+    fn take(py: Python<'_>, source: Span, indices: Span, to: Span, width: usize) -> PyResult<()> {
+        guard::detached(py, || grouping::take(source, indices.host(), to, width))
     }
 
-    /// Writes each element to the index beside it, all of them different; each has `width` bytes.
+    /// Writes the elements of each group to the indices beside them, which are all distinct; each has `width` bytes.
     #[pyfunction]
-    fn put(py: Python<'_>, from: Span, indices: Span, to: Span, width: usize) -> PyResult<()> {
-        guard::detached(py, || grouping::put(from, indices.host(), to, width))
+    fn put(py: Python<'_>, groups: Vec<(Span, Span)>, to: Span, width: usize) -> PyResult<()> {
+        guard::detached(py, || grouping::put(&groups, to, width))
     }
 
     /// The parts of the keys of a file, the values, and how many rows were skipped.

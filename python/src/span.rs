@@ -18,7 +18,7 @@ use pyo3::FromPyObject;
 pub struct Span(usize, usize);
 
 impl Span {
-    /// The elements, on the host, to be read.
+    /// The elements, on the host, to be read; as atomics, to be written as well.
     pub fn host<'a, T>(self) -> &'a [T] {
         let at = if self.is_nothing::<T>() { std::ptr::dangling() } else { self.0 as *const T };
         // SAFETY: as promised; without any byte, every aligned address is right.

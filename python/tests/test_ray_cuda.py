@@ -20,7 +20,7 @@ from gpulsm.ray import ShardedDictionary
 
 @pytest.fixture(scope="module", autouse=True)
 def one_gpu(device: str) -> Iterator[None]:
-    if device == "cpu":
+    if "cuda" not in device:
         pytest.skip("needs --device cuda")
     # Actors take parts of it.
     ray.init(address="local", num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)

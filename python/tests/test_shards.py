@@ -19,8 +19,8 @@ def test_the_oracle_is_answered_by_shards(device: str, shards: int) -> None:
     devices = [device] * shards
     if shards == 3:
         devices[1] = "cpu"  # On a GPU, the CPU is among the shards.
-    list_of_them = f"--device={','.join(devices)}"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", list_of_them, *map(str, tests)]
+    option = f"--device={','.join(devices)}"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", option, *map(str, tests)]
     here = Path(__file__).parent  # Not where the package's sources are.
     done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -31,7 +31,7 @@ from gpulsm.ray.actors import NAMESPACE, sequencer_name
 from gpulsm.ray.cluster import Again, Cluster, Description, LiveView
 from gpulsm.ray.devices import on_any_device
 from gpulsm.ray.errors import TimedOut
-from gpulsm.ray.layout import Layout
+from gpulsm.ray.layout import MAX_SHARDS, Layout
 from gpulsm.ray.moving import borders, with_shards, with_splitters
 from gpulsm.ray.queries import (
     Requests,
@@ -181,7 +181,7 @@ class ShardedDictionary(Closing, OneCall, Imports):
         rule = checked_rule(combine, values)
         size = whole("batch_size", batch_size, 1)
         settings = checked(device, size, threads, memory_limit, max_merge_per_batch, cleanup, rule)
-        count = whole("shards", shards, 1, 1 << 16)
+        count = whole("shards", shards, 1, MAX_SHARDS)
         in_flight = whole("in_flight", in_flight, 1)
         if name is not None:
             name = _checked_name(name)
@@ -399,7 +399,7 @@ class ShardedDictionary(Closing, OneCall, Imports):
         progress
             As of `rebalance`.
         """
-        count = whole("n", n, 1, 1 << 16)
+        count = whole("n", n, 1, MAX_SHARDS)
         cluster, description = self._cluster, self._cluster.description
         options = (
             description.options[:1] * count
@@ -411,6 +411,10 @@ class ShardedDictionary(Closing, OneCall, Imports):
             while True:
                 cluster.refresh()
                 layout = cluster.layout
+                if len(layout.shards) + count > MAX_SHARDS:
+                    raise ValueError(
+                        f"n: expected at most {MAX_SHARDS:,} shards in all, got {count:,} beside {len(layout.shards):,}"
+                    )
                 first = max(layout.shards) + 1
                 added = list(range(first, first + count))
                 for shard, option in zip(added, options, strict=True):

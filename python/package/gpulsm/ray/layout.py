@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsm import _native
 from gpulsm._families import NUMPY, WIDE, DType, Span
-from gpulsm._native import group, places, put, take
+
+#: The most shards of a dictionary: their places, and one more, have 16 bits.
+MAX_SHARDS = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +37,13 @@ class Layout:
 
     def places(self, keys: NDArray[Any]) -> NDArray[Any]:
         """For each key the place of its shard in `shards`."""
-        keys, splitters = (aligned(np.ascontiguousarray(one)) for one in (keys, self.splitters))
-        to = np.empty(len(keys), np.uint16)
-        places(keys.dtype.str[1:], _span(keys), _span(splitters), _span(to))
-        return to
+        if not len(self.splitters):
+            return np.zeros(len(keys), np.uint16)
+        keys = aligned(np.ascontiguousarray(keys))
+        splitters = aligned(np.ascontiguousarray(self.splitters, keys.dtype))
+        places = np.empty(len(keys), np.uint16)
+        _native.places(keys.dtype.str[1:], _span(keys), _span(splitters), _span(places))
+        return places
 
     def to_json(self) -> dict[str, Any]:
         """The layout as text can hold it."""
@@ -107,14 +112,14 @@ class Division:
 
     def __init__(self, places: NDArray[Any], shards: int) -> None:
         places = np.ascontiguousarray(places, np.uint16)
-        self.order: NDArray[np.intp] | None = None  # None if they are grouped as they are.
-        if bool((places[1:] >= places[:-1]).all()):
-            self.offsets = np.searchsorted(places, np.arange(shards + 1, dtype=np.uint16)).tolist()
+        self.order: NDArray[np.intp] | None = None  # None if they are already grouped.
+        if shards == 1 or bool((places[1:] >= places[:-1]).all()):
+            self.offsets = np.searchsorted(places, np.arange(shards + 1, dtype=np.uint16))
         else:
             self.order = np.empty(len(places), np.intp)
-            self.offsets = group(_span(places), shards, _span(self.order))
-        ends = itertools.pairwise(self.offsets)
-        self.used = [place for place, (start, end) in enumerate(ends) if start < end]
+            self.offsets = np.empty(shards + 1, np.intp)
+            _native.group(_span(places), _span(self.order), _span(self.offsets))
+        self.used = np.flatnonzero(np.diff(self.offsets)).tolist()
 
     def parts(self, array: NDArray[Any]) -> dict[int, NDArray[Any]]:
         """The elements of each shard that has any, by its place."""
@@ -129,13 +134,14 @@ class Division:
         """Puts the answers of shards into the order of the questions."""
         if not len(to):
             return  # Values of a set.
-        for place, part in parts.items():
-            at = self.slice(place)
-            if self.order is None:
-                plain(to)[at] = plain(part)
-            else:
-                own = aligned(np.ascontiguousarray(part, to.dtype))
-                put(_span(own), _span(self.order[at]), _span(to), to.dtype.itemsize)
+        if self.order is None:
+            for place, part in parts.items():
+                plain(to)[self.slice(place)] = plain(part)
+            return
+        sources = [aligned(np.ascontiguousarray(part, to.dtype)) for part in parts.values()]
+        indices = [self.order[self.slice(place)] for place in parts]
+        groups = [(_span(each), _span(own)) for each, own in zip(sources, indices, strict=True)]
+        _native.put(groups, _span(to), to.dtype.itemsize)
 
 
 def plain(array: NDArray[Any]) -> NDArray[Any]:
@@ -146,8 +152,8 @@ def plain(array: NDArray[Any]) -> NDArray[Any]:
 def taken(array: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
     """The elements at these indices."""
     to = NUMPY.empty(len(order), array.dtype)
-    own = aligned(np.ascontiguousarray(array))
-    take(_span(own), _span(order), _span(to), array.dtype.itemsize)
+    source = aligned(np.ascontiguousarray(array))
+    _native.take(_span(source), _span(order), _span(to), array.dtype.itemsize)
     return to
 
 
@@ -162,4 +168,6 @@ def aligned(array: NDArray[Any]) -> NDArray[Any]:
 
 def _span(array: NDArray[Any]) -> Span:
     """Where an array is, as the native half wants it."""
+    if array.ndim != 1 or not array.flags.c_contiguous:
+        raise ValueError("expected a contiguous array of one dimension")
     return NUMPY.address(array), len(array)
