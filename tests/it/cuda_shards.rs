@@ -135,7 +135,8 @@ fn batches_of_the_host_and_of_a_gpu_share_a_write_buffer() {
             let values: Vec<u32> = (0..len as u32).map(|n| n * 200 + round).collect();
             let deletes = &keys[..[0, 0, 0, len / 3][(random.number() % 4) as usize]];
             let batch = Batch::new().insert(&keys, &values).delete(deletes);
-            let (is_on_gpu, may_fail) = (random.number() % 2 == 0, random.number() % 4 == 0);
+            let (is_on_gpu, may_fail) =
+                (random.number().is_multiple_of(2), random.number().is_multiple_of(4));
             let on_gpu = DeviceVec::from_slice(&stream, &keys).unwrap();
             let values_on_gpu = DeviceVec::from_slice(&stream, &values).unwrap();
             if may_fail {
@@ -155,7 +156,7 @@ fn batches_of_the_host_and_of_a_gpu_share_a_write_buffer() {
                     failures += 1;
                 }
             }
-            if random.number() % 20 == 0 {
+            if random.number().is_multiple_of(20) {
                 d.validate().unwrap();
                 assert_eq!(d.to_vecs().unwrap(), cpu.to_vecs().unwrap(), "round {round}");
             }
