@@ -41,6 +41,7 @@ from gpulsm.ray.protocol import (
 from gpulsm.ray.sequencer import SequencerActor
 from gpulsm.ray.shard import Body, Config, Shard
 from gpulsm.ray.shard_actor import ShardActor
+from gpulsm.ray.transport import LARGE, call, unpacked
 
 KEY = np.dtype(np.uint32)
 
@@ -439,3 +440,28 @@ def test_a_shard_that_no_sequencer_asks_for_ends(monkeypatch: pytest.MonkeyPatch
     names.clear()
     shard._end_if_unused()
     assert killed == ["it"]
+
+
+def test_calls_may_be_packed() -> None:
+    """A packed call does what the call does; an answer is packed as well, unless it is large."""
+
+    async def check() -> None:
+        shard = shard_actor()
+        remote, count = Remote(shard), LARGE // 4
+        await shard.begin_epoch(1)
+        given = Numbered(1, 1, {0: 0}, 0, Pins())
+        keys = np.arange(count, dtype=np.uint32)
+        batch = Batch(1, 1, 0, (0,), "a", 1)
+        asked = (batch, "update", given.settled, given.pins, keys, keys, keys[:0])
+        assert unpacked(await call(remote, "prepare", *asked)) == Accepted()
+        await call(remote, "commit", 1, Pins())
+        for length, is_packed in ((5, True), (count, False)):
+            lookup = (0, [(("lookup",), 1)], keys[:length])
+            answer = await call(remote, "read", *lookup)
+            assert isinstance(answer, bytes) == is_packed
+            for values, found in (unpacked(answer)[0], (await shard.read(*lookup))[0]):
+                assert values.tolist() == keys[:length].tolist() and found.all()
+        with pytest.raises(TypeError):
+            await call(remote, "read")
+
+    run(check())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
 import uuid
@@ -35,7 +34,7 @@ from gpulsm.ray.protocol import (
 )
 from gpulsm.ray.queries import Answers, Requests, View
 from gpulsm.ray.shard import Body, Config
-from gpulsm.ray.transport import LARGE, sent
+from gpulsm.ray.transport import LARGE, call, sent, unpacked
 
 #: After how many seconds a batch that nobody decided is resolved. It doubles with every attempt.
 _PATIENCE = 5.0
@@ -162,7 +161,7 @@ class Cluster:
     def get(self, reference: Any, deadline: float, what: str = "the sequencer") -> Any:
         """What an actor answers."""
         try:
-            return ray.get(reference, timeout=max(0.001, deadline - time.monotonic()))
+            return unpacked(ray.get(reference, timeout=max(0.001, deadline - time.monotonic())))
         except GetTimeoutError:
             raise TimedOut(
                 f"{what} did not answer within {self.timeout:g} s: a node may be down, or a restart may take longer; "
@@ -284,7 +283,7 @@ class Cluster:
             return Done(0, Pins())
         asked = (client.name, client.sequence, participants, layout.version, patience, new_layout)
         given: Numbered | Done | Stale | Busy = self.get(
-            self.sequencer.number.remote(*asked), deadline
+            call(self.sequencer, "number", *asked), deadline
         )
         return given
 
@@ -310,9 +309,11 @@ class Cluster:
         references = {}
         for shard, body in bodies.items():
             batch = self._batch(given, shard, tuple(bodies), client, layout)
-            references[shard] = self.shard(shard).prepare.remote(
-                batch, body.kind, given.settled, given.pins, *body.arrays
-            )
+            arguments = (batch, body.kind, given.settled, given.pins, *body.arrays)
+            if any(isinstance(array, ray.ObjectRef) for array in body.arrays):
+                references[shard] = self.shard(shard).prepare.remote(*arguments)
+            else:
+                references[shard] = call(self.shard(shard), "prepare", *arguments)
         return self._decide(given.number, client, self.gather(references, deadline), deadline)
 
     def _batch(
@@ -339,8 +340,8 @@ class Cluster:
     ) -> bool:
         """Commits a batch that all have prepared; else finds out what becomes of it."""
         is_prepared = all(isinstance(answer, Accepted) for answer in answers.values())
-        method = self.sequencer.commit if is_prepared else self.sequencer.resolve
-        asked = method.remote(number, client.name, client.sequence)
+        method = "commit" if is_prepared else "resolve"
+        asked = call(self.sequencer, method, number, client.name, client.sequence)
         try:
             decided = self.get(asked, deadline)
         except TimedOut:
@@ -349,7 +350,7 @@ class Cluster:
             raise TimedOut(f"nobody knows yet whether the batch is applied: {error}") from error
         if isinstance(decided, Done):
             for shard in answers:
-                self.shard(shard).commit.remote(number, decided.pins)
+                call(self.shard(shard), "commit", number, decided.pins)
             return True
         assert isinstance(decided, NeverHappened)
         if any(isinstance(answer, ObjectLostError) for answer in answers.values()):
@@ -384,17 +385,12 @@ class Cluster:
             shard = layout.shards[place]
             arrays = [array for _, own in queries for array in own]
             asked = [(query, len(own)) for query, own in queries]
-            is_small = method == "read" and sum(array.nbytes for array in arrays) < LARGE
-            if is_small:
-                packed = pickle.dumps((*arguments, asked, arrays), 5)
-                references[shard] = self.shard(shard).read_packed.remote(packed)
+            if sum(array.nbytes for array in arrays) < LARGE:
+                references[shard] = call(self.shard(shard), method, *arguments, asked, *arrays)
             else:
                 called = getattr(self.shard(shard), method)
                 references[shard] = called.remote(*arguments, asked, *arrays)
-        answers = {
-            shard: pickle.loads(answer) if isinstance(answer, bytes) else answer
-            for shard, answer in self.gather(references, deadline).items()
-        }
+        answers = self.gather(references, deadline)
         self.check_answers(answers)
         if any(isinstance(answer, Stale) for answer in answers.values()):
             raise Again
@@ -442,14 +438,14 @@ class LiveView:
         cluster = self._cluster
         if self._moment is None:
             self._reader = uuid.uuid4().hex
-            reference = cluster.sequencer.begin_read.remote(self._reader, shards)
+            reference = call(cluster.sequencer, "begin_read", self._reader, shards)
             self._moment = cluster.get(reference, self._deadline)
             if self._moment.layout.version != self.layout.version:
                 cluster.refresh(self._moment.layout)
                 raise Again
         others = tuple(shard for shard in shards if shard not in self._moment.last)
         if others:
-            reference = cluster.sequencer.further_read.remote(self._reader, others)
+            reference = call(cluster.sequencer, "further_read", self._reader, others)
             further = cluster.get(reference, self._deadline)
             if isinstance(further, Stale):
                 raise Again

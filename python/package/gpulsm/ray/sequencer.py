@@ -26,6 +26,7 @@ from gpulsm.ray.protocol import (
     Stale,
     Unsettled,
 )
+from gpulsm.ray.transport import PackedCalls
 
 #: After how many seconds a batch is resolved again, if a shard could not log it.
 _RESOLVE_AGAIN_AFTER = 5.0
@@ -35,7 +36,7 @@ _FENCE_PATIENCE = 2.0
 _READ_LEASE = 600.0
 
 
-class SequencerActor:
+class SequencerActor(PackedCalls):
     """The sequencer as an actor. After a restart it learns from the shards what there was."""
 
     def __init__(self, name: str, shards: list[int], description: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pickle
 import threading
 import time
 import warnings
@@ -35,7 +34,7 @@ from gpulsm.ray.protocol import (
     Stale,
 )
 from gpulsm.ray.shard import TYPES, Body, Config, Shard, answer
-from gpulsm.ray.transport import received
+from gpulsm.ray.transport import PackedCalls, received
 
 #: Queries of fewer elements than this are answered without another thread.
 _FEW = 4096
@@ -47,7 +46,7 @@ _OPEN_AGAIN_AFTER = 2.0
 _OWNS_FOR = 1.0
 
 
-class ShardActor:
+class ShardActor(PackedCalls):
     """A shard as an actor. All of its methods may be called again: a call that was made before changes nothing."""
 
     def __init__(
@@ -294,11 +293,6 @@ class ShardActor:
         if state.layout.version != layout:
             return Stale()
         return await self._answer(self._shard.store, queries, arrays)
-
-    async def read_packed(self, packed: bytes) -> bytes:
-        """The same for small questions: Ray handles one argument faster than several."""
-        layout, queries, arrays = pickle.loads(packed)
-        return pickle.dumps(await self.read(layout, queries, *arrays), 5)
 
     async def read_at(self, moment: Moment, queries: list[Any], *arrays: Any) -> Any:
         """Answers queries as of a number."""

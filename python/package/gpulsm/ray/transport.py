@@ -1,7 +1,9 @@
-"""How large arrays travel to shards: through Ray's object store, or directly, with Ray Direct Transport."""
+"""How calls travel to actors and back: small ones packed as one string of bytes, and large arrays through Ray's object
+store, or directly, with Ray Direct Transport."""
 
 from __future__ import annotations
 
+import pickle
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,6 +12,30 @@ import ray
 
 #: Arrays of at least as many bytes don't go with the message.
 LARGE = 1 << 16
+
+
+class PackedCalls:
+    """Adds to an actor a way to call its methods that is faster: Ray takes longer for each argument and for each object
+    of a class than to send some bytes."""
+
+    async def packed(self, call: bytes) -> Any:
+        """What a method answers: packed, too, unless it is large."""
+        method, arguments = pickle.loads(call)
+        answer = await getattr(self, method)(*arguments)
+        arrays: list[pickle.PickleBuffer] = []
+        pickle.dumps(answer, 5, buffer_callback=arrays.append)
+        is_large = sum(array.raw().nbytes for array in arrays) >= LARGE
+        return answer if is_large else pickle.dumps(answer, 5)
+
+
+def call(actor: Any, method: str, *arguments: Any) -> Any:
+    """Calls a method of an actor with small arguments. Returns a reference to an answer for `unpacked`."""
+    return actor.packed.remote(pickle.dumps((method, arguments), 5))
+
+
+def unpacked(answer: Any) -> Any:
+    """What a method of an actor answered, however it was called. No method answers with bytes."""
+    return pickle.loads(answer) if isinstance(answer, bytes) else answer
 
 
 def checked_transport(transport: str | None) -> str | None:
