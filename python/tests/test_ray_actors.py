@@ -22,9 +22,10 @@ import gpulsm
 from gpulsm._settings import checked
 from gpulsm._stored import Types
 from gpulsm.ray import ShardStalled, starting
+from gpulsm.ray import shard_actor as shard_actor_module
 from gpulsm.ray.cluster import Cluster
 from gpulsm.ray.layout import even_layout
-from gpulsm.ray.log import Files
+from gpulsm.ray.log import Files, Replaced
 from gpulsm.ray.protocol import (
     Accepted,
     Batch,
@@ -36,6 +37,7 @@ from gpulsm.ray.protocol import (
     Numbered,
     Pins,
     Prepared,
+    Report,
     Stale,
 )
 from gpulsm.ray.sequencer import SequencerActor
@@ -419,7 +421,7 @@ def test_a_dictionary_that_could_not_be_opened_leaves_no_actors(
     monkeypatch.setattr(starting, "_start_sequencer", lambda *_: sequencer)
     description: Any = SimpleNamespace(name="one", config=config(), options=({}, {}), timeout=1.0)
     with pytest.raises(type(error)):
-        starting.start_actors(description, 2, is_named=True)
+        starting.start_actors(description, 2)
     assert ended == ["shard 0", "shard 1", sequencer]
 
 
@@ -463,5 +465,37 @@ def test_calls_may_be_packed() -> None:
                 assert values.tolist() == keys[:length].tolist() and found.all()
         with pytest.raises(TypeError):
             await call(remote, "read")
+
+    run(check())
+
+
+def test_a_restarted_actor_leaves_files_to_who_opened_them_since(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    identity, is_restarted = ["old"], [False]
+    monkeypatch.setattr(shard_actor_module, "_actor_id", lambda: identity[0])
+    monkeypatch.setattr(shard_actor_module, "_was_restarted", lambda: is_restarted[0])
+    monkeypatch.setattr(
+        shard_actor_module.threading, "Timer", lambda *_: SimpleNamespace(start=int)
+    )
+
+    def started(dictionary: str) -> ShardActor:
+        return ShardActor(
+            dictionary, 0, config(), even_layout(1, KEY), str(tmp_path), 1 << 28, 600.0
+        )
+
+    async def check() -> None:
+        assert (await started("one").begin()).former is None
+        is_restarted[0] = True
+        assert (await started("one").begin()).former == ("one", "old")
+        identity[0], is_restarted[0] = "new", False
+        newer = started("two")
+        assert await newer.check()
+        assert (await newer.begin()).former == ("one", "old")
+        identity[0], is_restarted[0] = "old", True
+        with pytest.raises(Replaced, match="opened by the dictionary 'two'"):
+            await started("one").begin()
+        identity[0] = "new"
+        assert isinstance(await newer.begin_epoch(1), Report), "it still has its files"
 
     run(check())

@@ -309,6 +309,11 @@ class Updates(Queries):
                 f"other: expected keys and values of {describe_key(self._key)} and {self._value}, "
                 f"got {describe_key(other._key)} and {other._value}"
             )
+        if not isinstance(other._store, Store):
+            raise TypeError(
+                f"other: expected a dictionary of this process, got {type(other).__name__}; `insert(*other.arrays())` "
+                "inserts its pairs"
+            )
         self._store.merge_from(other._store)
 
     def cleanup(self) -> None:

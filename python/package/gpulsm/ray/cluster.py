@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import ray
+from numpy.typing import NDArray
 from ray.exceptions import (
     ActorDiedError,
     GetTimeoutError,
@@ -18,9 +19,12 @@ from ray.exceptions import (
     RayTaskError,
 )
 
+from gpulsm._families import NUMPY
+from gpulsm._keys import KeyType, listed_keys
+from gpulsm._layouts import Layout as KeyLayout
 from gpulsm.ray.actors import NAMESPACE, sequencer_name, shard_name
 from gpulsm.ray.errors import ShardLost, TimedOut
-from gpulsm.ray.layout import Layout
+from gpulsm.ray.layout import Layout, aligned
 from gpulsm.ray.protocol import (
     Accepted,
     Batch,
@@ -62,6 +66,7 @@ class Description:
     options: tuple[dict[str, Any], ...]
     log_limit: int
     transport: str | None = None
+    is_named: bool = True
 
 
 class Again(Exception):
@@ -106,8 +111,21 @@ class Cluster:
         """The sequencer's handle."""
         self.check_open()
         if self._sequencer is None:
+            if not self._sequencer_exists():
+                raise self._ended()
             self._sequencer = self._actor(sequencer_name(self.description.name))
         return self._sequencer
+
+    def _sequencer_exists(self) -> bool:
+        try:
+            self._actor(sequencer_name(self.description.name))
+        except ValueError:
+            return False
+        return True
+
+    def _ended(self, what: str = "", shards: tuple[int, ...] = ()) -> ShardLost:
+        """The error that says that there are no actors any more."""
+        return ShardLost(f"{what}{self.description.name!r} {_ENDED}", shards)
 
     def shard(self, number: int) -> Any:
         """The handle of a shard."""
@@ -116,20 +134,23 @@ class Cluster:
             try:
                 self._shards[number] = self._actor(shard_name(self.description.name, number))
             except ValueError:
-                raise self.loss((number,)) from None
+                if self.description.path is None and self._sequencer_exists():
+                    raise self.loss((number,)) from None
+                raise self._ended(f"shard {number} of ", (number,)) from None
         return self._shards[number]
 
     def add(self, number: int, handle: Any) -> None:
         """Learns of a new shard."""
         self._shards[number] = handle
 
+    def kept_alive(self) -> tuple[Any, dict[int, Any]]:
+        """The handles that a copy of this in another process needs, for without a name actors live as long as there
+        are any."""
+        return (None, {}) if self.description.is_named else (self._sequencer, self._shards)
+
     def end(self) -> None:
-        """Ends all actors of the dictionary, whether they answer or not."""
-        for actor in ray.util.list_named_actors(all_namespaces=True):
-            name, _, _ = actor["name"].rpartition("/")  # A dictionary's name may have slashes, too.
-            if actor["namespace"] == NAMESPACE and name == self.description.name:
-                with suppress(ValueError):  # Another driver was first.
-                    ray.kill(self._actor(actor["name"]))
+        """Ends the dictionary, for everybody."""
+        end_actors(self.description.name)
         self.is_closed = True
 
     def _actor(self, name: str) -> Any:
@@ -171,7 +192,7 @@ class Cluster:
             raise error.cause if isinstance(error.cause, Exception) else error from None
         except ActorDiedError as error:
             if what == "the sequencer":
-                raise ShardLost(f"{self.description.name!r} {_ENDED}") from error
+                raise self._ended() from error
             raise
 
     def gather(self, references: dict[int, Any], deadline: float) -> dict[int, Any]:
@@ -188,14 +209,13 @@ class Cluster:
 
     def loss(self, shards: tuple[int, ...]) -> ShardLost:
         """The error that says which keys are gone."""
-        layout = self.layout
-        texts = []
+        layout, texts = self.layout, []
+        splitters = _listed(layout.splitters, self.description.key)
         for shard in shards:
             if shard in layout.shards:
                 place = layout.shards.index(shard)
-                splitters = layout.splitters
-                lo = f"from {_text(splitters[place - 1])} on" if place else "from the least on"
-                hi = f", less than {_text(splitters[place])}" if place < len(splitters) else ""
+                lo = f"from {splitters[place - 1]} on" if place else "from the least on"
+                hi = f", less than {splitters[place]}" if place < len(splitters) else ""
                 texts.append(f"shard {shard}, with the keys {lo}{hi}")
         return ShardLost(
             f"{'; '.join(texts) or shards} is lost: its actor ended, and without a `path` it kept no files. Other keys "
@@ -217,31 +237,39 @@ class Cluster:
             raise self.loss(lost)
         first = next(iter(failed.values()))
         if lost:
-            raise ShardLost(
-                f"shard {lost[0]} of {self.description.name!r} {_ENDED}", lost
-            ) from first
+            raise self._ended(f"shard {lost[0]} of ", lost) from first
         raise first
 
     # Updates.
 
     def change(self, divided: Callable[[Layout], dict[int, Body]]) -> None:
         """Applies a batch, exactly once. `divided` tells what it changes in each shard, by place."""
-        with self._in_flight:
-            client, patience, deadline = self._next_batch(), _PATIENCE, self.deadline()
-            is_done = False
-            while not is_done:
-                layout = self.layout
-                bodies = {layout.shards[at]: body for at, body in divided(layout).items()}
-                for body in bodies.values():
-                    body.arrays[:] = [sent(each, self.transport) for each in body.arrays]
-                given = self._number(client, tuple(bodies), layout, patience, deadline)
-                if isinstance(given, Stale):
-                    self.refresh()
-                else:
-                    is_done = not isinstance(given, Numbered) or self._attempt(
-                        client, given, bodies, None, deadline
-                    )
-                    patience *= 2
+        deadline = self.deadline()
+        if not self._in_flight.acquire(timeout=self.timeout):
+            raise TimedOut(
+                f"the batch was not sent within {self.timeout:g} s, and does not happen: as many others of this process "
+                "as `in_flight` allows are under way"
+            )
+        try:
+            self._change(divided, deadline)
+        finally:
+            self._in_flight.release()
+
+    def _change(self, divided: Callable[[Layout], dict[int, Body]], deadline: float) -> None:
+        client, patience, is_done = self._next_batch(), _PATIENCE, False
+        while not is_done:
+            layout = self.layout
+            bodies = {layout.shards[at]: body for at, body in divided(layout).items()}
+            for body in bodies.values():
+                body.arrays[:] = [sent(each, self.transport) for each in body.arrays]
+            given = self._number(client, tuple(bodies), layout, patience, deadline)
+            if isinstance(given, Stale):
+                self.refresh()
+            else:
+                is_done = not isinstance(given, Numbered) or self._attempt(
+                    client, given, bodies, None, deadline
+                )
+                patience *= 2
 
     def change_layout(self, old: Layout, new: Layout, moved: Callable[[], dict[int, Body]]) -> None:
         """Lets keys be divided in another way, while no other batch is under way. `moved` then tells what that
@@ -470,5 +498,19 @@ class LiveView:
             self._reader = ""
 
 
-def _text(key: Any) -> str:
-    return "0x" + bytes(key)[::-1].hex() if isinstance(key, (bytes, bytes)) else str(key)
+def end_actors(name: str) -> None:
+    """Ends all actors of a dictionary, whether they answer or not."""
+    for actor in ray.util.list_named_actors(all_namespaces=True):
+        own, _, _ = actor["name"].rpartition("/")  # A dictionary's name may have slashes, too.
+        if actor["namespace"] == NAMESPACE and own == name:
+            with suppress(ValueError):  # Another driver was first.
+                ray.kill(ray.get_actor(actor["name"], NAMESPACE))
+
+
+def _listed(splitters: NDArray[Any], key: KeyType) -> list[Any]:
+    """Splitters, one by one, as callers know keys."""
+    if not isinstance(key, KeyLayout):
+        return listed_keys(splitters.view(key))
+    columns = tuple(NUMPY.empty(len(splitters), part) for part in key.parts)
+    key.unpack(aligned(splitters), None, columns)
+    return listed_keys(columns if key.is_tuple else columns[0])

@@ -39,9 +39,12 @@ from gpulsm.ray.queries import (
     at_span,
 )
 from gpulsm.ray.shard import Body, Config
-from gpulsm.ray.starting import options_of_shards, start_actors, start_shard
+from gpulsm.ray.starting import answers_of_all, options_of_shards, start_actors, start_shard
 from gpulsm.ray.stores import HeldStore, LiveStore
 from gpulsm.ray.transport import checked_transport
+
+#: The most seconds that a call waits, or a snapshot is kept: about 30 years.
+_LONGEST = 1_000_000_000
 
 C = TypeVar("C", bound="Closing")
 
@@ -196,8 +199,9 @@ class ShardedDictionary(Closing, OneCall, Imports):
             options_of_shards(resources, count),
             whole("log_limit", log_limit, 1),
             checked_transport(transport),
+            name is not None,
         )
-        actors = start_actors(description, count, is_named=name is not None)
+        actors = start_actors(description, count)
         self._connect(description, in_flight, *actors)
 
     @classmethod
@@ -314,18 +318,18 @@ class ShardedDictionary(Closing, OneCall, Imports):
         progress
             Is called with how many shards are done, of how many.
         """
-        self._told(progress, "checkpoint")
-
-    def _told(self, progress: Progress | None, method: str) -> None:
-        tell = checked_progress(progress)
-        cluster = self._cluster
+        tell, cluster = checked_progress(progress), self._cluster
+        cluster.check_open()
+        if self.path is None:
+            return
         cluster.refresh()
-        shards = cluster.layout.shards
-        references = [getattr(cluster.shard(shard), method).remote() for shard in shards]
-        for done, reference in enumerate(references, 1):
-            cluster.get(reference, cluster.deadline(), f"shard {shards[done - 1]}")
+        references = {
+            shard: cluster.shard(shard).checkpoint.remote() for shard in cluster.layout.shards
+        }
+        for done, (shard, reference) in enumerate(references.items(), 1):
+            cluster.check_answers(cluster.gather({shard: reference}, cluster.deadline()))
             if tell is not None:
-                tell(done, len(shards))
+                tell(done, len(references))
 
     def rebalance(self, *, step: int = 1 << 20, progress: Progress | None = None) -> None:
         """Moves keys between neighbours until no shard has much more than the average. Others may read and write
@@ -419,7 +423,9 @@ class ShardedDictionary(Closing, OneCall, Imports):
                 added = list(range(first, first + count))
                 for shard, option in zip(added, options, strict=True):
                     started.add(shard)
-                    cluster.add(shard, start_shard(description, shard, layout, option))
+                    handle = start_shard(description, shard, layout, option)
+                    cluster.add(shard, handle)
+                    answers_of_all({shard: handle}, "check", (option,), cluster.timeout)
                     cluster.get(cluster.sequencer.admit.remote(shard), cluster.deadline())
                 lengths = self._store.lengths()
                 if len(lengths) != len(layout.shards):
@@ -471,7 +477,7 @@ class ShardedDictionary(Closing, OneCall, Imports):
             self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return attached, (self._cluster.description, 8)
+        return attached, (self._cluster.description, 8, *self._cluster.kept_alive())
 
     def _where(self) -> str:
         path = "" if self.path is None else f", path={self.path!r}"
@@ -479,10 +485,15 @@ class ShardedDictionary(Closing, OneCall, Imports):
         return f"shards={shards}, name={self.name!r}{path}"
 
 
-def attached(description: Description, in_flight: int) -> ShardedDictionary:
+def attached(
+    description: Description,
+    in_flight: int,
+    sequencer: Any = None,
+    shards: dict[int, Any] | None = None,
+) -> ShardedDictionary:
     """The dictionary of that description, in this process."""
     made = ShardedDictionary.__new__(ShardedDictionary)
-    made._connect(description, in_flight)
+    made._connect(description, in_flight, sequencer, shards)
     made._is_attached = True
     return made
 
@@ -501,8 +512,10 @@ def seconds(name: str, given: Any) -> float:
     """A time that calls can wait."""
     if isinstance(given, bool) or not isinstance(given, (int, float, np.number)):
         raise TypeError(f"{name}: expected a number of seconds, got {type(given).__name__}")
-    if not 0 < given < float("inf"):
-        raise ValueError(f"{name}: expected a number of seconds above 0, got {given}")
+    if not 0 < given <= _LONGEST:
+        raise ValueError(
+            f"{name}: expected a number of seconds above 0 and up to {_LONGEST:,}, got {given}"
+        )
     return float(given)
 
 

@@ -184,14 +184,7 @@ class Files:
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` wrote; None if there is no such file."""
-        path = self.folder / name
-        if not path.exists():
-            return None
-        raw = path.read_bytes()
-        if raw[:8] != b"%08x" % zlib.crc32(raw[8:]):
-            raise CorruptFile(f"{str(path)!r} does not hold what was written to it", str(path), 0)
-        note: dict[str, Any] = json.loads(raw[8:])
-        return note
+        return read_note(self.folder / name)
 
     def checkpoints(self) -> list[int]:
         """The numbers of complete checkpoints, the newest first."""
@@ -237,6 +230,17 @@ class Files:
             os.fsync(file.fileno())
         temporary.replace(self.folder / name)
         _sync_folder(self.folder)
+
+
+def read_note(path: Path) -> dict[str, Any] | None:
+    """What `Files.write_note` wrote, whoever owns the files; None if there is no such file."""
+    if not path.exists():
+        return None
+    raw = path.read_bytes()
+    if raw[:8] != b"%08x" % zlib.crc32(raw[8:]):
+        raise CorruptFile(f"{str(path)!r} does not hold what was written to it", str(path), 0)
+    note: dict[str, Any] = json.loads(raw[8:])
+    return note
 
 
 def _write(descriptor: int, records: Records) -> int:

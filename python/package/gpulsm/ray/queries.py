@@ -305,9 +305,7 @@ class ShardedQueries:
 
     def _small_store(self, candidates: list[tuple[Any, Any, Any]]) -> Store:
         """A dictionary of pairs that were found."""
-        store = Store(
-            self.config.names, {**self.config.settings, "device": "cpu", "combine": ("replace", "")}
-        )
+        store = self._store_here(combine=("replace", ""))
         for keys, values, found in candidates:
             own = [array[found] if len(array) else array for array in (keys, values)]
             copies = [NUMPY.empty(len(array), array.dtype) for array in own]
@@ -316,6 +314,11 @@ class ShardedQueries:
             spans = [(NUMPY.address(copy), len(copies[0])) for copy in copies]
             store.update((spans[0], spans[1]), (0, 0), None)
         return store
+
+    def _store_here(self, **settings: Any) -> Store:
+        """An empty dictionary of this process. The limit of a shard is none for it."""
+        own = {**self.config.settings, "device": "cpu", "memory_limit": None, **settings}
+        return Store(self.config.names, own)
 
     def asof_of_columns(
         self,
@@ -368,7 +371,7 @@ class ShardedQueries:
     def save(self, path: str, overwrites: bool, progress: Any) -> None:
         """Writes all pairs into one file, through the memory of this process."""
         keys, values = self.all_pairs()
-        store = Store(self.config.names, {**self.config.settings, "device": "cpu"})
+        store = self._store_here()
         spans = [(NUMPY.address(array), len(keys)) for array in (keys, values)]
         store.update((spans[0], spans[1]), (0, 0), None)
         store.save(path, overwrites, progress)

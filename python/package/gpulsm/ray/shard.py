@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from gpulsm._families import NUMPY, WIDE, DType
 from gpulsm._native import Store
 from gpulsm.ray.layout import Layout, aligned
-from gpulsm.ray.log import Arrays, Files
+from gpulsm.ray.log import Arrays, Files, read_note
 from gpulsm.ray.protocol import (
     Aborted,
     Batch,
@@ -206,23 +207,12 @@ class Shard:
 
     def _check_types(self, files: Files) -> None:
         """Notes the types of keys and values, and how keys are divided at first; an error if the files have others."""
-        types = {
-            **self.config.names,
-            "combine": self.config.settings["combine"][0],
-            "shard": self.number,
-        }
-        types = json.loads(json.dumps(types))
-        stored = files.read_note(TYPES)
+        stored = stored_layout(files.folder, self.config, self.number)
         if stored is None:
+            types = _types(self.config, self.number)
             files.write_note(TYPES, {"types": types, "layout": self.state.layout.to_json()})
-            return
-        for name, own in types.items():
-            there = stored["types"].get(name)
-            if there != own:
-                raise ValueError(
-                    f"{str(files.folder)!r} holds a shard with {name}={there!r}, not {own!r}; open it as it was made"
-                )
-        self.state.layout = Layout.of_json(stored["layout"], self.config.key)
+        else:
+            self.state.layout = stored
 
     def _recover(self, files: Files) -> None:
         """Loads the newest checkpoint and replays the log after it."""
@@ -277,6 +267,28 @@ class Shard:
                 None if layout is None else Layout.of_json(layout, self.config.key),
             )
         )
+
+
+def stored_layout(folder: Path, config: Config, number: int) -> Layout | None:
+    """How keys were divided at first by the dictionary whose files are in a folder; None if there are none. An error if
+    it has other types."""
+    stored = read_note(folder / TYPES)
+    if stored is None:
+        return None
+    for name, own in _types(config, number).items():
+        there = stored["types"].get(name)
+        if there != own:
+            raise ValueError(
+                f"{str(folder)!r} holds a shard with {name}={there!r}, not {own!r}; open it as it was made"
+            )
+    return Layout.of_json(stored["layout"], config.key)
+
+
+def _types(config: Config, number: int) -> dict[str, Any]:
+    """What the files of a shard must agree in, as JSON returns it."""
+    types = {**config.names, "combine": config.settings["combine"][0], "shard": number}
+    agreed: dict[str, Any] = json.loads(json.dumps(types))
+    return agreed
 
 
 def _described(record: Record, settled: int) -> tuple[dict[str, Any], Arrays]:

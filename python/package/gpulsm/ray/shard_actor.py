@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import ray
 from ray.exceptions import RayError
@@ -19,7 +21,7 @@ from gpulsm._native import Store
 from gpulsm.ray.actors import NAMESPACE, Waiting, sequencer_name
 from gpulsm.ray.errors import ShardStalled
 from gpulsm.ray.layout import Layout
-from gpulsm.ray.log import Files, Replaced
+from gpulsm.ray.log import Files, Replaced, read_note
 from gpulsm.ray.protocol import (
     Aborted,
     Accepted,
@@ -33,9 +35,11 @@ from gpulsm.ray.protocol import (
     ShardState,
     Stale,
 )
-from gpulsm.ray.shard import TYPES, Body, Config, Shard, answer
+from gpulsm.ray.shard import TYPES, Body, Config, Shard, answer, stored_layout
 from gpulsm.ray.transport import PackedCalls, received
 
+#: The note in the files of a shard that says which actor has opened them.
+_ACTOR = "actor.json"
 #: Queries of fewer elements than this are answered without another thread.
 _FEW = 4096
 #: After how many seconds a shard asks the sequencer what became of a batch.
@@ -44,6 +48,24 @@ _INQUIRE_AFTER = 1.0
 _OPEN_AGAIN_AFTER = 2.0
 #: For how many seconds a shard that owns its files takes that for granted when it answers queries.
 _OWNS_FOR = 1.0
+
+
+class Begun(NamedTuple):
+    """What a shard that was opened found.
+
+    Attributes
+    ----------
+    layouts
+        How keys are divided among shards, and may be after batches that are pending.
+    epoch
+        The last sequencer's; 0 if there never was one.
+    former
+        The dictionary, and the actor, that had opened the files before, if any.
+    """
+
+    layouts: list[Layout]
+    epoch: int
+    former: tuple[str, str] | None
 
 
 class ShardActor(PackedCalls):
@@ -63,7 +85,8 @@ class ShardActor(PackedCalls):
         self._log_limit = log_limit
         self._opening = (config, number, layout, path)
         self._opened: Shard | None = None
-        self._open()
+        self._former: tuple[str, str] | None = None
+        self._tried_at = -math.inf
         self._changed = Waiting()
         self._writing = asyncio.Lock()
         self._owned_at = time.monotonic()
@@ -78,7 +101,9 @@ class ShardActor(PackedCalls):
         self._writer = ThreadPoolExecutor(1)
         self._applier = ThreadPoolExecutor(1)
         self._readers = ThreadPoolExecutor(4)
-        if ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None:
+        if path is not None and _was_restarted():
+            self._open()
+        if _actor_id() is not None:
             unused = threading.Timer(unused_for, self._end_if_unused)
             unused.daemon = True
             unused.start()
@@ -91,17 +116,24 @@ class ShardActor(PackedCalls):
             ray.kill(ray.get_runtime_context().current_actor)
 
     def _open(self) -> None:
+        """Opens the shard. Whoever has its files at this time has to end."""
         config, number, layout, path = self._opening
         self._tried_at = time.monotonic()
         try:
             files = None if path is None else _files(path, number)
-            self._opened = Shard(config, number, layout, files)
+            opened = Shard(config, number, layout, files)
+            if files is not None:
+                former = files.read_note(_ACTOR)
+                self._former = None if former is None else (former["dictionary"], former["actor"])
+                files.write_note(_ACTOR, {"dictionary": self._name, "actor": _actor_id() or ""})
+            self._opened = opened
         except Exception as error:  # Ray would not start it again.
             self._refusal = error
 
     @property
     def _shard(self) -> Shard:
-        """What there is. If it could not be opened, the caller is told why; now and then that is tried again."""
+        """What there is: it is opened by the first who needs it. If that fails, the caller is told why; now and then it
+        is tried again."""
         if self._opened is None and time.monotonic() - self._tried_at > _OPEN_AGAIN_AFTER:
             self._open()
         if self._opened is None:
@@ -116,11 +148,18 @@ class ShardActor(PackedCalls):
         """The number of the process that it runs in."""
         return os.getpid()
 
-    async def begin(self) -> tuple[list[Layout], int]:
-        """How keys are divided among shards, and may be after batches that are pending here; and the epoch: 0 if there
-        never was a sequencer."""
+    async def check(self) -> bool:
+        """Returns whether the shard has files. An error if it could not be opened as it is asked for. Whoever has its
+        files keeps them."""
+        config, number, _, path = self._opening
+        if self._opened is None:
+            config.store()
+        return path is not None and stored_layout(_folder(path, number), config, number) is not None
+
+    async def begin(self) -> Begun:
+        """Opens the shard, and returns what it found."""
         later = [batch.layout for batch in self._state.pending.values() if batch.layout is not None]
-        return [self._state.layout, *later], self._state.epoch
+        return Begun([self._state.layout, *later], self._state.epoch, self._former)
 
     async def empty(self) -> None:
         """Does nothing: what any call costs."""
@@ -444,17 +483,37 @@ class ShardActor(PackedCalls):
 
 
 def _files(path: str, number: int) -> Files:
-    """The files of a shard. An actor that was restarted must find some."""
-    folder = os.path.join(path, f"shard-{number:04}")
+    """The files of a shard. An actor that was restarted must find some, and nobody else may have opened them since."""
+    folder = _folder(path, number)
+    if _was_restarted():
+        if not (folder / TYPES).exists():
+            raise FileNotFoundError(
+                f"shard {number} was started again where {str(folder)!r} does not exist: `path` must be on storage that "
+                "every node sees, or `resources` keep each shard on its node"
+            )
+        last = read_note(folder / _ACTOR)
+        if last is not None and last["actor"] != _actor_id():
+            raise Replaced(f"{str(folder)!r} was opened by the dictionary {last['dictionary']!r}")
+    return Files(folder)
+
+
+def _folder(path: str, number: int) -> Path:
+    return Path(path, f"shard-{number:04}")
+
+
+def _was_restarted() -> bool:
+    """Whether Ray has started this actor again."""
+    if _actor_id() is None:
+        return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray uses what it advises against.
-        was_restarted = ray.get_runtime_context().was_current_actor_reconstructed
-    if was_restarted and not os.path.exists(os.path.join(folder, TYPES)):
-        raise FileNotFoundError(
-            f"shard {number} was started again where {folder!r} does not exist: `path` must be on storage that every node "
-            "sees, or `resources` keep each shard on its node"
-        )
-    return Files(folder)
+        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
+
+
+def _actor_id() -> str | None:
+    """What Ray calls the actor that this is; None outside of actors."""
+    own = ray.get_runtime_context().get_actor_id() if ray.is_initialized() else None
+    return None if own is None else str(own)
 
 
 def _end_actor() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpulsm._families import NUMPY
 from gpulsm.ray.cluster import Again, Cluster, LiveView
-from gpulsm.ray.errors import SnapshotLost, TimedOut
+from gpulsm.ray.errors import ShardLost, SnapshotLost, TimedOut
 from gpulsm.ray.layout import Layout, quantiles
 from gpulsm.ray.moving import moves
 from gpulsm.ray.queries import (
@@ -136,7 +136,7 @@ class LiveStore(ShardedQueries):
         step = max(1, len(keys) // _SAMPLE)
         sample = np.ascontiguousarray(keys[::step])
         new = Layout(layout.version + 1, layout.shards, quantiles(sample, shards))
-        with suppress(Again, TimedOut):  # Another driver was first, or a shard is down.
+        with suppress(Again, ShardLost, TimedOut):  # Another driver was first, or a shard is down.
             self.move(layout, new)
 
     def move(self, old: Layout, new: Layout) -> None:
@@ -228,6 +228,15 @@ class HeldStore(FrozenStore):
         self._token = token
         self.layout = layout
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether its dictionary was closed in this process."""
+        return self._cluster.is_closed
+
+    def summary(self) -> tuple[int | None, str]:
+        """How many keys there are, and that as text."""
+        return (None, "closed") if self.is_closed else super().summary()
+
     def ask(self, requests: Requests) -> Answers:
         """What shards answer."""
         cluster = self._cluster
@@ -250,5 +259,6 @@ class HeldStore(FrozenStore):
 
     def release(self) -> None:
         """Lets shards forget it."""
-        for shard in self.layout.shards:
-            self._cluster.shard(shard).release.remote(self._token)
+        for shard in () if self.is_closed else self.layout.shards:
+            with suppress(ShardLost):
+                self._cluster.shard(shard).release.remote(self._token)

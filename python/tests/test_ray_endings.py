@@ -1,0 +1,230 @@
+"""`gpulsm.ray`: what ends when, and what is said then: names, handles, snapshots, files that others open, lost shards."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ray_cluster import kill, local_cluster
+
+pytest.importorskip("ray")
+
+import ray
+
+import gpulsm
+from gpulsm.ray import ShardedDictionary, ShardLost, TimedOut
+
+#: A key of each half of all keys.
+HALVES = np.array([1, 2**31 + 5], np.uint32)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with local_cluster() as cluster:
+        yield cluster
+
+
+def make(key: Any = "uint32", value: Any = "uint32", **settings: Any) -> ShardedDictionary:
+    options = {"resources": {"num_cpus": 0}, "device": "cpu", "threads": 1, "timeout": 60.0}
+    return ShardedDictionary(key, value, **{"shards": 2, **options, **settings})
+
+
+def actors_of(name: str) -> list[str]:
+    """The actors of a dictionary that there are."""
+    named = [actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)]
+    return sorted(each for each in named if each.startswith(name + "/"))
+
+
+def test_an_open_that_fails_takes_nothing_from_who_has_the_files(
+    cluster: Any, tmp_path: Path
+) -> None:
+    d = make(path=tmp_path, name="live")
+    d.insert(HALVES, HALVES)
+    mistakes: list[tuple[dict[str, Any], type[Exception]]] = [
+        ({"combine": "max"}, ValueError),
+        ({"key": "uint64", "shards": 4}, ValueError),
+        ({"device": "cuda:99"}, gpulsm.CudaError),
+        ({"resources": [{"num_cpus": 0}, {"num_cpus": 1000}], "timeout": 5.0}, TimedOut),
+    ]
+    folders = sorted(path.name for path in tmp_path.iterdir())
+    for settings, kind in mistakes:
+        with pytest.raises(kind):
+            make(**{"path": tmp_path, **settings})
+        assert sorted(path.name for path in tmp_path.iterdir()) == folders
+    d.insert([7], [7])  # The owner is looked up.
+    assert d.lookup([*HALVES.tolist(), 7])[1].all()
+    d.close()
+
+
+def test_more_shards_than_the_files_have_leave_nothing_behind(cluster: Any, tmp_path: Path) -> None:
+    with make(path=tmp_path, shards=1) as d:
+        d.insert([1, 2], [3, 4])
+    with make(path=tmp_path, shards=4) as again:
+        assert again.shards == 1 and again[2] == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["shard-0000"]
+
+
+def test_a_dictionary_whose_files_are_opened_ends(cluster: Any, tmp_path: Path) -> None:
+    first = make(path=tmp_path, name="first")
+    first.insert(HALVES, HALVES)
+    fresh = ShardedDictionary.attach("first")
+    second = make(path=tmp_path, name="second")
+    assert actors_of("first") == [] and len(actors_of("second")) == 3
+    for handle in (first, fresh):
+        with pytest.raises(ShardLost, match="its files were opened by another one"):
+            handle.lookup([1])
+    assert second.lookup(HALVES)[1].all()
+    second.close()
+
+
+def test_a_dictionary_of_the_same_name_elsewhere_goes_on(cluster: Any, tmp_path: Path) -> None:
+    with make(path=tmp_path / "one", name="reused"):
+        pass
+    other = make(path=tmp_path / "two", name="reused")
+    with make(path=tmp_path / "one", name="opener"):
+        assert len(actors_of("reused")) == 3
+    other.insert(HALVES, HALVES)
+    assert other.lookup(HALVES)[1].all()
+    other.close()
+
+
+def test_who_was_closed_by_others_is_told_that_nothing_is_lost(
+    cluster: Any, tmp_path: Path
+) -> None:
+    d = make(path=tmp_path, name="shared")
+    d.insert(HALVES, HALVES)
+    handle = ShardedDictionary.attach("shared")
+    assert handle.shards == 2
+    d.close()
+    with pytest.raises(ShardLost, match="was closed.* open it again"):
+        handle.lookup([1])
+
+
+def test_any_name_outlives_its_handles(cluster: Any) -> None:
+    d = make(name="unnamed-prices")
+    d.insert(HALVES, HALVES)
+    del d
+    gc.collect()
+    time.sleep(1.0)
+    with ShardedDictionary.attach("unnamed-prices", timeout=60.0) as found:
+        assert found.lookup(HALVES)[1].all()
+        found.close()
+
+
+def test_a_task_keeps_what_it_was_given(cluster: Any) -> None:
+    @ray.remote(num_cpus=0, max_retries=0)
+    def length(dictionary: ShardedDictionary) -> int:
+        time.sleep(1.0)
+        return len(dictionary)
+
+    def started() -> Any:
+        d = make()
+        d.insert(HALVES, HALVES)
+        return length.remote(d)
+
+    reference = started()
+    gc.collect()
+    assert ray.get(reference, timeout=120) == 2
+
+
+def test_a_snapshot_can_be_closed_after_its_dictionary(cluster: Any) -> None:
+    d = make()
+    d.insert(HALVES, HALVES)
+    with d.snapshot() as frozen:
+        assert len(frozen) == 2
+        d.close()
+        assert "closed" in repr(frozen)
+        with pytest.raises(ValueError, match="closed"):
+            frozen.lookup([1])
+
+
+def test_keys_of_living_shards_are_updated_before_there_are_splitters(cluster: Any) -> None:
+    d = make()
+    d.insert(HALVES, HALVES)
+    kill(d._cluster.shard(0))
+    with pytest.raises(ShardLost, match="less than 2147483648"):
+        d.lookup([1])
+    above = np.arange(2**31 + 10, 2**31 + 110, dtype=np.uint32)
+    d.insert(above, above)
+    assert d.lookup(above)[1].all()
+    d.checkpoint()
+    d.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "keys", "text"),
+    [
+        (("uint32", "int64"), ([3, 4, 5, 6], [-1, -2, -3, -4]), r"from \(5, -3\) on"),
+        ("S16", np.array([b"aa", b"bb", b"cc", b"dd"], "S16"), r"from b'cc.* on"),
+        ("datetime64[s]", np.arange(4).astype("M8[s]"), "from 1970-01-01T00:00:02 on"),
+    ],
+)
+def test_lost_keys_are_named_as_they_were_given(
+    cluster: Any, key: Any, keys: Any, text: str
+) -> None:
+    d = make(key)
+    d.insert(keys, [1, 2, 3, 4])
+    kill(d._cluster.shard(1))
+    with pytest.raises(ShardLost, match=text):
+        d.successor(keys)
+    d.close()
+
+
+def test_the_limit_of_a_shard_is_none_for_what_is_gathered(cluster: Any, tmp_path: Path) -> None:
+    limits: dict[str, Any] = {"memory_limit": 4 << 20, "batch_size": 1 << 10, "device": "cpu"}
+    d = make("uint64", "uint64", shards=3, **limits)
+    keys = np.random.default_rng(1).permutation(1 << 17).astype(np.uint64)
+    for part in np.split(keys, 16):
+        d.insert(part, part)
+    with pytest.raises(gpulsm.OutOfMemoryError):
+        gpulsm.Dictionary("uint64", "uint64", **limits).insert(keys, keys)
+    d.save(tmp_path / "all.gpulsm")
+    assert len(gpulsm.Dictionary.load(tmp_path / "all.gpulsm")) == len(keys)
+    assert (d.asof(keys)[1] == keys).all()
+    d.close()
+
+
+def test_waiting_for_other_batches_times_out_as_well(cluster: Any) -> None:
+    d = make(timeout=4.0, in_flight=1)
+    d.insert(HALVES, HALVES)
+    stopped: int = ray.get(d._cluster.shard(1).process.remote(), timeout=60)
+    os.kill(stopped, signal.SIGSTOP)
+
+    def insert(_: int) -> float:
+        start = time.monotonic()
+        with pytest.raises(TimedOut):
+            d.insert(HALVES, HALVES)
+        return time.monotonic() - start
+
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            times = list(pool.map(insert, range(4)))
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert max(times) < 7.0, times
+    d.close()
+
+
+def test_what_can_not_be_says_why(cluster: Any) -> None:
+    d = make(timeout=5.0)
+    with pytest.raises(TimedOut, match=r"they ask for \{'num_cpus': 1000\} each, and .* is free"):
+        d.add_shards(1, resources={"num_cpus": 1000})
+    with pytest.raises(TypeError, match="resources: expected a dict"):
+        make(resources=5)
+    with pytest.raises(ValueError, match="timeout: expected a number of seconds above 0 and up to"):
+        make(timeout=1e300)
+    local: Any = gpulsm.Dictionary("uint32", "uint32", device="cpu")
+    with pytest.raises(TypeError, match="expected a dictionary of this process, got Sharded"):
+        local.merge_from(d)
+    d.insert(HALVES, HALVES)
+    local.insert(*d.arrays())
+    assert len(local) == 2
+    d.close()
