@@ -4,6 +4,7 @@ reads."""
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -25,7 +26,7 @@ from gpulsm.ray import ShardStalled, starting
 from gpulsm.ray import shard_actor as shard_actor_module
 from gpulsm.ray.cluster import Cluster
 from gpulsm.ray.layout import even_layout
-from gpulsm.ray.log import Files, Replaced
+from gpulsm.ray.log import Files
 from gpulsm.ray.protocol import (
     Accepted,
     Batch,
@@ -42,7 +43,7 @@ from gpulsm.ray.protocol import (
 )
 from gpulsm.ray.sequencer import SequencerActor
 from gpulsm.ray.shard import Body, Config, Shard
-from gpulsm.ray.shard_actor import ShardActor
+from gpulsm.ray.shard_actor import Begun, Former, Found, ShardActor
 from gpulsm.ray.transport import LARGE, call, unpacked
 
 KEY = np.dtype(np.uint32)
@@ -274,10 +275,6 @@ def test_a_refused_batch_stays_refused_if_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Shard] = []
-
-    def files(*_: Any) -> Files:
-        return Files(tmp_path)
-
     append, appended = Files.append, 0
 
     def full(self: Files, records: Any) -> None:
@@ -291,8 +288,8 @@ def test_a_refused_batch_stays_refused_if_the_disk_is_full(
         raise gpulsm.OutOfMemoryError("no room")
 
     async def check() -> None:
-        monkeypatch.setattr("gpulsm.ray.shard_actor._files", files)
-        actor = ShardActor("test", 0, config(), even_layout(1, KEY), "path", 1 << 28, 600.0)
+        layout = even_layout(1, KEY)
+        actor = ShardActor("test", 0, config(), layout, str(tmp_path), 1 << 28, 600.0)
         await actor.begin_epoch(1)
         with monkeypatch.context() as patch:
             patch.setattr(Files, "append", full)
@@ -304,7 +301,7 @@ def test_a_refused_batch_stays_refused_if_the_disk_is_full(
         await actor.begin_epoch(2)
         later = Numbered(2, 2, {0: 0}, 1, Pins())
         assert await prepare(actor, later, 0, [6], "b") == Accepted()
-        opened.append(Shard(config(), 0, even_layout(1, KEY), Files(tmp_path)))
+        opened.append(Shard(config(), 0, layout, Files(tmp_path / "shard-0000")))
 
     run(check())
     assert opened[0].store.len() == 0 and sorted(opened[0].state.pending) == [2]
@@ -322,7 +319,7 @@ def test_an_error_does_not_grow_when_it_is_raised_again(monkeypatch: pytest.Monk
     async def check() -> None:
         stalled = shard_actor()
         stalled._failure = ShardStalled("no room")
-        monkeypatch.setattr("gpulsm.ray.shard_actor._files", fail)
+        monkeypatch.setattr("gpulsm.ray.shard_actor.Files", fail)
         missing = ShardActor("test", 0, config(), even_layout(1, KEY), "path", 1 << 28, 600.0)
         for actor in (stalled, missing):
             assert await lines(actor) == await lines(actor)
@@ -469,33 +466,97 @@ def test_calls_may_be_packed() -> None:
     run(check())
 
 
+class Ray:
+    """What actors ask Ray: which one they are, and whether they were restarted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+        self.path = path
+        self.actor, self.was_restarted = "", False
+        monkeypatch.setattr(shard_actor_module, "_actor_id", lambda: self.actor)
+        monkeypatch.setattr(shard_actor_module, "_was_restarted", lambda: self.was_restarted)
+        timer = SimpleNamespace(start=int)
+        monkeypatch.setattr(shard_actor_module.threading, "Timer", lambda *_: timer)
+
+    def start(self, dictionary: str, *, again: bool = False) -> ShardActor:
+        """The actor of a dictionary's only shard."""
+        self.actor, self.was_restarted = f"actor of {dictionary}", again
+        layout = even_layout(1, KEY)
+        return ShardActor(dictionary, 0, config(), layout, str(self.path), 1 << 28, 600.0)
+
+
 def test_a_restarted_actor_leaves_files_to_who_opened_them_since(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    identity, is_restarted = ["old"], [False]
-    monkeypatch.setattr(shard_actor_module, "_actor_id", lambda: identity[0])
-    monkeypatch.setattr(shard_actor_module, "_was_restarted", lambda: is_restarted[0])
-    monkeypatch.setattr(
-        shard_actor_module.threading, "Timer", lambda *_: SimpleNamespace(start=int)
-    )
+    class Ended(BaseException):
+        pass
 
-    def started(dictionary: str) -> ShardActor:
-        return ShardActor(
-            dictionary, 0, config(), even_layout(1, KEY), str(tmp_path), 1 << 28, 600.0
-        )
+    def end() -> None:
+        raise Ended
+
+    monkeypatch.setattr(shard_actor_module, "_end_actor", end)
+    context = Ray(monkeypatch, tmp_path)
 
     async def check() -> None:
-        assert (await started("one").begin()).former is None
-        is_restarted[0] = True
-        assert (await started("one").begin()).former == ("one", "old")
-        identity[0], is_restarted[0] = "new", False
-        newer = started("two")
-        assert await newer.check()
-        assert (await newer.begin()).former == ("one", "old")
-        identity[0], is_restarted[0] = "old", True
-        with pytest.raises(Replaced, match="opened by the dictionary 'two'"):
-            await started("one").begin()
-        identity[0] = "new"
-        assert isinstance(await newer.begin_epoch(1), Report), "it still has its files"
+        one = context.start("one")
+        assert await one.check() == Found(None, False)
+        assert await one.claim(False) is None
+        assert (await one.begin()).epoch == 0
+        assert isinstance(await one.begin_epoch(1), Report)
+        again = context.start("one", again=True)
+        assert (await again.begin()).epoch == 1
+        two = context.start("two")
+        found = await two.check()
+        assert found.layout is not None and found.is_used
+        assert isinstance(await again.begin_epoch(2), Report), "it still has its files"
+        assert await two.claim(True) == Former("one", "actor of one")
+        with pytest.raises(Ended):
+            await again.begin_epoch(3)
+        with pytest.raises(Ended):
+            await context.start("one", again=True).begin()
+        context.actor, context.was_restarted = "actor of two", False
+        assert (await two.begin()).epoch == 2
+        assert isinstance(await two.begin_epoch(3), Report), "it still has its files"
+
+    run(check())
+
+
+def test_an_actor_that_is_restarted_while_it_is_opened_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    context = Ray(monkeypatch, tmp_path)
+
+    async def check() -> None:
+        assert await context.start("one", again=True).claim(False) is None, "before it had files"
+        one = context.start("one", again=True)
+        assert (await one.check()).layout is None
+        await one.claim(False)
+        assert isinstance((await one.begin()), Begun)
+        await one.begin_epoch(1)
+        context.start("two")
+        two = context.start("two", again=True)  # Before it had claimed anything.
+        former = Former("one", "actor of one")
+        assert await two.claim(True) == former
+        assert await context.start("two", again=True).claim(True) == former, "after it had"
+        shutil.rmtree(tmp_path / "shard-0000")
+        with pytest.raises(FileNotFoundError, match="every node sees"):
+            await context.start("three").claim(True)
+
+    run(check())
+
+
+def test_a_copy_of_files_has_no_former_owner(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    context = Ray(monkeypatch, tmp_path / "original")
+
+    async def check() -> None:
+        one = context.start("one")
+        await one.claim(False)
+        await one.begin_epoch(1)
+        shutil.copytree(tmp_path / "original", tmp_path / "copy")
+        context.path = tmp_path / "copy"
+        two = context.start("two")
+        assert await two.claim(True) is None
+        assert (await two.begin()).epoch == 1
 
     run(check())

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ import ray
 
 import gpulsm
 from gpulsm.ray import ShardedDictionary, ShardLost, TimedOut
+from gpulsm.ray.layout import even_layout
+from gpulsm.ray.starting import start_shard
 
 #: A key of each half of all keys.
 HALVES = np.array([1, 2**31 + 5], np.uint32)
@@ -55,6 +58,11 @@ def test_an_open_that_fails_takes_nothing_from_who_has_the_files(
         ({"resources": [{"num_cpus": 0}, {"num_cpus": 1000}], "timeout": 5.0}, TimedOut),
     ]
     folders = sorted(path.name for path in tmp_path.iterdir())
+    (tmp_path / "shard-0001").rename(tmp_path / "elsewhere")
+    for shards in (1, 2):
+        with pytest.raises(FileNotFoundError, match="no files of shard-0001"):
+            make(path=tmp_path, shards=shards)
+    (tmp_path / "elsewhere").rename(tmp_path / "shard-0001")
     for settings, kind in mistakes:
         with pytest.raises(kind):
             make(**{"path": tmp_path, **settings})
@@ -62,6 +70,35 @@ def test_an_open_that_fails_takes_nothing_from_who_has_the_files(
     d.insert([7], [7])  # The owner is looked up.
     assert d.lookup([*HALVES.tolist(), 7])[1].all()
     d.close()
+
+
+def test_an_open_that_fails_after_it_has_the_files_leaves_them_whole(
+    cluster: Any, tmp_path: Path
+) -> None:
+    keys = np.arange(1 << 18, dtype=np.uint32)
+    d = make(path=tmp_path, name="large")
+    d.insert(keys, keys)
+    d.checkpoint()
+    with pytest.raises(gpulsm.OutOfMemoryError):
+        make(path=tmp_path, memory_limit=1 << 18, batch_size=64)
+    assert actors_of("large") == [], "another one has taken its files"
+    with make(path=tmp_path, name="large") as again:
+        assert again.lookup(keys)[1].all()
+
+
+def test_what_was_begun_and_never_used_can_be_made(cluster: Any, tmp_path: Path) -> None:
+    description = make(path=tmp_path / "other", shards=3)._cluster.description
+    description = replace(description, name="unfinished", path=str(tmp_path / "d"))
+    layout = even_layout(3, np.dtype(np.uint32))
+    handle = start_shard(description, 1, layout, {"num_cpus": 0}, is_new=True)
+    ray.get(handle.claim.remote(False), timeout=60)
+    assert ray.get(handle.begin.remote(), timeout=60).epoch == 0
+    ray.kill(handle)
+    with pytest.raises(ValueError, match="never used; make it with shards=3"):
+        make(path=tmp_path / "d", shards=2)
+    with make(path=tmp_path / "d", shards=3) as d:
+        d.insert(HALVES, HALVES)
+        assert d.lookup(HALVES)[1].all()
 
 
 def test_more_shards_than_the_files_have_leave_nothing_behind(cluster: Any, tmp_path: Path) -> None:

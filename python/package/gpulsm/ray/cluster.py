@@ -146,7 +146,7 @@ class Cluster:
     def kept_alive(self) -> tuple[Any, dict[int, Any]]:
         """The handles that a copy of this in another process needs, for without a name actors live as long as there
         are any."""
-        return (None, {}) if self.description.is_named else (self._sequencer, self._shards)
+        return (None, {}) if self.description.is_named else (self._sequencer, dict(self._shards))
 
     def end(self) -> None:
         """Ends the dictionary, for everybody."""

@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -425,7 +426,9 @@ class ShardedDictionary(Closing, OneCall, Imports):
                     started.add(shard)
                     handle = start_shard(description, shard, layout, option)
                     cluster.add(shard, handle)
-                    answers_of_all({shard: handle}, "check", (option,), cluster.timeout)
+                    asking = replace(description, options=(option,), timeout=cluster.timeout)
+                    answers_of_all({shard: handle}, "check", asking)
+                    answers_of_all({shard: handle}, "claim", asking, False)
                     cluster.get(cluster.sequencer.admit.remote(shard), cluster.deadline())
                 lengths = self._store.lengths()
                 if len(lengths) != len(layout.shards):

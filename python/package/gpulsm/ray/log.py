@@ -243,6 +243,15 @@ def read_note(path: Path) -> dict[str, Any] | None:
     return note
 
 
+def has_records(folder: Path) -> bool:
+    """Whether anything was ever logged in a folder, whoever owns it."""
+    segments = sorted(folder.glob("log-*"))
+    kinds = (
+        record["kind"] for path in segments for records, _ in _read(path) for record, _ in records
+    )
+    return any(folder.glob("checkpoint-*.json")) or any(kind != "segments" for kind in kinds)
+
+
 def _write(descriptor: int, records: Records) -> int:
     """Appends one frame; returns its length."""
     described = [

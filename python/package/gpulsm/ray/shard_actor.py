@@ -21,7 +21,7 @@ from gpulsm._native import Store
 from gpulsm.ray.actors import NAMESPACE, Waiting, sequencer_name
 from gpulsm.ray.errors import ShardStalled
 from gpulsm.ray.layout import Layout
-from gpulsm.ray.log import Files, Replaced, read_note
+from gpulsm.ray.log import Files, Replaced, has_records, read_note
 from gpulsm.ray.protocol import (
     Aborted,
     Accepted,
@@ -50,6 +50,28 @@ _OPEN_AGAIN_AFTER = 2.0
 _OWNS_FOR = 1.0
 
 
+class Found(NamedTuple):
+    """What a shard that is not opened yet finds.
+
+    Attributes
+    ----------
+    layout
+        How the dictionary of the files divided its keys at first; None if there are no files.
+    is_used
+        Whether anything was ever logged in them.
+    """
+
+    layout: Layout | None
+    is_used: bool
+
+
+class Former(NamedTuple):
+    """Who had opened the files of a shard before: a dictionary, and what Ray calls its actor."""
+
+    dictionary: str
+    actor: str
+
+
 class Begun(NamedTuple):
     """What a shard that was opened found.
 
@@ -59,13 +81,13 @@ class Begun(NamedTuple):
         How keys are divided among shards, and may be after batches that are pending.
     epoch
         The last sequencer's; 0 if there never was one.
-    former
-        The dictionary, and the actor, that had opened the files before, if any.
+    tail
+        The last number of a batch that was heard of.
     """
 
     layouts: list[Layout]
     epoch: int
-    former: tuple[str, str] | None
+    tail: int
 
 
 class ShardActor(PackedCalls):
@@ -85,7 +107,8 @@ class ShardActor(PackedCalls):
         self._log_limit = log_limit
         self._opening = (config, number, layout, path)
         self._opened: Shard | None = None
-        self._former: tuple[str, str] | None = None
+        self._files: Files | None = None
+        self._former: Former | None = None
         self._tried_at = -math.inf
         self._changed = Waiting()
         self._writing = asyncio.Lock()
@@ -116,19 +139,29 @@ class ShardActor(PackedCalls):
             ray.kill(ray.get_runtime_context().current_actor)
 
     def _open(self) -> None:
-        """Opens the shard. Whoever has its files at this time has to end."""
         config, number, layout, path = self._opening
         self._tried_at = time.monotonic()
         try:
-            files = None if path is None else _files(path, number)
-            opened = Shard(config, number, layout, files)
-            if files is not None:
-                former = files.read_note(_ACTOR)
-                self._former = None if former is None else (former["dictionary"], former["actor"])
-                files.write_note(_ACTOR, {"dictionary": self._name, "actor": _actor_id() or ""})
-            self._opened = opened
+            if path is not None and self._files is None:
+                folder = _folder(path, number)
+                if _was_restarted():
+                    _check_own(folder, number)
+                self._claim(folder)
+            self._opened = Shard(config, number, layout, self._files)
         except Exception as error:  # Ray would not start it again.
-            self._refusal = error
+            self._refusal, self._files = error, None
+
+    def _claim(self, folder: Path) -> None:
+        """Becomes the owner of the files. Whoever has them has to end."""
+        files = Files(folder)
+        last = files.read_note(_ACTOR)
+        own = {"dictionary": self._name, "actor": _actor_id() or "", "folder": str(folder)}
+        former = None
+        if last is not None and last["folder"] == own["folder"]:  # Otherwise they are a copy.
+            is_own = last["actor"] == own["actor"]
+            former = last["former"] if is_own else [last["dictionary"], last["actor"]]
+        files.write_note(_ACTOR, {**own, "former": former})
+        self._files, self._former = files, None if former is None else Former(*former)
 
     @property
     def _shard(self) -> Shard:
@@ -137,6 +170,8 @@ class ShardActor(PackedCalls):
         if self._opened is None and time.monotonic() - self._tried_at > _OPEN_AGAIN_AFTER:
             self._open()
         if self._opened is None:
+            if isinstance(self._refusal, Replaced):
+                _end_actor()
             raise self._refusal.with_traceback(None)  # Otherwise it would grow.
         return self._opened
 
@@ -148,18 +183,35 @@ class ShardActor(PackedCalls):
         """The number of the process that it runs in."""
         return os.getpid()
 
-    async def check(self) -> bool:
-        """Returns whether the shard has files. An error if it could not be opened as it is asked for. Whoever has its
-        files keeps them."""
+    # Opening. Whoever makes a dictionary calls these in turn, each after all shards have answered the one before.
+
+    async def check(self) -> Found:
+        """Looks at the files of the shard, and leaves them to whoever has them. An error if they have other types, or
+        the device can't be used."""
         config, number, _, path = self._opening
         if self._opened is None:
             config.store()
-        return path is not None and stored_layout(_folder(path, number), config, number) is not None
+        if path is None:
+            return Found(None, False)
+        folder = _folder(path, number)
+        return Found(stored_layout(folder, config, number), has_records(folder))
+
+    async def claim(self, must_exist: bool) -> Former | None:
+        """Takes the files over, and returns who had opened them before."""
+        _, number, _, path = self._opening
+        if path is not None and self._files is None:
+            folder = _folder(path, number)
+            if must_exist:
+                _check_there(folder, number)
+            self._claim(folder)
+            self._tried_at = -math.inf
+        return self._former
 
     async def begin(self) -> Begun:
-        """Opens the shard, and returns what it found."""
-        later = [batch.layout for batch in self._state.pending.values() if batch.layout is not None]
-        return Begun([self._state.layout, *later], self._state.epoch, self._former)
+        """Reads the files, and returns what is there."""
+        state = self._state
+        later = [batch.layout for batch in state.pending.values() if batch.layout is not None]
+        return Begun([state.layout, *later], state.epoch, state.tail)
 
     async def empty(self) -> None:
         """Does nothing: what any call costs."""
@@ -482,19 +534,20 @@ class ShardActor(PackedCalls):
         task.add_done_callback(self._tasks.discard)
 
 
-def _files(path: str, number: int) -> Files:
-    """The files of a shard. An actor that was restarted must find some, and nobody else may have opened them since."""
-    folder = _folder(path, number)
-    if _was_restarted():
-        if not (folder / TYPES).exists():
-            raise FileNotFoundError(
-                f"shard {number} was started again where {str(folder)!r} does not exist: `path` must be on storage that "
-                "every node sees, or `resources` keep each shard on its node"
-            )
-        last = read_note(folder / _ACTOR)
-        if last is not None and last["actor"] != _actor_id():
-            raise Replaced(f"{str(folder)!r} was opened by the dictionary {last['dictionary']!r}")
-    return Files(folder)
+def _check_own(folder: Path, number: int) -> None:
+    """An error if an actor that was restarted finds no files, or somebody else has opened them since."""
+    _check_there(folder, number)
+    last = read_note(folder / _ACTOR)
+    if last is not None and last["actor"] != _actor_id():
+        raise Replaced(f"{str(folder)!r} was opened by the dictionary {last['dictionary']!r}")
+
+
+def _check_there(folder: Path, number: int) -> None:
+    if not (folder / TYPES).exists():
+        raise FileNotFoundError(
+            f"shard {number} was started again where {str(folder)!r} does not exist: `path` must be on storage that "
+            "every node sees, or `resources` keep each shard on its node"
+        )
 
 
 def _folder(path: str, number: int) -> Path:

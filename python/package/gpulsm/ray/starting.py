@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayTaskError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gpulsm.ray.actors import NAMESPACE, sequencer_name, shard_name
@@ -15,7 +15,7 @@ from gpulsm.ray.cluster import Description, end_actors
 from gpulsm.ray.errors import ShardLost, TimedOut
 from gpulsm.ray.layout import Layout, even_layout
 from gpulsm.ray.sequencer import SequencerActor
-from gpulsm.ray.shard_actor import Begun, ShardActor
+from gpulsm.ray.shard_actor import Begun, Former, Found, ShardActor
 
 
 def options_of_shards(
@@ -61,7 +61,7 @@ def start_actors(description: Description, count: int) -> tuple[Any, dict[int, A
         if "already" in str(error) and isinstance(error, ValueError):
             raise ValueError(f"name: {_who_has(description)}") from None
         if isinstance(error, GetTimeoutError):
-            raise TimedOut(_what_is_missing(description.options, description.timeout)) from None
+            raise TimedOut(_what_is_missing(description)) from None
         raise error.cause if isinstance(error, RayTaskError) else error from None
     return sequencer, handles
 
@@ -84,7 +84,7 @@ def _who_has(description: Description) -> str:
     return f"a dictionary {name!r} exists; `ShardedDictionary.attach({name!r})` uses it"
 
 
-def _what_is_missing(options_of_all: Sequence[Mapping[str, Any]], timeout: float) -> str:
+def _what_is_missing(description: Description) -> str:
     """Says what actors that did not start ask for, and what there is."""
     asked = [
         {
@@ -92,12 +92,12 @@ def _what_is_missing(options_of_all: Sequence[Mapping[str, Any]], timeout: float
             for key, given in options.items()
             if key.startswith("num_") or key == "resources"
         }
-        for options in options_of_all
+        for options in description.options
     ]
     there: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
     free = {key: amount for key, amount in there.items() if "memory" not in key}
     return (
-        f"the actors of {len(asked)} shards did not all start within {timeout:g} s: they ask for"
+        f"the actors of {len(asked)} shards did not all start within {description.timeout:g} s: they ask for"
         f" {asked[0]}{' and others' if any(each != asked[0] for each in asked) else ' each'}, and {free} is free in"
         " the cluster; give them less (`resources`), or longer (`timeout`)"
     )
@@ -105,61 +105,88 @@ def _what_is_missing(options_of_all: Sequence[Mapping[str, Any]], timeout: float
 
 def _shards_of(description: Description, handles: dict[int, Any]) -> list[int]:
     """The shards that there are: those that were asked for, or those of the files that were found. Starts what is
-    missing, and ends what is not needed. Nothing is opened, and taken from who has it, before all could be."""
-    options, timeout = description.options, description.timeout
-    has_files = answers_of_all(handles, "check", options, timeout)
-    opened = {shard: handle for shard, handle in handles.items() if has_files[shard]}
-    begun: dict[int, Begun] = answers_of_all(opened, "begin", options, timeout)
-    _end_former(description, begun)
-    found = [layout for each in begun.values() if each.epoch > 0 for layout in each.layouts]
-    if not found:
-        answers_of_all(handles, "begin", options, timeout)
-        return list(handles)
-    named = {shard for layout in found for shard in layout.shards}
-    for shard in named - handles.keys():
-        handles[shard] = start_shard(description, shard, found[0], description.options[0])
+    missing, and ends what is not needed."""
+    found: dict[int, Found] = answers_of_all(handles, "check", description)
+    layouts = [each.layout for each in found.values() if each.layout is not None]
+    is_used = any(each.is_used for each in found.values())
+    named = {shard for layout in layouts for shard in layout.shards} or set(handles)
+    if not is_used and named != handles.keys():
+        raise ValueError(
+            f"shards: {description.path!r} has files of a dictionary of {len(named)} shards that was never used; make it "
+            f"with shards={len(named)}, or remove the folder"
+        )
+    begun: dict[int, Begun] = {}
+    while added := named - begun.keys():  # Those that were added later are named by logs alone.
+        layout = layouts[0] if layouts else even_layout(len(handles), description.config.key)
+        for shard in added - handles.keys():
+            handles[shard] = start_shard(description, shard, layout, description.options[0])
+        begun |= _opened(description, {shard: handles[shard] for shard in added}, is_used)
+        named |= {
+            shard for each in begun.values() for layout in each.layouts for shard in layout.shards
+        }
     for shard in handles.keys() - named:
         ray.kill(handles.pop(shard))
-    has_files = answers_of_all(handles, "check", options, timeout)
-    if all(has_files.values()):
-        begun = answers_of_all(handles, "begin", options, timeout)
-        _end_former(description, begun)
-        has_files = {shard: each.epoch > 0 for shard, each in begun.items()}
-    missing = [shard for shard, is_there in has_files.items() if not is_there]
-    if missing:
-        folders = ", ".join(f"shard-{shard:04}" for shard in missing)
-        raise FileNotFoundError(
-            f"path: {description.path!r} has no files of {folders}, which other shards know of"
-        )
+    was_changed = any(
+        each.tail > 0 or layout.version > 0 for each in begun.values() for layout in each.layouts
+    )
+    empty = [shard for shard, each in begun.items() if each.epoch == 0]
+    if was_changed and empty:
+        raise _missing(description, empty)
     return sorted(handles)
 
 
+def _opened(
+    description: Description, handles: dict[int, Any], must_exist: bool
+) -> dict[int, Begun]:
+    """Opens shards. Their files are taken from who has them when all have been found."""
+    found: dict[int, Found] = answers_of_all(handles, "check", description)
+    missing = [shard for shard, each in found.items() if each.layout is None]
+    if must_exist and missing:
+        raise _missing(description, missing)
+    _end_former(description, answers_of_all(handles, "claim", description, must_exist))
+    return answers_of_all(handles, "begin", description)
+
+
+def _missing(description: Description, shards: list[int]) -> FileNotFoundError:
+    folders = ", ".join(f"shard-{shard:04}" for shard in shards)
+    return FileNotFoundError(
+        f"path: {description.path!r} has no files of {folders}, which other shards know of"
+    )
+
+
 def answers_of_all(
-    handles: dict[int, Any], method: str, options: Sequence[Mapping[str, Any]], timeout: float
+    handles: dict[int, Any], method: str, description: Description, *arguments: Any
 ) -> dict[int, Any]:
-    """What a method of shards that were started with these options answers. An error, which says what they wait for, if
-    they don't all start in time."""
-    references = [getattr(handle, method).remote() for handle in handles.values()]
+    """What a method of shards that are being started answers. An error, which says what they wait for, if they don't all
+    answer in time."""
+    references = [getattr(handle, method).remote(*arguments) for handle in handles.values()]
     try:
-        answers = ray.get(references, timeout=timeout)
+        answers = ray.get(references, timeout=description.timeout)
     except GetTimeoutError:
-        raise TimedOut(_what_is_missing(options, timeout)) from None
+        if method == "check":
+            raise TimedOut(_what_is_missing(description)) from None
+        raise TimedOut(
+            f"shards did not read their files within {description.timeout:g} s; give them longer (`timeout`)"
+        ) from None
     except RayTaskError as error:
         raise error.cause if isinstance(error.cause, Exception) else error from None
+    except ActorDiedError as error:
+        raise ShardLost(
+            "a shard ended while others started: its files may have been opened by somebody else meanwhile; try again"
+        ) from error
     return dict(zip(handles, answers, strict=True))
 
 
-def _end_former(description: Description, begun: dict[int, Begun]) -> None:
-    """Ends dictionaries whose files were opened: they have none any more."""
+def _end_former(description: Description, formers: dict[int, Former | None]) -> None:
+    """Ends dictionaries whose files were taken over: they have none any more."""
     ended = {description.name}
-    for shard, found in begun.items():
-        if found.former is not None and found.former[0] not in ended:
-            name, actor = found.former
+    for shard, former in formers.items():
+        if former is not None and former.dictionary not in ended:
             with suppress(ValueError):  # It is not there any more, or in another cluster.
-                handle = ray.get_actor(shard_name(name, shard), NAMESPACE)
-                if handle._actor_id.hex() == actor:  # Otherwise it is another one of that name.
-                    ended.add(name)
-                    end_actors(name)
+                handle = ray.get_actor(shard_name(former.dictionary, shard), NAMESPACE)
+                if handle._actor_id.hex() == former.actor:  # Otherwise it has got that name since.
+                    ended.add(former.dictionary)
+                    end_actors(former.dictionary)
 
 
 def _start_sequencer(description: Description, shards: list[int]) -> Any:
