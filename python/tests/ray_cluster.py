@@ -51,3 +51,11 @@ def kill(handle: Any) -> None:
 
     with suppress(ProcessLookupError, ray.exceptions.RayError):  # It may be down already.
         os.kill(ray.get(handle.process.remote(), timeout=60), signal.SIGKILL)
+
+
+def actors_of(name: str) -> list[str]:
+    """The actors of a dictionary that there are."""
+    import ray
+
+    named = [actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)]
+    return sorted(each for each in named if each.startswith(name + "/"))

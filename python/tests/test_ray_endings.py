@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ray_cluster import kill, local_cluster
+from ray_cluster import actors_of, kill, local_cluster
 
 pytest.importorskip("ray")
 
@@ -38,12 +38,6 @@ def cluster() -> Iterator[Any]:
 def make(key: Any = "uint32", value: Any = "uint32", **settings: Any) -> ShardedDictionary:
     options = {"resources": {"num_cpus": 0}, "device": "cpu", "threads": 1, "timeout": 60.0}
     return ShardedDictionary(key, value, **{"shards": 2, **options, **settings})
-
-
-def actors_of(name: str) -> list[str]:
-    """The actors of a dictionary that there are."""
-    named = [actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)]
-    return sorted(each for each in named if each.startswith(name + "/"))
 
 
 def test_an_open_that_fails_takes_nothing_from_who_has_the_files(

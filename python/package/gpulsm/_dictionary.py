@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from numpy.typing import DTypeLike
 
 from gpulsm._base import whole
 from gpulsm._durable import Durable
-from gpulsm._families import HOST, DType, is_of
+from gpulsm._families import HOST, DType
 from gpulsm._files import file_name, is_table
-from gpulsm._inference import dtype_of, place_of, type_of_keys
+from gpulsm._from_tables import FromTables
+from gpulsm._inference import place_of, types_of
 from gpulsm._keys import spec_of
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
@@ -36,13 +37,8 @@ from gpulsm._types import (
     Value,
 )
 
-if TYPE_CHECKING:
-    import pandas
-    import polars
-    import pyarrow
 
-
-class Dictionary(Durable):
+class Dictionary(Durable, FromTables):
     """A dynamic, ordered dictionary, updated and queried in batches: arrays in, arrays out.
 
     A call happens whole or not at all: after an exception the dictionary is as it was. (`KeyboardInterrupt`
@@ -182,10 +178,7 @@ class Dictionary(Durable):
         >>> d.key_dtype, d.value_dtype, len(d)
         (dtype('uint64'), dtype('float64'), 3)
         """
-        if key is None:
-            key = spec_of(named_key_type(type_of_keys(keys), "keys"))
-        if value is None and values is not None:
-            value = value_dtype(dtype_of("values", values), "values")
+        key, value = types_of(keys, values, key, value)
         if device is None:
             place = place_of(keys)
             device = "best" if place is HOST else f"cuda:{place}"
@@ -202,144 +195,6 @@ class Dictionary(Durable):
         )
         built.insert(keys, values, duplicates=duplicates)
         return built
-
-    @classmethod
-    def from_pandas(
-        cls,
-        frame: pandas.DataFrame | pandas.Series[Any],
-        key: Hashable | list[Hashable] | None = None,
-        value: Hashable | list[Hashable] | None = None,
-        *,
-        key_type: KeyLike | None = None,
-        value_type: DTypeLike | None = None,
-        **settings: Any,
-    ) -> Dictionary:
-        """Returns a dictionary of two columns of a pandas data frame, or of a series.
-
-        Parameters
-        ----------
-        frame
-            The data frame; or a series, whose index has the keys of its values.
-        key
-            The name of the column of keys, or a list of names, one for each part of the keys. Default: 'key',
-            or 'key_0', 'key_1', …, as `to_pandas` names them, with 'value' as the default of `value`; if there
-            are no such columns, the index, of which each level is a part of the keys.
-        value
-            The name of the column of values, or a list of names of columns of one type, which become rows
-            of several numbers. Default, with a `key`: none; it is a set.
-        key_type, value_type
-            The types, as `key` and `value` of `Dictionary`. Default: those of the columns; of bytes, as many as
-            the longest has.
-        **settings
-            As of `build`: `duplicates`, `device`, `batch_size`, …
-
-        Raises
-        ------
-        KeyError
-            If there is no such column.
-        TypeError, ValueError, DuplicateKeyError, OutOfMemoryError
-            As for `build`.
-
-        Examples
-        --------
-        >>> import gpulsm, pandas
-        >>> frame = pandas.DataFrame({"id": [7, 5], "price": [0.7, 0.5]})
-        >>> gpulsm.Dictionary.from_pandas(frame, key="id", value="price").first()
-        (5, 0.5)
-        >>> gpulsm.Dictionary.from_pandas(frame.set_index("id")["price"]).first()
-        (5, 0.5)
-        """
-        from gpulsm._tables import check_table, exported_columns, index, key_columns, value_columns
-
-        if is_of("pandas", "Series", frame):
-            if key is not None or value is not None:
-                raise TypeError(
-                    "key, value: expected none with a series: its index has the keys, and it has the values"
-                )
-            return cls.build(index(frame), frame, key=key_type, value=value_type, **settings)
-        check_table(frame, "frame", "a pandas DataFrame or Series")
-        if key is None and value is None:
-            key, value = exported_columns(frame)
-        keys = index(frame) if key is None else key_columns(frame, key)
-        return cls.build(
-            keys, value_columns(frame, value), key=key_type, value=value_type, **settings
-        )
-
-    @classmethod
-    def from_polars(
-        cls,
-        frame: polars.DataFrame,
-        key: str | list[str] | None = None,
-        value: str | list[str] | None = None,
-        *,
-        key_type: KeyLike | None = None,
-        value_type: DTypeLike | None = None,
-        **settings: Any,
-    ) -> Dictionary:
-        """Returns a dictionary of two columns of a Polars data frame.
-
-        Parameters
-        ----------
-        frame
-            The data frame.
-        key, value, key_type, value_type, **settings
-            As of `from_pandas`; there is no index.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError, DuplicateKeyError, OutOfMemoryError
-            As for `from_pandas`.
-
-        Examples
-        --------
-        >>> import gpulsm, polars
-        >>> frame = polars.DataFrame({"id": [7, 5], "price": [0.7, 0.5]})
-        >>> gpulsm.Dictionary.from_polars(frame, key="id", value="price").first()
-        (5, 0.5)
-        """
-        from gpulsm._tables import check_table, columns_of
-
-        check_table(frame, "frame", "a Polars DataFrame")
-        keys, values = columns_of(frame, key, value)
-        return cls.build(keys, values, key=key_type, value=value_type, **settings)
-
-    @classmethod
-    def from_arrow(
-        cls,
-        table: pyarrow.Table | pyarrow.RecordBatch,
-        key: str | list[str] | None = None,
-        value: str | list[str] | None = None,
-        *,
-        key_type: KeyLike | None = None,
-        value_type: DTypeLike | None = None,
-        **settings: Any,
-    ) -> Dictionary:
-        """Returns a dictionary of two columns of a PyArrow table or record batch.
-
-        Parameters
-        ----------
-        table
-            The table.
-        key, value, key_type, value_type, **settings
-            As of `from_pandas`; there is no index.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError, DuplicateKeyError, OutOfMemoryError
-            As for `from_pandas`.
-
-        Examples
-        --------
-        >>> import gpulsm, pyarrow
-        >>> table = pyarrow.table({"id": [7, 5], "price": [0.7, 0.5]})
-        >>> gpulsm.Dictionary.from_arrow(table, key="id", value="price").first()
-        (5, 0.5)
-        """
-        from gpulsm._tables import check_table, columns_of
-
-        check_table(table, "table", "a PyArrow Table or RecordBatch")
-        keys, values = columns_of(table, key, value)
-        return cls.build(keys, values, key=key_type, value=value_type, **settings)
 
     @classmethod
     def from_file(

@@ -6,12 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gpulsm._arrays import iterable_cure, torch_family
 from gpulsm._columns import of_column
 from gpulsm._families import HOST, DType, Place, is_of
 from gpulsm._interchange import DLPACK_CUDA, adopt
+from gpulsm._keys import spec_of
+from gpulsm._settings import key_type, value_dtype
 from gpulsm._times import dtype_of_times, is_time
+from gpulsm._types import KeyLike
+
+
+def types_of(
+    keys: Any, values: Any, key: KeyLike | None, value: DTypeLike | None
+) -> tuple[KeyLike, DTypeLike | None]:
+    """The types of keys and values that were given, or else those of the arrays."""
+    if key is None:
+        key = spec_of(key_type(type_of_keys(keys), "keys"))
+    if value is None and values is not None:
+        value = value_dtype(dtype_of("values", values), "values")
+    return key, value
 
 
 def dtype_of(name: str, given: Any) -> DType:

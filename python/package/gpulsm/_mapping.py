@@ -171,9 +171,9 @@ class Queries(Lookups, Aggregates, Exports, Neighbors, AsOf):
     def _frozen(self) -> Queries:
         return Queries(self._store.copy("iterator"), self._key, self._value, self._settings)
 
-    def _pairs_at(self, start: int) -> tuple[Any, Any]:
-        """A few keys from a place in their order on, and their values."""
-        end = min(start + _CHUNK, len(self))
+    def _pairs_at(self, start: int, count: int = _CHUNK) -> tuple[Any, Any]:
+        """As many keys from a place in their order on, or as there are, and their values."""
+        end = min(start + count, len(self))
         keys, values, _ = self.select(np.arange(start, end, dtype=np.int64))
         return keys, values
 

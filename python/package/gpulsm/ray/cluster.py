@@ -143,10 +143,12 @@ class Cluster:
         """Learns of a new shard."""
         self._shards[number] = handle
 
-    def kept_alive(self) -> tuple[Any, dict[int, Any]]:
-        """The handles that a copy of this in another process needs, for without a name actors live as long as there
-        are any."""
-        return (None, {}) if self.description.is_named else (self._sequencer, dict(self._shards))
+    def elsewhere(self) -> tuple[Description, Any, dict[int, Any]]:
+        """What a copy of this in another process is made of: the handles, too, if the dictionary has no name, for
+        then actors live as long as there are any."""
+        if self.description.is_named:
+            return self.description, None, {}
+        return self.description, self._sequencer, dict(self._shards)
 
     def end(self) -> None:
         """Ends the dictionary, for everybody."""

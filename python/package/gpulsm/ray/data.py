@@ -107,7 +107,7 @@ class _Pairs:
         self._description, self._token, self._shard = description, token, shard
 
     def __call__(self) -> list[Any]:
-        dictionary = attached(self._description, 1)
+        cluster = attached(self._description, 1)._cluster
         alone = Layout(0, (self._shard,), np.empty(0, self._description.config.key))
-        snapshot = snapshot_of(dictionary, self._token, alone)
+        snapshot = snapshot_of(cluster, self._token, alone)
         return [to_arrow(*snapshot.arrays())]

@@ -18,7 +18,7 @@ from ray.exceptions import GetTimeoutError
 
 from gpulsm._base import whole
 from gpulsm._call import Call
-from gpulsm._families import HOST, NUMPY
+from gpulsm._families import HOST, NUMPY, DType
 from gpulsm._imports import Imports
 from gpulsm._keys import KeyType, stored_name
 from gpulsm._layouts import Layout as KeyLayout
@@ -30,6 +30,7 @@ from gpulsm._stored import Types, check_storable
 from gpulsm._types import Cleanup, Combine, FilePath, KeyLike, Progress
 from gpulsm.ray.actors import NAMESPACE, sequencer_name
 from gpulsm.ray.cluster import Again, Cluster, Description, LiveView
+from gpulsm.ray.constructors import Constructors, filling, insert_all
 from gpulsm.ray.devices import on_any_device
 from gpulsm.ray.errors import TimedOut
 from gpulsm.ray.layout import MAX_SHARDS, Layout
@@ -46,6 +47,8 @@ from gpulsm.ray.transport import checked_transport
 
 #: The most seconds that a call waits, or a snapshot is kept: about 30 years.
 _LONGEST = 1_000_000_000
+#: How many batches of a process are under way at a time, unless it is told.
+_IN_FLIGHT = 8
 
 C = TypeVar("C", bound="Closing")
 
@@ -110,13 +113,38 @@ class ShardedSnapshot(Closing, OneCall):
         lengths: list[int] = self._store.lengths()
         return lengths
 
+    def thaw(self) -> ShardedDictionary:
+        """Returns a dictionary with the snapshot's pairs, to be changed: actors of its own, as `ShardedDictionary.copy`
+        starts them."""
+        return _copied(self, self._store.cluster, len(self.layout.shards), None, None)
+
+    def copy(self) -> ShardedSnapshot:
+        """Returns another snapshot of the same moment, which is closed by itself and has a lease of its own."""
+        return snapshot_of(self._store.cluster, self._store.held_again(), self.layout)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, _: Any) -> ShardedSnapshot:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _snapshot_elsewhere, (self.token, self.layout, *self._store.cluster.elsewhere())
+
     def close(self) -> None:
-        """Lets the shards forget it. Its lease does so, too."""
+        """Lets the shards forget it, whoever else has it. Its lease does so, too. The end of a `with` block does the same,
+        but not to what a task was given."""
         self._store.release()
+
+    #: Whether it was made by another process.
+    _is_attached = False
+
+    def _leave(self) -> None:
+        if not self._is_attached:
+            self.close()
 
 
 @on_any_device
-class ShardedDictionary(Closing, OneCall, Imports):
+class ShardedDictionary(Closing, OneCall, Imports, Constructors):
     """A dictionary whose keys are divided among the actors of a Ray cluster.
 
     It has the methods of `gpulsm.Dictionary`, with the same meaning: a batch happens on all shards or on none, all
@@ -168,7 +196,7 @@ class ShardedDictionary(Closing, OneCall, Imports):
         path: FilePath | None = None,
         name: str | None = None,
         timeout: float = 120.0,
-        in_flight: int = 8,
+        in_flight: int = _IN_FLIGHT,
         log_limit: int = 1 << 28,
         transport: str | None = None,
         combine: Combine = "replace",
@@ -180,23 +208,20 @@ class ShardedDictionary(Closing, OneCall, Imports):
         cleanup: Cleanup = "automatic",
     ) -> None:
         keys, values = named_key_type(key), value_dtype(value)
-        if path is not None:
-            check_storable(values)
+        folder = _folder(path, values)
         rule = checked_rule(combine, values)
         size = whole("batch_size", batch_size, 1)
         settings = checked(device, size, threads, memory_limit, max_merge_per_batch, cleanup, rule)
         count = whole("shards", shards, 1, MAX_SHARDS)
         in_flight = whole("in_flight", in_flight, 1)
-        if name is not None:
-            name = _checked_name(name)
         config = _config(Types(keys, values, rule), settings)
         description = Description(
-            name or f"unnamed-{uuid.uuid4().hex}",
+            _unnamed() if name is None else _checked_name(name),
             config,
             keys,
             values,
             seconds("timeout", timeout),
-            None if path is None else os.path.abspath(os.fspath(path)),
+            folder,
             options_of_shards(resources, count),
             whole("log_limit", log_limit, 1),
             checked_transport(transport),
@@ -207,7 +232,7 @@ class ShardedDictionary(Closing, OneCall, Imports):
 
     @classmethod
     def attach(
-        cls, name: str, *, timeout: float | None = None, in_flight: int = 8
+        cls, name: str, *, timeout: float | None = None, in_flight: int = _IN_FLIGHT
     ) -> ShardedDictionary:
         """Returns the dictionary that was made under a name, by any program of the cluster.
 
@@ -308,7 +333,33 @@ class ShardedDictionary(Closing, OneCall, Imports):
             layout: Layout = view.layout
             return layout
 
-        return snapshot_of(self, token, cluster.query(run))
+        return snapshot_of(cluster, token, cluster.query(run))
+
+    def copy(self, *, path: FilePath | None = None, name: str | None = None) -> ShardedDictionary:
+        """Returns a dictionary of its own with the same pairs and settings: as many actors, which ask for the same
+        resources. Its pairs go through this process, a million at a time, as they are when this begins.
+
+        Parameters
+        ----------
+        path, name
+            As of `ShardedDictionary`. On the path there must be no pairs yet.
+
+        Raises
+        ------
+        ValueError, OutOfMemoryError, ShardLost, TimedOut
+            As for `ShardedDictionary` and `insert`. The new actors have ended then.
+        """
+        return _copied(self, self._cluster, self.shards, path, name)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, _: Any) -> ShardedDictionary:
+        return self.copy()
+
+    def sync(self) -> None:
+        """Returns once all updates are on stable storage: with a `path` they are when they return, and without one they
+        never are."""
+        self._cluster.check_open()
 
     def checkpoint(self, progress: Progress | None = None) -> None:
         """Writes everything into files, so that the logs begin anew. Shards do so by themselves when their logs have
@@ -480,7 +531,7 @@ class ShardedDictionary(Closing, OneCall, Imports):
             self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return attached, (self._cluster.description, 8, *self._cluster.kept_alive())
+        return _dictionary_elsewhere, self._cluster.elsewhere()
 
     def _where(self) -> str:
         path = "" if self.path is None else f", path={self.path!r}"
@@ -501,10 +552,44 @@ def attached(
     return made
 
 
-def snapshot_of(dictionary: ShardedDictionary, token: str, layout: Layout) -> ShardedSnapshot:
+def _dictionary_elsewhere(
+    description: Description, sequencer: Any, shards: dict[int, Any]
+) -> ShardedDictionary:
+    return attached(description, _IN_FLIGHT, sequencer, shards)
+
+
+def _snapshot_elsewhere(
+    token: str, layout: Layout, description: Description, sequencer: Any, shards: dict[int, Any]
+) -> ShardedSnapshot:
+    snapshot = snapshot_of(Cluster(description, _IN_FLIGHT, sequencer, shards), token, layout)
+    snapshot._is_attached = True
+    return snapshot
+
+
+def _copied(
+    of: Queries, cluster: Cluster, shards: int, path: FilePath | None, name: str | None
+) -> ShardedDictionary:
+    """A dictionary of the same pairs, over as many shards."""
+    of_all = cluster.description
+    has_options = len(of_all.options) == shards
+    description = replace(
+        of_all,
+        name=_unnamed() if name is None else _checked_name(name),
+        path=_folder(path, of_all.value),
+        options=of_all.options if has_options else of_all.options[:1] * shards,
+        timeout=cluster.timeout,
+        is_named=name is not None,
+    )
+    made = ShardedDictionary.__new__(ShardedDictionary)
+    made._connect(description, _IN_FLIGHT, *start_actors(description, shards))
+    with filling(made):
+        insert_all(made, of)
+    return made
+
+
+def snapshot_of(cluster: Cluster, token: str, layout: Layout) -> ShardedSnapshot:
     """What the shards of a layout hold under a name."""
-    store: Any = HeldStore(dictionary._cluster, token, layout)
-    cluster = dictionary._cluster
+    store: Any = HeldStore(cluster, token, layout)
     description = cluster.description
     frozen = ShardedSnapshot(store, description.key, description.value, description.config.settings)
     frozen._place = HOST
@@ -520,6 +605,18 @@ def seconds(name: str, given: Any) -> float:
             f"{name}: expected a number of seconds above 0 and up to {_LONGEST:,}, got {given}"
         )
     return float(given)
+
+
+def _unnamed() -> str:
+    return f"unnamed-{uuid.uuid4().hex}"
+
+
+def _folder(path: FilePath | None, values: DType | None) -> str | None:
+    """The folder for the files of a dictionary with such values."""
+    if path is None:
+        return None
+    check_storable(values)
+    return os.path.abspath(os.fspath(path))
 
 
 def _checked_name(name: Any) -> str:

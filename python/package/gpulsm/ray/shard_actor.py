@@ -405,9 +405,20 @@ class ShardActor(PackedCalls):
         store = await self._store_at(moment)
         if store is None:
             return False
+        self._hold(token, store, lease)
+        return True
+
+    async def hold_again(self, held: str, token: str) -> bool:
+        """Keeps what is held under another name as well; false if it is not held."""
+        if held not in self._held:
+            return False
+        store, _, lease = self._held[held]
+        self._hold(token, store, lease)
+        return True
+
+    def _hold(self, token: str, store: Store, lease: float) -> None:
         self._release(token)
         self._held[token] = (store.copy("snapshot"), self._expire(token, lease), lease)
-        return True
 
     async def read_held(self, token: str, queries: list[Any], *arrays: Any) -> Any:
         """Answers queries about what is held."""

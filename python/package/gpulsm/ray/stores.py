@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -30,6 +31,10 @@ from gpulsm.ray.shard import Body
 
 #: How many keys of the first batch the first splitters are chosen from.
 _SAMPLE = 1 << 16
+_NOT_HELD = (
+    "a shard does not hold this snapshot any more: it was restarted, the snapshot was closed, or nobody "
+    "used it for longer than its lease; `snapshot()` makes another"
+)
 
 
 class LiveStore(ShardedQueries):
@@ -224,14 +229,14 @@ class HeldStore(FrozenStore):
 
     def __init__(self, cluster: Cluster, token: str, layout: Layout) -> None:
         super().__init__(cluster.config)
-        self._cluster = cluster
+        self.cluster = cluster
         self._token = token
         self.layout = layout
 
     @property
     def is_closed(self) -> bool:
         """Whether its dictionary was closed in this process."""
-        return self._cluster.is_closed
+        return self.cluster.is_closed
 
     def summary(self) -> tuple[int | None, str]:
         """How many keys there are, and that as text."""
@@ -239,7 +244,7 @@ class HeldStore(FrozenStore):
 
     def ask(self, requests: Requests) -> Answers:
         """What shards answer."""
-        cluster = self._cluster
+        cluster = self.cluster
         return cluster.send(
             requests, self.layout, "read_held", self._token, deadline=cluster.deadline()
         )
@@ -248,17 +253,27 @@ class HeldStore(FrozenStore):
         try:
             return query(self)
         except Again:
-            raise SnapshotLost(
-                "a shard does not hold this snapshot any more: it was restarted, the snapshot was closed, or nobody "
-                "used it for longer than its lease; `snapshot()` makes another"
-            ) from None
+            raise SnapshotLost(_NOT_HELD) from None
 
     def copy(self, kind: str) -> HeldStore:
         """Itself, which never changes."""
         return self
 
+    def held_again(self) -> str:
+        """Another name under which shards hold the same."""
+        token, cluster = uuid.uuid4().hex, self.cluster
+        references = {
+            shard: cluster.shard(shard).hold_again.remote(self._token, token)
+            for shard in self.layout.shards
+        }
+        answers = cluster.gather(references, cluster.deadline())
+        cluster.check_answers(answers)
+        if not all(answers.values()):
+            raise SnapshotLost(_NOT_HELD)
+        return token
+
     def release(self) -> None:
         """Lets shards forget it."""
         for shard in () if self.is_closed else self.layout.shards:
             with suppress(ShardLost):
-                self._cluster.shard(shard).release.remote(self._token)
+                self.cluster.shard(shard).release.remote(self._token)

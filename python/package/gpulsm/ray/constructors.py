@@ -1,0 +1,197 @@
+"""Dictionaries over shards that are made of arrays, tables, files, and other dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar, TypeVar
+
+from numpy.typing import DTypeLike
+
+from gpulsm._dictionary import Dictionary
+from gpulsm._from_tables import FromTables
+from gpulsm._inference import types_of
+from gpulsm._keys import spec_of
+from gpulsm._mapping import Queries
+from gpulsm._settings import checked_progress, value_dtype
+from gpulsm._settings import key_type as named_key_type
+from gpulsm._types import (
+    ArrayLike,
+    ColumnChoice,
+    Combine,
+    Composite,
+    Duplicates,
+    FilePath,
+    Header,
+    KeyColumns,
+    KeyLike,
+    Missing,
+    Progress,
+    Value,
+)
+
+#: How many pairs of another dictionary are inserted at a time.
+_STEP = 1 << 20
+
+C = TypeVar("C", bound="Constructors")
+D = TypeVar("D")
+
+
+class Constructors(FromTables):
+    """Ways to make a dictionary over shards other than an empty one."""
+
+    insert: Callable[..., None]
+    insert_file: ClassVar[Callable[..., Any]]
+
+    @classmethod
+    def build(
+        cls: type[C],
+        keys: ArrayLike | Composite,
+        values: Value | ArrayLike | None = None,
+        *,
+        key: KeyLike | None = None,
+        value: DTypeLike | None = None,
+        duplicates: Duplicates | None = None,
+        **settings: Any,
+    ) -> C:
+        """Returns a dictionary of these pairs, which are inserted as one batch.
+
+        Parameters
+        ----------
+        keys, values, key, value, duplicates
+            As of `Dictionary.build`.
+        **settings
+            As of `ShardedDictionary`: `shards`, `resources`, `path`, `device`, … On a `path` there must be no pairs yet.
+
+        Raises
+        ------
+        TypeError, ValueError, DuplicateKeyError, OutOfMemoryError
+            As for `ShardedDictionary` and `insert`. The actors have ended then.
+        """
+        key, value = types_of(keys, values, key, value)
+        with filling(cls._empty(key, value, settings)) as built:
+            built.insert(keys, values, duplicates=duplicates)
+        return built
+
+    @classmethod
+    def from_file(
+        cls: type[C],
+        file: FilePath,
+        key: KeyColumns | None = None,
+        value: ColumnChoice | None = None,
+        *,
+        key_type: KeyLike = "uint32",
+        value_type: DTypeLike | None = "uint32",
+        separator: str | None = None,
+        header: Header = "auto",
+        missing: Missing = "error",
+        duplicates: Duplicates | None = None,
+        **settings: Any,
+    ) -> C:
+        """Returns a dictionary of two columns of a CSV or Parquet file, which this process reads.
+
+        Parameters
+        ----------
+        file
+            The file; `path`, among the settings, is where shards keep theirs.
+        key, value, key_type, value_type, separator, header, missing, duplicates
+            As of `Dictionary.from_file`.
+        **settings
+            As of `build`.
+
+        Raises
+        ------
+        OSError, TypeError, ValueError, DuplicateKeyError, OutOfMemoryError
+            As for `ShardedDictionary` and `insert_file`. The actors have ended then.
+        """
+        types = named_key_type(key_type, "key_type"), value_dtype(value_type, "value_type")
+        with filling(cls._empty(spec_of(types[0]), types[1], settings)) as made:
+            made.insert_file(
+                file,
+                key,
+                value,
+                separator=separator,
+                header=header,
+                missing=missing,
+                duplicates=duplicates,
+            )
+        return made
+
+    @classmethod
+    def load(
+        cls: type[C],
+        file: FilePath,
+        *,
+        key: KeyLike | None = None,
+        value: DTypeLike | None = None,
+        combine: Combine | None = None,
+        batch_size: int | None = None,
+        progress: Progress | None = None,
+        **settings: Any,
+    ) -> C:
+        """Returns the dictionary that `save`, of a dictionary of any kind, wrote to a file. This process reads all of it
+        and inserts a million pairs at a time. A folder that a `gpulsm.open` dictionary lives in is loaded as well.
+
+        Parameters
+        ----------
+        file
+            The file, or the folder; `path`, among the settings, is where shards keep theirs.
+        key, value, combine, batch_size
+            As of `Dictionary.load`.
+        progress
+            Is called with how many pairs are inserted, of how many.
+        **settings
+            As of `build`.
+
+        Raises
+        ------
+        OSError, Locked, CorruptFile, TypeError, ValueError, OutOfMemoryError
+            As for `Dictionary.load` and `ShardedDictionary`. The actors have ended then.
+        """
+        tell = checked_progress(progress)
+        with Dictionary.load(
+            file, key=key, value=value, combine=combine, batch_size=batch_size, device="cpu"
+        ) as saved:
+            settings = {**settings, "combine": saved.combine, "batch_size": saved.batch_size}
+            with filling(cls._empty(spec_of(saved._key), saved._value, settings)) as made:
+                insert_all(made, saved, tell)
+        return made
+
+    @classmethod
+    def _empty(cls: type[C], key: KeyLike, value: DTypeLike | None, settings: dict[str, Any]) -> C:
+        make: Any = cls
+        made: C = make(key, value, **settings)
+        return made
+
+
+@contextmanager
+def filling(made: D) -> Iterator[D]:
+    """Ends a new dictionary that can't be filled, and one that has pairs already."""
+    dictionary: Any = made
+    is_new = False
+    try:
+        count = 0 if dictionary.path is None else len(dictionary)
+        if count:
+            raise ValueError(
+                f"path: {dictionary.path!r} has a dictionary of {count:,} keys; `ShardedDictionary(…, path=…)` opens it,"
+                " for `insert` and `insert_file`"
+            )
+        is_new = True
+        yield made
+    except BaseException:
+        with suppress(Exception):
+            if is_new:
+                dictionary.clear()
+        dictionary.close()
+        raise
+
+
+def insert_all(made: Any, source: Queries, tell: Progress | None = None) -> None:
+    """Inserts every pair of a dictionary or snapshot, some at a time."""
+    pairs = source._frozen()
+    total = len(pairs)
+    for start in range(0, total, _STEP):
+        keys, values = pairs._pairs_at(start, _STEP)
+        made.insert(keys, values)
+        if tell is not None:
+            tell(min(start + _STEP, total), total)
