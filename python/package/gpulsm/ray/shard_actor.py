@@ -408,13 +408,19 @@ class ShardActor(PackedCalls):
         self._hold(token, store, lease)
         return True
 
-    async def hold_again(self, held: str, token: str) -> bool:
-        """Keeps what is held under another name as well; false if it is not held."""
+    async def hold_again(self, held: str, token: str) -> Stale | None:
+        """Keeps what is held under another name as well."""
         if held not in self._held:
-            return False
+            return Stale()
         store, _, lease = self._held[held]
         self._hold(token, store, lease)
-        return True
+        return None
+
+    async def stats_held(self, held: str) -> dict[str, Any] | Stale:
+        """The figures of what is held."""
+        if held not in self._held:
+            return Stale()
+        return await self._stats(self._held[held][0])
 
     def _hold(self, token: str, store: Store, lease: float) -> None:
         self._release(token)
@@ -531,9 +537,10 @@ class ShardActor(PackedCalls):
 
     async def stats(self) -> dict[str, Any]:
         """What the shard holds."""
-        figures: dict[str, Any] = await self._run(
-            self._readers, self._shard.store.copy("snapshot").stats
-        )
+        return await self._stats(self._shard.store)
+
+    async def _stats(self, store: Store) -> dict[str, Any]:
+        figures: dict[str, Any] = await self._run(self._readers, store.copy("snapshot").stats)
         return figures
 
     def _run(self, where: ThreadPoolExecutor, what: Callable[..., Any], *arguments: Any) -> Any:

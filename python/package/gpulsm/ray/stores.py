@@ -16,6 +16,7 @@ from gpulsm.ray.cluster import Again, Cluster, LiveView
 from gpulsm.ray.errors import ShardLost, SnapshotLost, TimedOut
 from gpulsm.ray.layout import Layout, quantiles
 from gpulsm.ray.moving import moves
+from gpulsm.ray.protocol import Stale
 from gpulsm.ray.queries import (
     Answers,
     Requests,
@@ -58,12 +59,6 @@ class LiveStore(ShardedQueries):
         """Whether it was closed in this process."""
         return self.cluster.is_closed
 
-    @property
-    def batch_size(self) -> int:
-        """The size of call that each shard is laid out for."""
-        size: int = self.config.settings["batch_size"]
-        return size
-
     def update(self, inserts: Spans, deletes: Span, stream: int | None) -> None:
         """Inserts and deletes, as one batch."""
         keys, values = self.keys(inserts[0]), self.values(inserts[1])
@@ -103,14 +98,7 @@ class LiveStore(ShardedQueries):
 
     def stats(self) -> dict[str, Any]:
         """What the shards hold, added up."""
-        shards = list(self.all_shards("stats").values())
-        total = {
-            name: sum(shard[name] for shard in shards)
-            for name in ("entries", "live", "stale", "bytes", "bytes_shared", "bytes_peak")
-        }
-        pictures = [f"shard {at}: {shard['picture']}" for at, shard in enumerate(shards)]
-        rest = {"memory": None, "levels": [], "shards": shards, "picture": "\n".join(pictures)}
-        return {"device": self.device, "batch_size": self.batch_size, **total, **rest}
+        return _sum_of_stats(self, list(self.all_shards("stats").values()))
 
     def copy(self, kind: str) -> PinnedStore:
         """The shards as they are now, for as long as somebody holds it."""
@@ -178,10 +166,6 @@ class FrozenStore(ShardedQueries):
         device: str = self.config.settings["device"]
         return device
 
-    def stats(self) -> dict[str, Any]:
-        """An error: shards don't tell how much of their memory is that of a snapshot."""
-        raise TypeError("stats: a snapshot over shards has none; `stats()` of the dictionary does")
-
     def flush(self) -> None:
         """Does nothing."""
 
@@ -238,6 +222,11 @@ class HeldStore(FrozenStore):
         """Whether its dictionary was closed in this process."""
         return self.cluster.is_closed
 
+    @property
+    def device(self) -> str:
+        """The device of every shard."""
+        return ",".join([super().device] * len(self.layout.shards))
+
     def summary(self) -> tuple[int | None, str]:
         """How many keys there are, and that as text."""
         return (None, "closed") if self.is_closed else super().summary()
@@ -261,19 +250,41 @@ class HeldStore(FrozenStore):
 
     def held_again(self) -> str:
         """Another name under which shards hold the same."""
-        token, cluster = uuid.uuid4().hex, self.cluster
+        token = uuid.uuid4().hex
+        self._all_shards("hold_again", token)
+        return token
+
+    def stats(self) -> dict[str, Any]:
+        """What the shards hold of it, added up."""
+        return _sum_of_stats(self, self._all_shards("stats_held"))
+
+    def _all_shards(self, method: str, *arguments: Any) -> list[Any]:
+        """What a method of every shard says of what it holds, in key order."""
+        cluster = self.cluster
         references = {
-            shard: cluster.shard(shard).hold_again.remote(self._token, token)
+            shard: getattr(cluster.shard(shard), method).remote(self._token, *arguments)
             for shard in self.layout.shards
         }
         answers = cluster.gather(references, cluster.deadline())
         cluster.check_answers(answers)
-        if not all(answers.values()):
+        if any(isinstance(answer, Stale) for answer in answers.values()):
             raise SnapshotLost(_NOT_HELD)
-        return token
+        return [answers[shard] for shard in self.layout.shards]
 
     def release(self) -> None:
         """Lets shards forget it."""
         for shard in () if self.is_closed else self.layout.shards:
             with suppress(ShardLost):
                 self.cluster.shard(shard).release.remote(self._token)
+
+
+def _sum_of_stats(store: LiveStore | HeldStore, shards: list[dict[str, Any]]) -> dict[str, Any]:
+    """The figures of all shards together, and of each."""
+    total = {
+        name: sum(shard[name] for shard in shards)
+        for name in ("entries", "live", "stale", "bytes", "bytes_shared", "bytes_peak")
+    }
+    pictures = [f"shard {at}: {shard['picture']}" for at, shard in enumerate(shards)]
+    rest = {"memory": None, "levels": [], "shards": shards, "picture": "\n".join(pictures)}
+    size = store.config.settings["batch_size"]
+    return {"device": store.device, "batch_size": size, **total, **rest}
