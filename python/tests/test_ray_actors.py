@@ -26,7 +26,8 @@ from gpulsm.ray import ShardStalled, starting
 from gpulsm.ray import shard_actor as shard_actor_module
 from gpulsm.ray.cluster import Cluster
 from gpulsm.ray.layout import even_layout
-from gpulsm.ray.log import Files
+from gpulsm.ray.log import Files, Replaced
+from gpulsm.ray.opening import Former, Found
 from gpulsm.ray.protocol import (
     Accepted,
     Batch,
@@ -43,7 +44,7 @@ from gpulsm.ray.protocol import (
 )
 from gpulsm.ray.sequencer import SequencerActor
 from gpulsm.ray.shard import Body, Config, Shard
-from gpulsm.ray.shard_actor import Begun, Former, Found, ShardActor
+from gpulsm.ray.shard_actor import Begun, ShardActor
 from gpulsm.ray.transport import LARGE, call, unpacked
 
 KEY = np.dtype(np.uint32)
@@ -57,7 +58,7 @@ def config(memory_limit: int | None = None) -> Config:
 
 def shard_actor(number: int = 0, memory_limit: int | None = None) -> ShardActor:
     return ShardActor(
-        "test", number, config(memory_limit), even_layout(3, KEY), None, 1 << 28, 600.0
+        "test", "", number, config(memory_limit), even_layout(3, KEY), None, 1 << 28, 600.0
     )
 
 
@@ -289,7 +290,8 @@ def test_a_refused_batch_stays_refused_if_the_disk_is_full(
 
     async def check() -> None:
         layout = even_layout(1, KEY)
-        actor = ShardActor("test", 0, config(), layout, str(tmp_path), 1 << 28, 600.0)
+        actor = ShardActor("test", "", 0, config(), layout, str(tmp_path), 1 << 28, 600.0)
+        await actor.claim("files", 0, False)
         await actor.begin_epoch(1)
         with monkeypatch.context() as patch:
             patch.setattr(Files, "append", full)
@@ -319,8 +321,8 @@ def test_an_error_does_not_grow_when_it_is_raised_again(monkeypatch: pytest.Monk
     async def check() -> None:
         stalled = shard_actor()
         stalled._failure = ShardStalled("no room")
-        monkeypatch.setattr("gpulsm.ray.shard_actor.Files", fail)
-        missing = ShardActor("test", 0, config(), even_layout(1, KEY), "path", 1 << 28, 600.0)
+        monkeypatch.setattr("gpulsm.ray.opening.Opening.open", fail)
+        missing = ShardActor("test", "", 0, config(), even_layout(1, KEY), "path", 1 << 28, 600.0)
         for actor in (stalled, missing):
             assert await lines(actor) == await lines(actor)
 
@@ -391,13 +393,18 @@ def test_to_close_a_dictionary_ends_no_other(monkeypatch: pytest.MonkeyPatch) ->
     there = [{"namespace": "gpulsm", "name": name} for name in names]
     ended: list[str] = []
     monkeypatch.setattr(ray.util, "list_named_actors", lambda all_namespaces: there)
-    monkeypatch.setattr(ray, "get_actor", lambda name, _: name)
-    monkeypatch.setattr(ray, "kill", ended.append)
+    monkeypatch.setattr(ray, "get_actor", lambda name, _: SimpleNamespace(_actor_id=name))
+    monkeypatch.setattr(ray, "kill", lambda handle: ended.append(handle._actor_id))
     for name, own in (("one", names[:2]), ("one/other", names[2:])):
         ended.clear()
         description: Any = SimpleNamespace(name=name, timeout=1.0, transport=None)
-        Cluster(description, 1, None, {}).end()
-        assert ended == own
+        sequencer = SimpleNamespace(_actor_id=f"{name}/sequencer")
+        Cluster(description, 1, sequencer, {}).end()
+        assert ended == own[::-1], "the sequencer comes last"
+        ended.clear()
+        known = {0: SimpleNamespace(_actor_id="shard of old")}
+        Cluster(description, 1, SimpleNamespace(_actor_id="old"), known).end()
+        assert ended == ["shard of old", "old"], "another dictionary has that name now"
 
 
 @pytest.mark.parametrize("error", [TimeoutError("no answer"), ValueError("already taken")])
@@ -414,7 +421,8 @@ def test_a_dictionary_that_could_not_be_opened_leaves_no_actors(
     monkeypatch.setattr(ray, "get_actor", lambda name, _: name)
     monkeypatch.setattr(ray, "kill", ended.append)
     monkeypatch.setattr(starting, "start_shard", lambda _, shard, *__, **___: f"shard {shard}")
-    monkeypatch.setattr(starting, "_shards_of", lambda _, handles: list(handles))
+    monkeypatch.setattr(starting, "_is_there", lambda _: False)
+    monkeypatch.setattr(starting, "_opened", lambda of, handles: (of, list(handles)))
     monkeypatch.setattr(starting, "_start_sequencer", lambda *_: sequencer)
     description: Any = SimpleNamespace(name="one", config=config(), options=({}, {}), timeout=1.0)
     with pytest.raises(type(error)):
@@ -434,10 +442,19 @@ def test_a_shard_that_no_sequencer_asks_for_ends(monkeypatch: pytest.MonkeyPatch
         return name
 
     monkeypatch.setattr(ray, "get_actor", get_actor)
-    shard._end_if_unused()
-    assert killed == []
+    timers: list[Any] = []
+
+    def timer(seconds: float, act: Any) -> Any:
+        timers.append(act)
+        return SimpleNamespace(start=int)
+
+    monkeypatch.setattr(shard_actor_module.threading, "Timer", timer)
+    shard._end_if_unused_in(600.0)
+    for _ in range(3):
+        timers.pop()()
+        assert killed == [] and len(timers) == 1, "it looks again and again"
     names.clear()
-    shard._end_if_unused()
+    timers.pop()()
     assert killed == ["it"]
 
 
@@ -481,7 +498,7 @@ class Ray:
         """The actor of a dictionary's only shard."""
         self.actor, self.was_restarted = f"actor of {dictionary}", again
         layout = even_layout(1, KEY)
-        return ShardActor(dictionary, 0, config(), layout, str(self.path), 1 << 28, 600.0)
+        return ShardActor(dictionary, "", 0, config(), layout, str(self.path), 1 << 28, 600.0)
 
 
 def test_a_restarted_actor_leaves_files_to_who_opened_them_since(
@@ -498,17 +515,18 @@ def test_a_restarted_actor_leaves_files_to_who_opened_them_since(
 
     async def check() -> None:
         one = context.start("one")
-        assert await one.check() == Found(None, False)
-        assert await one.claim(False) is None
+        assert await one.check() == Found(None, [], False, [])
+        assert (await one.claim("files", 0, False)).formers == []
         assert (await one.begin()).epoch == 0
         assert isinstance(await one.begin_epoch(1), Report)
         again = context.start("one", again=True)
         assert (await again.begin()).epoch == 1
         two = context.start("two")
         found = await two.check()
-        assert found.layout is not None and found.is_used
+        assert found.stored is not None and found.stored.dictionary == "files"
+        assert found.is_used and found.present == [0]
         assert isinstance(await again.begin_epoch(2), Report), "it still has its files"
-        assert await two.claim(True) == Former("one", "actor of one")
+        assert (await two.claim("files", 0, True)).formers == [Former("one", "actor of one")]
         with pytest.raises(Ended):
             await again.begin_epoch(3)
         with pytest.raises(Ended):
@@ -526,20 +544,23 @@ def test_an_actor_that_is_restarted_while_it_is_opened_goes_on(
     context = Ray(monkeypatch, tmp_path)
 
     async def check() -> None:
-        assert await context.start("one", again=True).claim(False) is None, "before it had files"
-        one = context.start("one", again=True)
-        assert (await one.check()).layout is None
-        await one.claim(False)
+        one = context.start("one", again=True)  # Before it had files.
+        assert (await one.check()).stored is None
+        claimed = await one.claim("files", 0, False)
+        assert claimed.formers == [] and claimed.ticket > 0
+        one = context.start("one", again=True)  # Before it had read them.
         assert isinstance((await one.begin()), Begun)
         await one.begin_epoch(1)
         context.start("two")
         two = context.start("two", again=True)  # Before it had claimed anything.
-        former = Former("one", "actor of one")
-        assert await two.claim(True) == former
-        assert await context.start("two", again=True).claim(True) == former, "after it had"
+        claimed = await two.claim("files", 0, True)
+        assert claimed.formers == [Former("one", "actor of one")]
+        assert await two.claim("files", 0, True) == claimed
+        again = context.start("two", again=True)  # After it had.
+        assert await again.claim("files", 0, True) == claimed
         shutil.rmtree(tmp_path / "shard-0000")
         with pytest.raises(FileNotFoundError, match="every node sees"):
-            await context.start("three").claim(True)
+            await context.start("three").claim("files", 0, True)
 
     run(check())
 
@@ -551,12 +572,58 @@ def test_a_copy_of_files_has_no_former_owner(
 
     async def check() -> None:
         one = context.start("one")
-        await one.claim(False)
+        await one.claim("files", 0, False)
         await one.begin_epoch(1)
         shutil.copytree(tmp_path / "original", tmp_path / "copy")
         context.path = tmp_path / "copy"
         two = context.start("two")
-        assert await two.claim(True) is None
+        assert (await two.claim("files", 0, True)).formers == []
         assert (await two.begin()).epoch == 1
+
+    run(check())
+
+
+def test_all_who_had_the_files_are_named_until_they_have_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    context = Ray(monkeypatch, tmp_path)
+
+    async def check() -> None:
+        one = context.start("one")
+        await one.claim("files", 0, False)
+        await one.begin_epoch(1)
+        two = context.start("two")
+        await two.claim("files", 0, True)  # Whoever makes it ends before it has ended the first.
+        three = context.start("three")
+        formers = [Former("one", "actor of one"), Former("two", "actor of two")]
+        assert (await three.claim("files", 0, True)).formers == formers
+        assert (await three.begin()).epoch == 1
+        four = context.start("four")
+        formers = [Former("three", "actor of three")]
+        assert (await four.claim("files", 0, True)).formers == formers
+
+    run(check())
+
+
+def test_who_opens_the_first_shard_later_has_them_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    context = Ray(monkeypatch, tmp_path)
+
+    async def check() -> None:
+        one = context.start("one")
+        earlier = (await one.claim("files", 0, False)).ticket
+        later = (await context.start("two").claim("files", 0, False)).ticket
+        assert later > earlier
+        context.path = tmp_path / "second shard"
+        elsewhere = context.start("two")
+        await elsewhere.claim("files", later, False)
+        with pytest.raises(Replaced, match="opened by the dictionary 'two' meanwhile"):
+            await context.start("one").claim("files", earlier, False)
+        with pytest.raises(Replaced, match="made by another dictionary"):
+            await context.start("three").claim("other files", later + 1, False)
+        context.actor = "actor of two"
+        assert (await elsewhere.begin()).epoch == 0
+        assert isinstance(await elsewhere.begin_epoch(1), Report), "it still has its files"
 
     run(check())

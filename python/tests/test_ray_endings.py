@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
 import time
 from collections.abc import Iterator
@@ -66,18 +67,150 @@ def test_an_open_that_fails_takes_nothing_from_who_has_the_files(
     d.close()
 
 
-def test_an_open_that_fails_after_it_has_the_files_leaves_them_whole(
-    cluster: Any, tmp_path: Path
-) -> None:
+def test_files_that_could_not_be_read_stay_with_who_has_them(cluster: Any, tmp_path: Path) -> None:
     keys = np.arange(1 << 18, dtype=np.uint32)
     d = make(path=tmp_path, name="large")
     d.insert(keys, keys)
     d.checkpoint()
     with pytest.raises(gpulsm.OutOfMemoryError):
         make(path=tmp_path, memory_limit=1 << 18, batch_size=64)
-    assert actors_of("large") == [], "another one has taken its files"
-    with make(path=tmp_path, name="large") as again:
-        assert again.lookup(keys)[1].all()
+    d.insert(HALVES, HALVES)
+    d.insert(HALVES, [5, 6])
+    segment = max((tmp_path / "shard-0001").glob("log-*"))
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[: len(whole) // 2] + b"?" + whole[len(whole) // 2 + 1 :])
+    with pytest.raises(gpulsm.CorruptFile):
+        make(path=tmp_path)
+    with segment.open("r+b") as file:
+        file.write(whole)
+    d.insert(HALVES, [7, 8])
+    assert d.lookup(HALVES)[0].tolist() == [7, 8]
+    with make(path=tmp_path, name="second") as again:
+        assert actors_of("large") == []
+        assert again.lookup(keys)[1].all() and again.lookup(HALVES)[0].tolist() == [7, 8]
+
+
+def test_shards_that_were_added_must_have_room_before_anybody_loses_them(
+    cluster: Any, tmp_path: Path
+) -> None:
+    d = make(path=tmp_path, name="added")
+    d.insert(HALVES, HALVES)
+    d.add_shards(1)
+    free = ray.available_resources()["CPU"]
+    with pytest.raises(TimedOut):
+        make(path=tmp_path, resources={"num_cpus": free / 2}, timeout=6.0)
+    assert d.lookup(HALVES)[1].all() and len(actors_of("added")) == 4
+    d.close()
+
+
+def test_who_was_to_be_ended_by_an_opener_that_died_is_ended_by_the_next(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(path=tmp_path, name="first").insert(HALVES, HALVES)
+
+    def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gpulsm.ray.starting._end_formers", die)
+        with pytest.raises(KeyboardInterrupt):
+            make(path=tmp_path)
+    assert actors_of("first") != []
+    with make(path=tmp_path) as d:
+        assert d.lookup(HALVES)[1].all() and actors_of("first") == []
+
+
+def test_another_way_to_a_folder_is_the_same_folder(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    first = make(path=tmp_path / "folder", name="first")
+    first.insert(HALVES, HALVES)
+    with make(path=os.fsencode(tmp_path / "link")) as second:
+        assert actors_of("first") == [] and second.path == str(tmp_path / "folder")
+
+
+def test_old_handles_have_nothing_to_do_with_a_new_dictionary_of_that_name(cluster: Any) -> None:
+    old = make(name="reused")
+    handles = [ShardedDictionary.attach("reused"), pickle.loads(pickle.dumps(old))]
+    fresh = pickle.dumps(ShardedDictionary.attach("reused"))
+    old.close()
+    new = make("float64", "float64", name="reused")
+    new.insert([-5.0, 5.0], [2.0, 2.5])
+    for handle in handles:
+        with pytest.raises(ShardLost, match="has ended"):
+            handle.lookup([1])
+        with pytest.raises(ShardLost, match="has ended"):
+            handle.insert([1], [1])
+        handle.close()
+    with pytest.raises(ShardLost, match="has ended"):
+        pickle.loads(fresh)
+    assert new.lookup([-5.0, 5.0])[0].tolist() == [2.0, 2.5]
+    new.close()
+
+
+def test_shards_of_an_unnamed_dictionary_live_as_long_as_others(cluster: Any) -> None:
+    @ray.remote(num_cpus=0, max_retries=0)
+    def add(dictionary: ShardedDictionary) -> None:
+        dictionary.add_shards(1)
+
+    @ray.remote(num_cpus=0, max_retries=0)
+    def length(dictionary: ShardedDictionary) -> int:
+        time.sleep(2.0)
+        return len(dictionary)
+
+    def started() -> Any:
+        d = make()
+        d.insert(np.arange(1000, dtype=np.uint32), 1)
+        d.rebalance()
+        with pytest.raises(ValueError, match="give it a `name`"):
+            ray.get(add.remote(d), timeout=60)
+        d.add_shards(1)
+        return length.remote(d)
+
+    reference = started()
+    gc.collect()
+    assert ray.get(reference, timeout=120) == 1000
+
+
+def test_the_lease_is_that_of_a_snapshot_not_of_each_shard(cluster: Any) -> None:
+    with make() as d:
+        d.insert(HALVES, HALVES)
+        with d.snapshot(lease=2.0) as before:
+            for _ in range(8):
+                time.sleep(0.5)
+                assert before.lookup(HALVES[:1])[1].all()
+            assert before.lookup(HALVES[1:])[1].all()
+
+
+def test_keys_of_one_shard_do_not_wait_for_another_one_to_be_divided(
+    cluster: Any, tmp_path: Path
+) -> None:
+    d = make(timeout=20.0, path=tmp_path)
+    stopped: int = ray.get(d._cluster.shard(1).process.remote(), timeout=60)
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        times = []
+        for _ in range(2):
+            start = time.monotonic()
+            d.insert(np.arange(10, dtype=np.uint32), 1)
+            times.append(time.monotonic() - start)
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert times[0] < 15.0 and times[1] < 2.0, times
+    d.close()
+
+
+def test_without_a_cluster_nothing_is_started(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    d = make()
+    other = pickle.loads(pickle.dumps(d))
+    with monkeypatch.context() as patch:
+        patch.setattr(ray, "is_initialized", lambda: False)
+        with pytest.raises(ShardLost, match="not connected"):
+            d.lookup([1])
+        other.close()
+    assert len(d) == 0
+    d.close()
 
 
 def test_what_was_begun_and_never_used_can_be_made(cluster: Any, tmp_path: Path) -> None:
@@ -85,7 +218,7 @@ def test_what_was_begun_and_never_used_can_be_made(cluster: Any, tmp_path: Path)
     description = replace(description, name="unfinished", path=str(tmp_path / "d"))
     layout = even_layout(3, np.dtype(np.uint32))
     handle = start_shard(description, 1, layout, {"num_cpus": 0}, is_new=True)
-    ray.get(handle.claim.remote(False), timeout=60)
+    ray.get(handle.claim.remote("files", 0, False), timeout=60)
     assert ray.get(handle.begin.remote(), timeout=60).epoch == 0
     ray.kill(handle)
     with pytest.raises(ValueError, match="never used; make it with shards=3"):
@@ -250,6 +383,12 @@ def test_what_can_not_be_says_why(cluster: Any) -> None:
         d.add_shards(1, resources={"num_cpus": 1000})
     with pytest.raises(TypeError, match="resources: expected a dict"):
         make(resources=5)
+    with pytest.raises(ValueError, match="'name' of actors is set by the dictionary"):
+        make(resources=[{}, {"name": "mine"}])
+    with pytest.raises(ValueError, match="path: expected the name of a folder"):
+        make(path="")
+    with pytest.raises(TimedOut, match=r"\{\} and \{'num_cpus': 1000\}, and"):
+        make(resources=[{}, {"num_cpus": 1000}], timeout=4.0)
     with pytest.raises(ValueError, match="timeout: expected a number of seconds above 0 and up to"):
         make(timeout=1e300)
     local: Any = gpulsm.Dictionary("uint32", "uint32", device="cpu")

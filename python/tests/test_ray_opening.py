@@ -125,3 +125,37 @@ def test_who_opens_the_files_of_another_has_them(cluster: Any, tmp_path: Path) -
     second.insert([1], [7])
     assert second[1] == 7
     second.close()
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_dictionary_without_its_first_shard_is_none(
+    cluster: Any, tmp_path: Path, shards: int
+) -> None:
+    with make(tmp_path, shards=3) as d:
+        d.insert(np.arange(100, dtype=np.int64), 1)
+    shutil.move(tmp_path / "shard-0000", tmp_path / "elsewhere")
+    with pytest.raises(FileNotFoundError, match="no files of shard-0000, which"):
+        make(tmp_path, shards=shards)
+    assert not (tmp_path / "shard-0000").exists()
+    shutil.move(tmp_path / "elsewhere", tmp_path / "shard-0000")
+    with make(tmp_path) as again:
+        assert len(again) == 100 and again.shards == 3
+
+
+def test_shards_of_different_dictionaries_are_not_put_together(
+    cluster: Any, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        with make(tmp_path / name) as d:
+            d.insert(np.arange(100, dtype=np.int64), 1)
+    shutil.rmtree(tmp_path / "one" / "shard-0001")
+    shutil.copytree(tmp_path / "two" / "shard-0001", tmp_path / "one" / "shard-0001")
+    with pytest.raises(ValueError, match="of different dictionaries: of shard-0000, shard-0001"):
+        make(tmp_path / "one")
+
+
+def test_a_path_may_have_any_name(cluster: Any, tmp_path: Path) -> None:
+    with make(tmp_path / "already taken", name="any") as d:
+        d.insert([1], [1])
+    with pytest.raises(ValueError, match="open it as it was made"):
+        make(tmp_path / "already taken", "int32")

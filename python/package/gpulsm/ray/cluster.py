@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import ray
@@ -55,7 +55,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Description:
-    """What others need to know to use a dictionary."""
+    """What others need to know to use a dictionary.
+
+    Attributes
+    ----------
+    identity
+        What its actors are told apart by from those of others that have its name earlier or later.
+    files
+        What its files are told apart by from those of other dictionaries.
+    ticket
+        How often its files were opened, about: who opens them later has a greater one.
+    """
 
     name: str
     config: Config
@@ -67,6 +77,9 @@ class Description:
     log_limit: int
     transport: str | None = None
     is_named: bool = True
+    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+    files: str = ""
+    ticket: int = 0
 
 
 class Again(Exception):
@@ -110,18 +123,15 @@ class Cluster:
     def sequencer(self) -> Any:
         """The sequencer's handle."""
         self.check_open()
-        if self._sequencer is None:
-            if not self._sequencer_exists():
-                raise self._ended()
-            self._sequencer = self._actor(sequencer_name(self.description.name))
         return self._sequencer
 
     def _sequencer_exists(self) -> bool:
+        """Whether the sequencer is there, and not another one that has its name now."""
         try:
-            self._actor(sequencer_name(self.description.name))
+            named = self._actor(sequencer_name(self.description.name))
         except ValueError:
             return False
-        return True
+        return bool(named._actor_id == self._sequencer._actor_id)
 
     def _ended(self, what: str = "", shards: tuple[int, ...] = ()) -> ShardLost:
         """The error that says that there are no actors any more."""
@@ -132,27 +142,48 @@ class Cluster:
         self.check_open()
         if number not in self._shards:
             try:
-                self._shards[number] = self._actor(shard_name(self.description.name, number))
+                handle = self._actor(shard_name(self.description.name, number))
             except ValueError:
                 if self.description.path is None and self._sequencer_exists():
                     raise self.loss((number,)) from None
                 raise self._ended(f"shard {number} of ", (number,)) from None
+            if self._is_anothers(number, handle):
+                raise self._ended()
+            self._shards[number] = handle
         return self._shards[number]
+
+    def _is_anothers(self, number: int, handle: Any) -> bool:
+        """Whether an actor is a shard of another dictionary, which was given the same name."""
+        if not self.description.is_named:
+            return False
+        try:
+            identity = self.get(handle.identity.remote(), self.deadline(), f"shard {number}")
+        except ActorDiedError:
+            return False  # Whoever calls it finds out what that means.
+        return bool(identity != self.description.identity)
+
+    def tell(self, shards: tuple[int, ...], method: str, *arguments: Any) -> None:
+        """Calls a method of those of these shards that are known, without waiting for them."""
+        for shard in shards:
+            if shard in self._shards:
+                getattr(self._shards[shard], method).remote(*arguments)
 
     def add(self, number: int, handle: Any) -> None:
         """Learns of a new shard."""
         self._shards[number] = handle
 
     def elsewhere(self) -> tuple[Description, Any, dict[int, Any]]:
-        """What a copy of this in another process is made of: the handles, too, if the dictionary has no name, for
-        then actors live as long as there are any."""
-        if self.description.is_named:
-            return self.description, None, {}
+        """What a copy of this in another process is made of: the handles, too, for without a name actors live as long
+        as there are any."""
         return self.description, self._sequencer, dict(self._shards)
 
     def end(self) -> None:
         """Ends the dictionary, for everybody."""
-        end_actors(self.description.name)
+        if self._sequencer_exists():
+            end_actors(self.description.name)
+        else:  # Somebody has ended it already, and may have given its name to another one.
+            for handle in (*self._shards.values(), self._sequencer):
+                ray.kill(handle)
         self.is_closed = True
 
     def _actor(self, name: str) -> Any:
@@ -162,6 +193,11 @@ class Cluster:
         """An error if the dictionary was closed here."""
         if self.is_closed:
             raise ValueError("this dictionary is closed")
+        if not ray.is_initialized():
+            raise ShardLost(
+                "this program is not connected to a Ray cluster any more: `ray.init(address=…)` connects it, and"
+                " `ShardedDictionary.attach(name)` finds the dictionary again, if it has a name or its cluster goes on"
+            )
 
     @property
     def layout(self) -> Layout:
@@ -177,9 +213,9 @@ class Cluster:
 
     # Waiting.
 
-    def deadline(self) -> float:
+    def deadline(self, timeout: float | None = None) -> float:
         """When a call that begins now has taken too long."""
-        return time.monotonic() + self.timeout
+        return time.monotonic() + min(self.timeout, timeout or self.timeout)
 
     def get(self, reference: Any, deadline: float, what: str = "the sequencer") -> Any:
         """What an actor answers."""
@@ -273,11 +309,17 @@ class Cluster:
                 )
                 patience *= 2
 
-    def change_layout(self, old: Layout, new: Layout, moved: Callable[[], dict[int, Body]]) -> None:
+    def change_layout(
+        self,
+        old: Layout,
+        new: Layout,
+        moved: Callable[[], dict[int, Body]],
+        timeout: float | None = None,
+    ) -> None:
         """Lets keys be divided in another way, while no other batch is under way. `moved` then tells what that
         changes in each shard. Raises `Again` if the layout is not the old one any more."""
         # A client of its own: those that send their batches again must count the same ones.
-        client, patience, deadline = Client(), _PATIENCE, self.deadline()
+        client, patience, deadline = Client(), _PATIENCE, self.deadline(timeout)
         client.sequence = 1
         is_done = False
         while not is_done:
@@ -469,7 +511,10 @@ class LiveView:
         if self._moment is None:
             self._reader = uuid.uuid4().hex
             reference = call(cluster.sequencer, "begin_read", self._reader, shards)
-            self._moment = cluster.get(reference, self._deadline)
+            moment: Moment | Stale = cluster.get(reference, self._deadline)
+            if isinstance(moment, Stale):
+                raise Again
+            self._moment = moment
             if self._moment.layout.version != self.layout.version:
                 cluster.refresh(self._moment.layout)
                 raise Again
@@ -501,12 +546,17 @@ class LiveView:
 
 
 def end_actors(name: str) -> None:
-    """Ends all actors of a dictionary, whether they answer or not."""
-    for actor in ray.util.list_named_actors(all_namespaces=True):
-        own, _, _ = actor["name"].rpartition("/")  # A dictionary's name may have slashes, too.
-        if actor["namespace"] == NAMESPACE and own == name:
-            with suppress(ValueError):  # Another driver was first.
-                ray.kill(ray.get_actor(actor["name"], NAMESPACE))
+    """Ends all actors of a dictionary, whether they answer or not: the sequencer last, for without it the others would
+    end by themselves only later."""
+    named = [
+        actor["name"]
+        for actor in ray.util.list_named_actors(all_namespaces=True)
+        # A dictionary's name may have slashes, too.
+        if actor["namespace"] == NAMESPACE and actor["name"].rpartition("/")[0] == name
+    ]
+    for actor in sorted(named, key=lambda actor: (actor == sequencer_name(name), actor)):
+        with suppress(ValueError):  # Another driver was first.
+            ray.kill(ray.get_actor(actor, NAMESPACE))
 
 
 def _listed(splitters: NDArray[Any], key: KeyType) -> list[Any]:

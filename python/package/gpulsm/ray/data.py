@@ -11,8 +11,8 @@ from ray.data import Datasink, Datasource, ReadTask
 from ray.data.block import BlockAccessor, BlockMetadata
 
 from gpulsm._tables import columns_of, to_arrow
-from gpulsm.ray.cluster import Client, Description
-from gpulsm.ray.dictionary import Closing, ShardedDictionary, attached, snapshot_of
+from gpulsm.ray.cluster import Client
+from gpulsm.ray.dictionary import Closing, ShardedDictionary, ShardedSnapshot, snapshot_of
 from gpulsm.ray.layout import Layout
 
 
@@ -69,7 +69,7 @@ class DictionarySource(Closing, Datasource):
 
     def __init__(self, dictionary: ShardedDictionary, lease: float = 3600.0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._description = dictionary._cluster.description
+        self._cluster = dictionary._cluster
         self._snapshot = dictionary.snapshot(lease)
         self._lengths = dict(
             zip(self._snapshot.layout.shards, self._snapshot.lengths(), strict=True)
@@ -85,29 +85,27 @@ class DictionarySource(Closing, Datasource):
 
     @property
     def _bytes(self) -> int:
-        config = self._description.config
+        config = self._cluster.config
         return config.key.itemsize + config.width
 
     def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
         """A task for each shard."""
-        token = self._snapshot.token
         tasks = []
         for shard, length in self._lengths.items():
             metadata = BlockMetadata(
                 num_rows=length, size_bytes=length * self._bytes, input_files=None, exec_stats=None
             )
-            tasks.append(ReadTask(_Pairs(self._description, token, shard), metadata))
+            tasks.append(ReadTask(_Pairs(self._snapshot, shard), metadata))
         return tasks
 
 
 class _Pairs:
     """Reads the pairs of one shard."""
 
-    def __init__(self, description: Description, token: str, shard: int) -> None:
-        self._description, self._token, self._shard = description, token, shard
+    def __init__(self, snapshot: ShardedSnapshot, shard: int) -> None:
+        self._snapshot, self._shard = snapshot, shard
 
     def __call__(self) -> list[Any]:
-        cluster = attached(self._description, 1)._cluster
-        alone = Layout(0, (self._shard,), np.empty(0, self._description.config.key))
-        snapshot = snapshot_of(cluster, self._token, alone)
-        return [to_arrow(*snapshot.arrays())]
+        store: Any = self._snapshot._store
+        alone = Layout(0, (self._shard,), np.empty(0, store.config.key))
+        return [to_arrow(*snapshot_of(store.cluster, store.held, alone).arrays())]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import ray
 from numpy.typing import DTypeLike, NDArray
-from ray.exceptions import GetTimeoutError
+from ray.exceptions import ActorDiedError, GetTimeoutError
 
 from gpulsm._base import whole
 from gpulsm._call import Call
@@ -42,7 +42,7 @@ from gpulsm.ray.queries import (
 )
 from gpulsm.ray.shard import Body, Config
 from gpulsm.ray.starting import answers_of_all, options_of_shards, start_actors, start_shard
-from gpulsm.ray.stores import HeldStore, LiveStore
+from gpulsm.ray.stores import Held, HeldStore, LiveStore
 from gpulsm.ray.transport import checked_transport
 
 #: The most seconds that a call waits, or a snapshot is kept: about 30 years.
@@ -99,13 +99,13 @@ class ShardedSnapshot(Closing, OneCall):
     @property
     def token(self) -> str:
         """The name under which shards hold it."""
-        token: str = self._store._token
+        token: str = self._store.held.token
         return token
 
     @property
     def layout(self) -> Layout:
         """How its keys are divided among shards."""
-        layout: Layout = self._store.layout
+        layout: Layout = self._store.held.layout
         return layout
 
     def lengths(self) -> list[int]:
@@ -120,7 +120,7 @@ class ShardedSnapshot(Closing, OneCall):
 
     def copy(self) -> ShardedSnapshot:
         """Returns another snapshot of the same moment, which is closed by itself and has a lease of its own."""
-        return snapshot_of(self._store.cluster, self._store.held_again(), self.layout)
+        return snapshot_of(self._store.cluster, self._store.held_again())
 
     __copy__ = copy
 
@@ -128,7 +128,7 @@ class ShardedSnapshot(Closing, OneCall):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _snapshot_elsewhere, (self.token, self.layout, *self._store.cluster.elsewhere())
+        return _snapshot_elsewhere, (self._store.held, *self._store.cluster.elsewhere())
 
     def close(self) -> None:
         """Lets the shards forget it, whoever else has it. Its lease does so, too. The end of a `with` block does the same,
@@ -227,8 +227,8 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
             checked_transport(transport),
             name is not None,
         )
-        actors = start_actors(description, count)
-        self._connect(description, in_flight, *actors)
+        description, sequencer, handles = start_actors(description, count)
+        self._connect(description, in_flight, sequencer, handles)
 
     @classmethod
     def attach(
@@ -263,9 +263,11 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
             description = cast(Description, ray.get(answer, timeout=timeout or 120.0))
         except GetTimeoutError:
             raise TimedOut(f"the sequencer of {name!r} did not answer") from None
+        except ActorDiedError:
+            raise ValueError(f"name: the dictionary {name!r} has just ended") from None
         if timeout is not None:
             description = Description(**{**vars(description), "timeout": timeout})
-        return attached(description, in_flight)
+        return attached(description, in_flight, sequencer, {})
 
     #: Whether the end of a `with` block lets go of the handle alone.
     _is_attached = False
@@ -274,10 +276,10 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
         self,
         description: Description,
         in_flight: int,
-        sequencer: Any = None,
-        shards: dict[int, Any] | None = None,
+        sequencer: Any,
+        shards: dict[int, Any],
     ) -> None:
-        self._cluster = Cluster(description, in_flight, sequencer, shards or {})
+        self._cluster = Cluster(description, in_flight, sequencer, shards)
         store: Any = LiveStore(self._cluster)
         settings = description.config.settings
         super().__init__(store, description.key, description.value, settings)
@@ -333,7 +335,7 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
             layout: Layout = view.layout
             return layout
 
-        return snapshot_of(cluster, token, cluster.query(run))
+        return snapshot_of(cluster, Held(token, lease, cluster.query(run)))
 
     def copy(self, *, path: FilePath | None = None, name: str | None = None) -> ShardedDictionary:
         """Returns a dictionary of its own with the same pairs and settings: as many actors, which ask for the same
@@ -456,6 +458,11 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
             As of `rebalance`.
         """
         count = whole("n", n, 1, MAX_SHARDS)
+        if self._is_attached and not self._cluster.description.is_named:
+            raise ValueError(
+                "add_shards: only the program that made a dictionary without a name can, for its actors end with that program's;"
+                " give it a `name`"
+            )
         cluster, description = self._cluster, self._cluster.description
         options = (
             description.options[:1] * count
@@ -479,8 +486,10 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
                     cluster.add(shard, handle)
                     asking = replace(description, options=(option,), timeout=cluster.timeout)
                     answers_of_all({shard: handle}, "check", asking)
-                    answers_of_all({shard: handle}, "claim", asking, False)
-                    cluster.get(cluster.sequencer.admit.remote(shard), cluster.deadline())
+                    files = description.files, description.ticket
+                    answers_of_all({shard: handle}, "claim", asking, *files, False)
+                    admitted = cluster.sequencer.admit.remote(shard, handle)
+                    cluster.get(admitted, cluster.deadline())
                 lengths = self._store.lengths()
                 if len(lengths) != len(layout.shards):
                     continue  # Others have added shards.
@@ -515,9 +524,11 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
         if self._cluster.is_closed:
             return
         cluster = self._cluster
-        with suppress(Exception):  # Whatever is in no checkpoint is in the logs.
-            self.checkpoint()
-        cluster.end()
+        if ray.is_initialized():
+            with suppress(Exception):  # Whatever is in no checkpoint is in the logs.
+                self.checkpoint()
+            cluster.end()
+        cluster.is_closed = True
 
     def detach(self) -> None:
         """Lets go of the dictionary in this process, which can't use this handle any more; for others nothing changes.
@@ -540,10 +551,7 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
 
 
 def attached(
-    description: Description,
-    in_flight: int,
-    sequencer: Any = None,
-    shards: dict[int, Any] | None = None,
+    description: Description, in_flight: int, sequencer: Any, shards: dict[int, Any]
 ) -> ShardedDictionary:
     """The dictionary of that description, in this process."""
     made = ShardedDictionary.__new__(ShardedDictionary)
@@ -559,9 +567,9 @@ def _dictionary_elsewhere(
 
 
 def _snapshot_elsewhere(
-    token: str, layout: Layout, description: Description, sequencer: Any, shards: dict[int, Any]
+    held: Held, description: Description, sequencer: Any, shards: dict[int, Any]
 ) -> ShardedSnapshot:
-    snapshot = snapshot_of(Cluster(description, _IN_FLIGHT, sequencer, shards), token, layout)
+    snapshot = snapshot_of(Cluster(description, _IN_FLIGHT, sequencer, shards), held)
     snapshot._is_attached = True
     return snapshot
 
@@ -579,17 +587,21 @@ def _copied(
         options=of_all.options if has_options else of_all.options[:1] * shards,
         timeout=cluster.timeout,
         is_named=name is not None,
+        identity=uuid.uuid4().hex,
+        files="",
+        ticket=0,
     )
     made = ShardedDictionary.__new__(ShardedDictionary)
-    made._connect(description, _IN_FLIGHT, *start_actors(description, shards))
+    description, sequencer, handles = start_actors(description, shards)
+    made._connect(description, _IN_FLIGHT, sequencer, handles)
     with filling(made):
         insert_all(made, of)
     return made
 
 
-def snapshot_of(cluster: Cluster, token: str, layout: Layout) -> ShardedSnapshot:
-    """What the shards of a layout hold under a name."""
-    store: Any = HeldStore(cluster, token, layout)
+def snapshot_of(cluster: Cluster, held: Held, layout: Layout | None = None) -> ShardedSnapshot:
+    """What shards hold under a name: all of them, or those of a layout alone."""
+    store: Any = HeldStore(cluster, held, layout)
     description = cluster.description
     frozen = ShardedSnapshot(store, description.key, description.value, description.config.settings)
     frozen._place = HOST
@@ -616,7 +628,10 @@ def _folder(path: FilePath | None, values: DType | None) -> str | None:
     if path is None:
         return None
     check_storable(values)
-    return os.path.abspath(os.fspath(path))
+    folder = os.fsdecode(path)
+    if not folder:
+        raise ValueError("path: expected the name of a folder, got an empty text")
+    return os.path.realpath(folder)
 
 
 def _checked_name(name: Any) -> str:

@@ -41,43 +41,12 @@ class Replaced(Error, RuntimeError):
     """Another actor has taken over the files of this one."""
 
 
-class Files:
-    """The folder of one shard."""
+class Reading:
+    """The folder of one shard, for somebody who may not own it."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        _make_folder(self.folder)
-        self.owner = self._claim()
-        self._segment: Path | None = None
-        self._descriptor = -1
         self._known, self._growing = self._counted()
-        self.segment = max((number for number, _ in self.segments()), default=0)
-        self.bytes = 0
-
-    def _claim(self) -> int:
-        """Becomes the owner, under a number that no other actor has."""
-        number = max([self._owner(), *self._claims()])
-        while True:
-            number += 1
-            try:
-                os.close(os.open(self.folder / f"claim-{number:08}", os.O_CREAT | os.O_EXCL))
-                break
-            except FileExistsError:
-                continue
-        self._become(number)
-        return number
-
-    def _become(self, number: int) -> None:
-        """Writes the number of the owner, unless somebody has a greater one."""
-        self._replace("owner", str(number).encode())
-        for other in self._claims():
-            if other > number:
-                raise Replaced(f"another actor is taking over {str(self.folder)!r}")
-            if other < number:
-                (self.folder / f"claim-{other:08}").unlink(missing_ok=True)
-
-    def _claims(self) -> list[int]:
-        return [int(path.name[6:]) for path in self.folder.glob("claim-*")]
 
     def segments(self) -> list[tuple[int, Path]]:
         """The files of the log, the oldest first. Their names have their own number, and that of their owner."""
@@ -111,6 +80,58 @@ class Files:
             if number >= first and is_cut:
                 message = f"{str(path)!r} has less than was written to it"
                 raise CorruptFile(message, str(path), self._known[path.name])
+
+    def read_note(self, name: str) -> dict[str, Any] | None:
+        """What `write_note` wrote; None if there is no such file."""
+        return read_note(self.folder / name)
+
+    def checkpoints(self) -> list[int]:
+        """The numbers of complete checkpoints, the newest first."""
+        names = [path.name for path in self.folder.glob("checkpoint-*.json")]
+        return sorted((int(name[11:-5]) for name in names), reverse=True)
+
+    def checkpoint_file(self, number: int) -> Path:
+        """The file with the pairs of a checkpoint."""
+        return self.folder / f"checkpoint-{number:08}.gpulsm"
+
+
+class Files(Reading):
+    """The folder of one shard, and its owner: who opens it last."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        _make_folder(self.folder)
+        self.owner = self._claim()
+        self._segment: Path | None = None
+        self._descriptor = -1
+        super().__init__(folder)  # What a former owner writes from now on does not count.
+        self.segment = max((number for number, _ in self.segments()), default=0)
+        self.bytes = 0
+
+    def _claim(self) -> int:
+        """Becomes the owner, under a number that no other actor has."""
+        number = max([self._owner(), *self._claims()])
+        while True:
+            number += 1
+            try:
+                os.close(os.open(self.folder / f"claim-{number:08}", os.O_CREAT | os.O_EXCL))
+                break
+            except FileExistsError:
+                continue
+        self._become(number)
+        return number
+
+    def _become(self, number: int) -> None:
+        """Writes the number of the owner, unless somebody has a greater one."""
+        self._replace("owner", str(number).encode())
+        for other in self._claims():
+            if other > number:
+                raise Replaced(f"another actor is taking over {str(self.folder)!r}")
+            if other < number:
+                (self.folder / f"claim-{other:08}").unlink(missing_ok=True)
+
+    def _claims(self) -> list[int]:
+        return [int(path.name[6:]) for path in self.folder.glob("claim-*")]
 
     def begin_segment(self) -> int:
         """Lets further records go to a new file, and returns its number. If that fails, the old one is still used."""
@@ -181,19 +202,6 @@ class Files:
         self.check_owner()
         text = json.dumps(contents).encode()
         self._replace(name, b"%08x" % zlib.crc32(text) + text)
-
-    def read_note(self, name: str) -> dict[str, Any] | None:
-        """What `write_note` wrote; None if there is no such file."""
-        return read_note(self.folder / name)
-
-    def checkpoints(self) -> list[int]:
-        """The numbers of complete checkpoints, the newest first."""
-        names = [path.name for path in self.folder.glob("checkpoint-*.json")]
-        return sorted((int(name[11:-5]) for name in names), reverse=True)
-
-    def checkpoint_file(self, number: int) -> Path:
-        """The file with the pairs of a checkpoint."""
-        return self.folder / f"checkpoint-{number:08}.gpulsm"
 
     def finish_checkpoint(self, number: int, note: dict[str, Any]) -> None:
         """Makes a checkpoint count whose pairs are written, and removes what it replaces."""

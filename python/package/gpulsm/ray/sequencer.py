@@ -11,6 +11,7 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError
 
 from gpulsm.ray.actors import NAMESPACE, Waiting, shard_name
+from gpulsm.ray.errors import ShardLost
 from gpulsm.ray.layout import Layout
 from gpulsm.ray.protocol import (
     Busy,
@@ -44,9 +45,8 @@ class SequencerActor(PackedCalls):
         self._description = description
         self._keeps_files = description.path is not None
         self._lost: set[int] = set()
+        self._first = shards
         self._shards: dict[int, Any] = {}
-        for number in shards:
-            self._connect(number)
         self._state: SequencerState | None = None
         self._recovery: asyncio.Task[SequencerState] | None = None
         self._changed = Waiting()
@@ -129,15 +129,13 @@ class SequencerActor(PackedCalls):
         await self._changed.until(lambda: state.outcome(number) is not None)
         return state.pins
 
-    async def begin_read(self, reader: str, shards: tuple[int, ...]) -> Moment:
-        """Returns a number as of which these shards can answer until `end_read`."""
+    async def begin_read(self, reader: str, shards: tuple[int, ...]) -> Moment | Stale:
+        """Returns a number as of which these shards can answer until `end_read`; `Stale` if that took too long."""
         state = await self._ready()
         state.begin_read(reader)
         loop = asyncio.get_running_loop()
         self._leases[reader] = loop.call_later(_READ_LEASE, self._end_read, reader)
-        moment = await self._moment(reader, shards)
-        assert isinstance(moment, Moment)
-        return moment
+        return await self._moment(reader, shards)
 
     async def further_read(self, reader: str, shards: tuple[int, ...]) -> Moment | Stale:
         """The same moment as `begin_read` returned, for other shards."""
@@ -184,10 +182,13 @@ class SequencerActor(PackedCalls):
         state = await self._ready()
         return state.layout, tuple(sorted(self._lost))
 
-    async def admit(self, shard: int) -> None:
-        """Lets a new shard take part."""
+    async def admit(self, shard: int, handle: Any = None) -> None:
+        """Lets a new shard take part. Without a name it lives as long as somebody has its handle."""
         state = await self._ready()
-        self._connect(shard)
+        if handle is None:
+            self._connect(shard)
+        else:
+            self._shards[shard] = handle
         if shard not in self._shards:
             self._lost.discard(shard)
             raise ValueError(f"shard {shard} has ended")
@@ -335,6 +336,8 @@ class SequencerActor(PackedCalls):
         return self._state
 
     async def _recover(self) -> SequencerState:
+        for number in self._first:
+            self._connect(number)
         epoch, reports = 1, dict[int, Report]()
         while missing := [
             each for each in self._shards if each not in reports and each not in self._lost
@@ -376,7 +379,8 @@ class SequencerActor(PackedCalls):
             self._shards[shard] = ray.get_actor(shard_name(self._name, shard), NAMESPACE)
         except ValueError:  # There is none of that name.
             if self._keeps_files:
-                raise
+                message = f"shard {shard} of {self._name!r} has ended; what was acknowledged is in its files: open them again"
+                raise ShardLost(message, (shard,)) from None
             self._lost.add(shard)
 
     def _start(self, what: Any) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpulsm._families import NUMPY, WIDE, DType
 from gpulsm._native import Store
 from gpulsm.ray.layout import Layout, aligned
-from gpulsm.ray.log import Arrays, Files, read_note
+from gpulsm.ray.log import Arrays, Files, Reading, read_note
 from gpulsm.ray.protocol import (
     Aborted,
     Batch,
@@ -112,8 +112,13 @@ class Shard:
         self._unlogged: list[Record] = []
         if files is not None:
             self._check_types(files)
-            self._recover(files)
-        self._stored = self.state.latest
+            self.recover(files)
+            files.begin_segment()
+
+    def layouts(self) -> list[Layout]:
+        """How keys are divided among shards, and may be after batches that are pending."""
+        later = [batch.layout for batch in self.state.pending.values() if batch.layout is not None]
+        return [self.state.layout, *later]
 
     # Changes. What is logged is logged in one thread, and what is applied in another one, in order.
 
@@ -206,15 +211,14 @@ class Shard:
         self.files.finish_checkpoint(number, note)
 
     def _check_types(self, files: Files) -> None:
-        """Notes the types of keys and values, and how keys are divided at first; an error if the files have others."""
-        stored = stored_layout(files.folder, self.config, self.number)
+        """Notes what the dictionary is and how its keys are divided at first; an error if the files have other types."""
+        stored = stored_in(files.folder, self.config, self.number)
         if stored is None:
-            types = _types(self.config, self.number)
-            files.write_note(TYPES, {"types": types, "layout": self.state.layout.to_json()})
+            note_types(files, self.config, self.number, Stored(self.state.layout, ""))
         else:
-            self.state.layout = stored
+            self.state.layout = stored.layout
 
-    def _recover(self, files: Files) -> None:
+    def recover(self, files: Reading) -> None:
         """Loads the newest checkpoint and replays the log after it."""
         first = 0
         for number in files.checkpoints()[:1]:
@@ -230,7 +234,7 @@ class Shard:
             for committed in self.state.settle(description.get("settled", 0)):
                 self.state.replay(committed)
             self._apply_all()
-        files.begin_segment()
+        self._stored = self.state.latest
 
     def _restore(self, note: dict[str, Any]) -> None:
         state = self.state
@@ -269,9 +273,23 @@ class Shard:
         )
 
 
-def stored_layout(folder: Path, config: Config, number: int) -> Layout | None:
-    """How keys were divided at first by the dictionary whose files are in a folder; None if there are none. An error if
-    it has other types."""
+class Stored(NamedTuple):
+    """What the files of a shard say of the dictionary that they are of.
+
+    Attributes
+    ----------
+    layout
+        How it divided its keys at first.
+    dictionary
+        What no other one is called.
+    """
+
+    layout: Layout
+    dictionary: str
+
+
+def stored_in(folder: Path, config: Config, number: int) -> Stored | None:
+    """What the files in a folder say; None if there are none. An error if they have other types."""
     stored = read_note(folder / TYPES)
     if stored is None:
         return None
@@ -281,7 +299,14 @@ def stored_layout(folder: Path, config: Config, number: int) -> Layout | None:
             raise ValueError(
                 f"{str(folder)!r} holds a shard with {name}={there!r}, not {own!r}; open it as it was made"
             )
-    return Layout.of_json(stored["layout"], config.key)
+    return Stored(Layout.of_json(stored["layout"], config.key), stored.get("dictionary", ""))
+
+
+def note_types(files: Files, config: Config, number: int, stored: Stored) -> None:
+    """Notes what the files are of."""
+    layout = stored.layout.to_json()
+    types = _types(config, number)
+    files.write_note(TYPES, {"types": types, "layout": layout, "dictionary": stored.dictionary})
 
 
 def _types(config: Config, number: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import ray
@@ -21,7 +21,8 @@ from gpulsm._native import Store
 from gpulsm.ray.actors import NAMESPACE, Waiting, sequencer_name
 from gpulsm.ray.errors import ShardStalled
 from gpulsm.ray.layout import Layout
-from gpulsm.ray.log import Files, Replaced, has_records, read_note
+from gpulsm.ray.log import Replaced
+from gpulsm.ray.opening import Claimed, Found, Opening
 from gpulsm.ray.protocol import (
     Aborted,
     Accepted,
@@ -35,11 +36,9 @@ from gpulsm.ray.protocol import (
     ShardState,
     Stale,
 )
-from gpulsm.ray.shard import TYPES, Body, Config, Shard, answer, stored_layout
+from gpulsm.ray.shard import Body, Config, Shard, answer
 from gpulsm.ray.transport import PackedCalls, received
 
-#: The note in the files of a shard that says which actor has opened them.
-_ACTOR = "actor.json"
 #: Queries of fewer elements than this are answered without another thread.
 _FEW = 4096
 #: After how many seconds a shard asks the sequencer what became of a batch.
@@ -48,28 +47,6 @@ _INQUIRE_AFTER = 1.0
 _OPEN_AGAIN_AFTER = 2.0
 #: For how many seconds a shard that owns its files takes that for granted when it answers queries.
 _OWNS_FOR = 1.0
-
-
-class Found(NamedTuple):
-    """What a shard that is not opened yet finds.
-
-    Attributes
-    ----------
-    layout
-        How the dictionary of the files divided its keys at first; None if there are no files.
-    is_used
-        Whether anything was ever logged in them.
-    """
-
-    layout: Layout | None
-    is_used: bool
-
-
-class Former(NamedTuple):
-    """Who had opened the files of a shard before: a dictionary, and what Ray calls its actor."""
-
-    dictionary: str
-    actor: str
 
 
 class Begun(NamedTuple):
@@ -96,6 +73,7 @@ class ShardActor(PackedCalls):
     def __init__(
         self,
         name: str,
+        identity: str,
         number: int,
         config: Config,
         layout: Layout,
@@ -104,11 +82,10 @@ class ShardActor(PackedCalls):
         unused_for: float,
     ) -> None:
         self._name = name
+        self._identity = identity
         self._log_limit = log_limit
-        self._opening = (config, number, layout, path)
+        self._opening = Opening(name, _actor_id() or "", config, number, layout, path)
         self._opened: Shard | None = None
-        self._files: Files | None = None
-        self._former: Former | None = None
         self._tried_at = -math.inf
         self._changed = Waiting()
         self._writing = asyncio.Lock()
@@ -127,41 +104,30 @@ class ShardActor(PackedCalls):
         if path is not None and _was_restarted():
             self._open()
         if _actor_id() is not None:
-            unused = threading.Timer(unused_for, self._end_if_unused)
-            unused.daemon = True
-            unused.start()
+            self._end_if_unused_in(unused_for)
 
-    def _end_if_unused(self) -> None:
-        """Ends this actor if there is no sequencer by now: whoever started it has not come that far."""
-        try:
-            ray.get_actor(sequencer_name(self._name), NAMESPACE)
-        except ValueError:
-            ray.kill(ray.get_runtime_context().current_actor)
+    def _end_if_unused_in(self, seconds: float) -> None:
+        """Ends this actor if there is no sequencer by then: whoever started it has not come that far, or has not ended
+        the dictionary to its end. If there is one, it is looked for again and again."""
+
+        def end_if_unused() -> None:
+            with suppress(RayError):
+                try:
+                    ray.get_actor(sequencer_name(self._name), NAMESPACE)
+                except ValueError:
+                    ray.kill(ray.get_runtime_context().current_actor)
+            self._end_if_unused_in(seconds)
+
+        timer = threading.Timer(seconds, end_if_unused)
+        timer.daemon = True
+        timer.start()
 
     def _open(self) -> None:
-        config, number, layout, path = self._opening
         self._tried_at = time.monotonic()
         try:
-            if path is not None and self._files is None:
-                folder = _folder(path, number)
-                if _was_restarted():
-                    _check_own(folder, number)
-                self._claim(folder)
-            self._opened = Shard(config, number, layout, self._files)
+            self._opened = self._opening.open()
         except Exception as error:  # Ray would not start it again.
-            self._refusal, self._files = error, None
-
-    def _claim(self, folder: Path) -> None:
-        """Becomes the owner of the files. Whoever has them has to end."""
-        files = Files(folder)
-        last = files.read_note(_ACTOR)
-        own = {"dictionary": self._name, "actor": _actor_id() or "", "folder": str(folder)}
-        former = None
-        if last is not None and last["folder"] == own["folder"]:  # Otherwise they are a copy.
-            is_own = last["actor"] == own["actor"]
-            former = last["former"] if is_own else [last["dictionary"], last["actor"]]
-        files.write_note(_ACTOR, {**own, "former": former})
-        self._files, self._former = files, None if former is None else Former(*former)
+            self._refusal = error
 
     @property
     def _shard(self) -> Shard:
@@ -183,35 +149,28 @@ class ShardActor(PackedCalls):
         """The number of the process that it runs in."""
         return os.getpid()
 
+    async def identity(self) -> str:
+        """Which dictionary it is a shard of: others may have the same name later."""
+        return self._identity
+
     # Opening. Whoever makes a dictionary calls these in turn, each after all shards have answered the one before.
 
     async def check(self) -> Found:
-        """Looks at the files of the shard, and leaves them to whoever has them. An error if they have other types, or
-        the device can't be used."""
-        config, number, _, path = self._opening
-        if self._opened is None:
-            config.store()
-        if path is None:
-            return Found(None, False)
-        folder = _folder(path, number)
-        return Found(stored_layout(folder, config, number), has_records(folder))
+        """As of `Opening`."""
+        found: Found = await self._run(self._readers, self._opening.check)
+        return found
 
-    async def claim(self, must_exist: bool) -> Former | None:
-        """Takes the files over, and returns who had opened them before."""
-        _, number, _, path = self._opening
-        if path is not None and self._files is None:
-            folder = _folder(path, number)
-            if must_exist:
-                _check_there(folder, number)
-            self._claim(folder)
-            self._tried_at = -math.inf
-        return self._former
+    async def claim(self, dictionary: str, ticket: int, must_exist: bool) -> Claimed:
+        """As of `Opening`."""
+        claimed = self._opening.claim(dictionary, ticket, must_exist)
+        self._tried_at = -math.inf
+        return claimed
 
     async def begin(self) -> Begun:
-        """Reads the files, and returns what is there."""
-        state = self._state
-        later = [batch.layout for batch in state.pending.values() if batch.layout is not None]
-        return Begun([state.layout, *later], state.epoch, state.tail)
+        """Reads the files, and returns what is there. Whoever had them before has ended."""
+        shard = self._shard
+        self._opening.forget_formers()
+        return Begun(shard.layouts(), shard.state.epoch, shard.state.tail)
 
     async def empty(self) -> None:
         """Does nothing: what any call costs."""
@@ -430,14 +389,22 @@ class ShardActor(PackedCalls):
         """Answers queries about what is held."""
         if token not in self._held:
             return Stale()
-        store, timer, lease = self._held[token]
-        timer.cancel()
-        self._held[token] = (store, self._expire(token, lease), lease)
-        return await self._answer(store, queries, arrays)
+        return await self._answer(self._renew(token), queries, arrays)
+
+    async def renew_held(self, token: str) -> None:
+        """Holds for a whole lease again what another shard is asked about."""
+        if token in self._held:
+            self._renew(token)
 
     async def release(self, token: str) -> None:
         """Lets go of what is held."""
         self._release(token)
+
+    def _renew(self, token: str) -> Store:
+        store, timer, lease = self._held[token]
+        timer.cancel()
+        self._held[token] = (store, self._expire(token, lease), lease)
+        return store
 
     def _release(self, token: str) -> None:
         if token in self._held:
@@ -550,26 +517,6 @@ class ShardActor(PackedCalls):
         task = asyncio.get_running_loop().create_task(what)
         self._tasks.add(task)  # Otherwise nobody holds it.
         task.add_done_callback(self._tasks.discard)
-
-
-def _check_own(folder: Path, number: int) -> None:
-    """An error if an actor that was restarted finds no files, or somebody else has opened them since."""
-    _check_there(folder, number)
-    last = read_note(folder / _ACTOR)
-    if last is not None and last["actor"] != _actor_id():
-        raise Replaced(f"{str(folder)!r} was opened by the dictionary {last['dictionary']!r}")
-
-
-def _check_there(folder: Path, number: int) -> None:
-    if not (folder / TYPES).exists():
-        raise FileNotFoundError(
-            f"shard {number} was started again where {str(folder)!r} does not exist: `path` must be on storage that "
-            "every node sees, or `resources` keep each shard on its node"
-        )
-
-
-def _folder(path: str, number: int) -> Path:
-    return Path(path, f"shard-{number:04}")
 
 
 def _was_restarted() -> bool:

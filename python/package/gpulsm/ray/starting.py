@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayTaskError
@@ -14,8 +16,14 @@ from gpulsm.ray.actors import NAMESPACE, sequencer_name, shard_name
 from gpulsm.ray.cluster import Description, end_actors
 from gpulsm.ray.errors import ShardLost, TimedOut
 from gpulsm.ray.layout import Layout, even_layout
+from gpulsm.ray.log import Replaced
+from gpulsm.ray.opening import Former, Found
 from gpulsm.ray.sequencer import SequencerActor
-from gpulsm.ray.shard_actor import Begun, Former, Found, ShardActor
+from gpulsm.ray.shard_actor import Begun, ShardActor
+
+_ENDED_MEANWHILE = "a shard ended while others started: its files may have been opened by somebody else meanwhile; try again"
+#: What Ray is told of every actor, whatever is asked for.
+_SET = ("name", "namespace", "get_if_exists")
 
 
 def options_of_shards(
@@ -25,7 +33,7 @@ def options_of_shards(
     if resources is None:
         resources = {"num_cpus": 1}
     if isinstance(resources, Mapping):
-        return tuple(dict(resources) for _ in range(count))
+        return tuple(_checked_options(resources) for _ in range(count))
     is_list = isinstance(resources, Sequence) and not isinstance(resources, str)
     if not is_list or not all(isinstance(each, Mapping) for each in resources):
         raise TypeError(
@@ -35,10 +43,17 @@ def options_of_shards(
         raise ValueError(
             f"resources: expected one for each of {count} shards, got {len(resources)}"
         )
-    return tuple(map(dict, resources))
+    return tuple(map(_checked_options, resources))
 
 
-def start_actors(description: Description, count: int) -> tuple[Any, dict[int, Any]]:
+def _checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    for name in _SET:
+        if name in options:
+            raise ValueError(f"resources: {name!r} of actors is set by the dictionary")
+    return dict(options)
+
+
+def start_actors(description: Description, count: int) -> tuple[Description, Any, dict[int, Any]]:
     """Starts the sequencer and the shards. Those of a dictionary without a name live as long as their handles."""
     name = description.name
     if not ray.is_initialized():
@@ -47,10 +62,14 @@ def start_actors(description: Description, count: int) -> tuple[Any, dict[int, A
     handles: dict[int, Any] = {}
     sequencer: Any = None
     try:
-        for shard, option in enumerate(description.options):
-            handles[shard] = start_shard(description, shard, layout, option, is_new=True)
-        shards = _shards_of(description, handles)
-        sequencer = _start_sequencer(description, shards)
+        if _is_there(name):
+            raise ValueError(f"name: {_who_has(description)}")
+        with _naming(description):
+            for shard, option in enumerate(description.options):
+                handles[shard] = start_shard(description, shard, layout, option, is_new=True)
+        description, shards = _opened(description, handles)
+        with _naming(description):
+            sequencer = _start_sequencer(description, shards)
         _, lost = ray.get(sequencer.layout.remote(), timeout=description.timeout)
         if lost:
             raise ShardLost(f"shards {lost} of {name!r} ended while others started", lost)
@@ -58,12 +77,32 @@ def start_actors(description: Description, count: int) -> tuple[Any, dict[int, A
         for handle in (*handles.values(), sequencer):
             if handle is not None:
                 ray.kill(handle)
-        if "already" in str(error) and isinstance(error, ValueError):
-            raise ValueError(f"name: {_who_has(description)}") from None
         if isinstance(error, GetTimeoutError):
             raise TimedOut(_what_is_missing(description)) from None
+        if isinstance(error, ActorDiedError):
+            raise ShardLost(_ENDED_MEANWHILE) from error
         raise error.cause if isinstance(error, RayTaskError) else error from None
-    return sequencer, handles
+    return description, sequencer, handles
+
+
+@contextmanager
+def _naming(description: Description) -> Iterator[None]:
+    """Says what there is if the name of an actor is taken."""
+    try:
+        yield
+    except ValueError as error:
+        if "already" in str(error):
+            raise ValueError(f"name: {_who_has(description)}") from None
+        raise
+
+
+def _is_there(name: str) -> bool:
+    """Whether there is a dictionary of this name."""
+    try:
+        ray.get_actor(sequencer_name(name), NAMESPACE)
+    except ValueError:
+        return False
+    return True
 
 
 def _unused_for(description: Description) -> float:
@@ -74,14 +113,12 @@ def _unused_for(description: Description) -> float:
 def _who_has(description: Description) -> str:
     """Says what there is of this name."""
     name = description.name
-    try:
-        ray.get_actor(sequencer_name(name), NAMESPACE)
-    except ValueError:
-        return (
-            f"a dictionary {name!r} is being made, or was by a driver that ended before it was done; what is left of"
-            f" it ends by itself after {_unused_for(description) / 60:.0f} minutes"
-        )
-    return f"a dictionary {name!r} exists; `ShardedDictionary.attach({name!r})` uses it"
+    if _is_there(name):
+        return f"a dictionary {name!r} exists; `ShardedDictionary.attach({name!r})` uses it"
+    return (
+        f"a dictionary {name!r} is being made, or was by a driver that ended before it was done; what is left of"
+        f" it ends by itself after {_unused_for(description) / 60:.0f} minutes"
+    )
 
 
 def _what_is_missing(description: Description) -> str:
@@ -94,64 +131,99 @@ def _what_is_missing(description: Description) -> str:
         }
         for options in description.options
     ]
+    different = [each for at, each in enumerate(asked) if each not in asked[:at]]
+    wanted = " and ".join(f"{each}" for each in different[:4]) + (
+        " each"
+        if len(different) == 1
+        else f" and {len(different) - 4} others" * (len(different) > 4)
+    )
     there: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
     free = {key: amount for key, amount in there.items() if "memory" not in key}
     return (
         f"the actors of {len(asked)} shards did not all start within {description.timeout:g} s: they ask for"
-        f" {asked[0]}{' and others' if any(each != asked[0] for each in asked) else ' each'}, and {free} is free in"
-        " the cluster; give them less (`resources`), or longer (`timeout`)"
+        f" {wanted}, and {free} is free in the cluster; give them less (`resources`), or longer (`timeout`)"
     )
 
 
-def _shards_of(description: Description, handles: dict[int, Any]) -> list[int]:
-    """The shards that there are: those that were asked for, or those of the files that were found. Starts what is
+def _opened(description: Description, handles: dict[int, Any]) -> tuple[Description, list[int]]:
+    """Opens the shards that there are: those that were asked for, or those of the files that were found. Starts what is
     missing, and ends what is not needed."""
-    found: dict[int, Found] = answers_of_all(handles, "check", description)
-    layouts = [each.layout for each in found.values() if each.layout is not None]
+    found = _found(description, handles, set(handles))
+    stored = {shard: each.stored for shard, each in found.items() if each.stored is not None}
+    dictionaries = {each.dictionary for each in stored.values()}
+    if len(dictionaries) > 1:
+        raise ValueError(
+            f"path: {description.path!r} has files of different dictionaries: of {_folders(stored)}, not all are of one"
+        )
+    named = _named(found, set(handles))
     is_used = any(each.is_used for each in found.values())
-    named = {shard for layout in layouts for shard in layout.shards} or set(handles)
-    if not is_used and named != handles.keys():
+    missing = named - stored.keys() if stored else set[int]()
+    if missing and is_used:
+        raise _missing(description, missing)
+    if missing and len(named) != len(description.options):
         raise ValueError(
             f"shards: {description.path!r} has files of a dictionary of {len(named)} shards that was never used; make it "
             f"with shards={len(named)}, or remove the folder"
         )
+    description = replace(description, files=dictionaries.pop() if dictionaries else uuid4().hex)
     begun: dict[int, Begun] = {}
-    while added := named - begun.keys():  # Those that were added later are named by logs alone.
-        layout = layouts[0] if layouts else even_layout(len(handles), description.config.key)
-        for shard in added - handles.keys():
-            handles[shard] = start_shard(description, shard, layout, description.options[0])
-        begun |= _opened(description, {shard: handles[shard] for shard in added}, is_used)
-        named |= {
-            shard for each in begun.values() for layout in each.layouts for shard in layout.shards
-        }
+    while added := named - begun.keys():
+        if begun:  # They were added later, and are named by logs alone.
+            later = _found(description, handles, added)
+            if missing := {shard for shard in added if later[shard].stored is None}:
+                raise _missing(description, missing)
+        formers = list[Former]()
+        for some in ({min(added)}, added - {min(added)}):
+            asked = {shard: handles[shard] for shard in some}
+            claimed = answers_of_all(
+                asked, "claim", description, description.files, description.ticket, is_used
+            )
+            for each in claimed.values():
+                formers += each.formers
+                description = replace(description, ticket=description.ticket or each.ticket)
+        _end_formers(description, formers)
+        asked = {shard: handles[shard] for shard in added}
+        begun |= answers_of_all(asked, "begin", description)
+        layouts = [layout for each in begun.values() for layout in each.layouts]
+        named |= {shard for layout in layouts for shard in layout.shards}
     for shard in handles.keys() - named:
         ray.kill(handles.pop(shard))
-    was_changed = any(
-        each.tail > 0 or layout.version > 0 for each in begun.values() for layout in each.layouts
+    was_changed = any(each.tail > 0 for each in begun.values()) or any(
+        layout.version > 0 for layout in layouts
     )
-    empty = [shard for shard, each in begun.items() if each.epoch == 0]
+    empty = {shard for shard, each in begun.items() if each.epoch == 0}
     if was_changed and empty:
         raise _missing(description, empty)
-    return sorted(handles)
+    return description, sorted(handles)
 
 
-def _opened(
-    description: Description, handles: dict[int, Any], must_exist: bool
-) -> dict[int, Begun]:
-    """Opens shards. Their files are taken from who has them when all have been found."""
-    found: dict[int, Found] = answers_of_all(handles, "check", description)
-    missing = [shard for shard, each in found.items() if each.layout is None]
-    if must_exist and missing:
-        raise _missing(description, missing)
-    _end_former(description, answers_of_all(handles, "claim", description, must_exist))
-    return answers_of_all(handles, "begin", description)
+def _found(description: Description, handles: dict[int, Any], asked: set[int]) -> dict[int, Found]:
+    """What these shards find, and those that they name; starts what is missing."""
+    found: dict[int, Found] = {}
+    while new := asked - found.keys():
+        for shard in new - handles.keys():
+            layout = even_layout(len(description.options), description.config.key)
+            handles[shard] = start_shard(description, shard, layout, description.options[0])
+        found |= answers_of_all({shard: handles[shard] for shard in new}, "check", description)
+        asked = asked | _named(found, asked)
+    return found
 
 
-def _missing(description: Description, shards: list[int]) -> FileNotFoundError:
-    folders = ", ".join(f"shard-{shard:04}" for shard in shards)
+def _named(found: dict[int, Found], asked: set[int]) -> set[int]:
+    """The shards of a dictionary: those that its files name; without any, those that were asked for."""
+    layouts = [layout for each in found.values() for layout in each.layouts]
+    named = {shard for layout in layouts for shard in layout.shards}
+    return named or {shard for each in found.values() for shard in each.present} or asked
+
+
+def _missing(description: Description, shards: Iterable[int]) -> FileNotFoundError:
     return FileNotFoundError(
-        f"path: {description.path!r} has no files of {folders}, which other shards know of"
+        f"path: {description.path!r} has no files of {_folders(shards)}, which other shards know of"
     )
+
+
+def _folders(shards: Iterable[int]) -> str:
+    return ", ".join(f"shard-{shard:04}" for shard in sorted(shards))
 
 
 def answers_of_all(
@@ -169,24 +241,30 @@ def answers_of_all(
             f"shards did not read their files within {description.timeout:g} s; give them longer (`timeout`)"
         ) from None
     except RayTaskError as error:
+        if isinstance(error.cause, Replaced):
+            raise ShardLost(f"{error.cause}; try again") from None
         raise error.cause if isinstance(error.cause, Exception) else error from None
     except ActorDiedError as error:
-        raise ShardLost(
-            "a shard ended while others started: its files may have been opened by somebody else meanwhile; try again"
-        ) from error
+        raise ShardLost(_ENDED_MEANWHILE) from error
     return dict(zip(handles, answers, strict=True))
 
 
-def _end_former(description: Description, formers: dict[int, Former | None]) -> None:
+def _end_formers(description: Description, formers: list[Former]) -> None:
     """Ends dictionaries whose files were taken over: they have none any more."""
     ended = {description.name}
-    for shard, former in formers.items():
-        if former is not None and former.dictionary not in ended:
-            with suppress(ValueError):  # It is not there any more, or in another cluster.
-                handle = ray.get_actor(shard_name(former.dictionary, shard), NAMESPACE)
-                if handle._actor_id.hex() == former.actor:  # Otherwise it has got that name since.
-                    ended.add(former.dictionary)
-                    end_actors(former.dictionary)
+    actors = [
+        actor
+        for actor in ray.util.list_named_actors(all_namespaces=True)
+        if actor["namespace"] == NAMESPACE
+    ]
+    for dictionary, former in formers:
+        names = [actor["name"] for actor in actors if actor["name"].startswith(f"{dictionary}/")]
+        for name in names if dictionary not in ended else ():
+            with suppress(ValueError):  # It is not there any more.
+                # Otherwise that name has been given to another one since.
+                if ray.get_actor(name, NAMESPACE)._actor_id.hex() == former:
+                    ended.add(dictionary)
+                    end_actors(dictionary)
 
 
 def _start_sequencer(description: Description, shards: list[int]) -> Any:
@@ -230,6 +308,7 @@ def start_shard(
     )
     return actor.remote(
         description.name,
+        description.identity,
         shard,
         description.config,
         layout,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import ray
@@ -32,6 +34,9 @@ from gpulsm.ray.shard import Body
 
 #: How many keys of the first batch the first splitters are chosen from.
 _SAMPLE = 1 << 16
+#: How many seconds that may take, which needs all shards, and after how many it is tried again.
+_DIVIDE_WITHIN = 5.0
+_DIVIDE_AGAIN_AFTER = 60.0
 _NOT_HELD = (
     "a shard does not hold this snapshot any more: it was restarted, the snapshot was closed, or nobody "
     "used it for longer than its lease; `snapshot()` makes another"
@@ -44,6 +49,7 @@ class LiveStore(ShardedQueries):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster.config)
         self.cluster = cluster
+        self._divide_after = -math.inf
 
     def _run(self, query: Callable[[View], Any]) -> Any:
         return self.cluster.query(query)
@@ -126,13 +132,16 @@ class LiveStore(ShardedQueries):
         shards = len(layout.shards)
         if layout.version > 0 or shards == 1 or len(keys) < 2 * shards:
             return
+        if time.monotonic() < self._divide_after:
+            return
         step = max(1, len(keys) // _SAMPLE)
         sample = np.ascontiguousarray(keys[::step])
         new = Layout(layout.version + 1, layout.shards, quantiles(sample, shards))
+        self._divide_after = time.monotonic() + _DIVIDE_AGAIN_AFTER
         with suppress(Again, ShardLost, TimedOut):  # Another driver was first, or a shard is down.
-            self.move(layout, new)
+            self.move(layout, new, _DIVIDE_WITHIN)
 
-    def move(self, old: Layout, new: Layout) -> None:
+    def move(self, old: Layout, new: Layout, timeout: float | None = None) -> None:
         """Lets keys be divided in another way, and moves those that belong to other shards then."""
         cluster = self.cluster
 
@@ -149,7 +158,7 @@ class LiveStore(ShardedQueries):
                 given[move.target].arrays.extend(extract.remote(old.version, move.lo, move.hi))
             return given
 
-        cluster.change_layout(old, new, bodies)
+        cluster.change_layout(old, new, bodies, timeout)
 
 
 class FrozenStore(ShardedQueries):
@@ -208,14 +217,24 @@ def _pinned(cluster: Cluster) -> LiveView:
     return view
 
 
+class Held(NamedTuple):
+    """What shards hold: a name for it, for how many seconds without a query, and which shards."""
+
+    token: str
+    lease: float
+    layout: Layout
+
+
 class HeldStore(FrozenStore):
     """The shards as each of them holds them, under a name, until it is released or its lease ends."""
 
-    def __init__(self, cluster: Cluster, token: str, layout: Layout) -> None:
+    def __init__(self, cluster: Cluster, held: Held, layout: Layout | None = None) -> None:
         super().__init__(cluster.config)
         self.cluster = cluster
-        self._token = token
-        self.layout = layout
+        self.held = held
+        #: Which of the shards are asked.
+        self.layout = layout or held.layout
+        self._renewed_at = -math.inf
 
     @property
     def is_closed(self) -> bool:
@@ -233,10 +252,16 @@ class HeldStore(FrozenStore):
 
     def ask(self, requests: Requests) -> Answers:
         """What shards answer."""
-        cluster = self.cluster
-        return cluster.send(
-            requests, self.layout, "read_held", self._token, deadline=cluster.deadline()
-        )
+        cluster, token = self.cluster, self.held.token
+        self._renew()
+        return cluster.send(requests, self.layout, "read_held", token, deadline=cluster.deadline())
+
+    def _renew(self) -> None:
+        """Now and then lets shards that are not asked know that others are."""
+        now = time.monotonic()
+        if now - self._renewed_at > self.held.lease / 4:
+            self._renewed_at = now
+            self.cluster.tell(self.held.layout.shards, "renew_held", self.held.token)
 
     def _run(self, query: Callable[[View], Any]) -> Any:
         try:
@@ -248,11 +273,11 @@ class HeldStore(FrozenStore):
         """Itself, which never changes."""
         return self
 
-    def held_again(self) -> str:
-        """Another name under which shards hold the same."""
+    def held_again(self) -> Held:
+        """The same, held under another name as well."""
         token = uuid.uuid4().hex
         self._all_shards("hold_again", token)
-        return token
+        return self.held._replace(token=token)
 
     def stats(self) -> dict[str, Any]:
         """What the shards hold of it, added up."""
@@ -262,7 +287,7 @@ class HeldStore(FrozenStore):
         """What a method of every shard says of what it holds, in key order."""
         cluster = self.cluster
         references = {
-            shard: getattr(cluster.shard(shard), method).remote(self._token, *arguments)
+            shard: getattr(cluster.shard(shard), method).remote(self.held.token, *arguments)
             for shard in self.layout.shards
         }
         answers = cluster.gather(references, cluster.deadline())
@@ -275,7 +300,7 @@ class HeldStore(FrozenStore):
         """Lets shards forget it."""
         for shard in () if self.is_closed else self.layout.shards:
             with suppress(ShardLost):
-                self.cluster.shard(shard).release.remote(self._token)
+                self.cluster.shard(shard).release.remote(self.held.token)
 
 
 def _sum_of_stats(store: LiveStore | HeldStore, shards: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,211 @@
+"""How a shard gets its files, or takes them over from the dictionary that had them.
+
+Whoever makes a dictionary has its shards *check* what there is, which changes nothing; then *claim* it, the first
+shard before all others; then open it. Where two do so at the same time, the later one in the first shard has it:
+that claim has a greater *ticket*, and nobody with a smaller one gets another shard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ray
+
+from gpulsm._errors import CorruptFile
+from gpulsm.ray.actors import NAMESPACE, shard_name
+from gpulsm.ray.layout import Layout
+from gpulsm.ray.log import Files, Reading, Replaced, has_records, read_note
+from gpulsm.ray.shard import TYPES, Config, Shard, Stored, note_types, stored_in
+
+#: The note in the files of a shard that says which actor has opened them.
+_ACTOR = "actor.json"
+#: How often files are read that somebody else is changing.
+_ATTEMPTS = 3
+
+
+class Found(NamedTuple):
+    """What a shard that has claimed nothing finds.
+
+    Attributes
+    ----------
+    stored
+        Which dictionary the files are of; None if there are none.
+    layouts
+        How it divides its keys, and may after batches that are pending; only the first one if nobody has to be spared.
+    is_used
+        Whether anything was ever logged.
+    present
+        The shards whose files can be seen from here.
+    """
+
+    stored: Stored | None
+    layouts: list[Layout]
+    is_used: bool
+    present: list[int]
+
+
+class Former(NamedTuple):
+    """Who had opened the files of a shard before: a dictionary, and what Ray calls its actor."""
+
+    dictionary: str
+    actor: str
+
+
+class Claimed(NamedTuple):
+    """What a shard that has its files knows: its ticket, and who had them before and may still be there."""
+
+    ticket: int
+    formers: list[Former]
+
+
+class Opening:
+    """The files of one shard of a dictionary, before they are open.
+
+    Parameters
+    ----------
+    name
+        What the dictionary is called in the cluster.
+    actor
+        What Ray calls the actor of the shard.
+    """
+
+    def __init__(
+        self, name: str, actor: str, config: Config, number: int, layout: Layout, path: str | None
+    ) -> None:
+        self._name = name
+        self._actor = actor
+        self._config = config
+        self._number = number
+        self._layout = layout
+        self._path = path
+        self._files: Files | None = None
+
+    @property
+    def _folder(self) -> Path:
+        assert self._path is not None
+        return Path(self._path, f"shard-{self._number:04}")
+
+    def check(self) -> Found:
+        """Looks at the files, and leaves them to whoever has them. An error if they have other types, or the device can't
+        be used; and, if somebody uses them, if they could not be opened."""
+        self._config.store()
+        if self._path is None:
+            return Found(None, [], False, [])
+        present = [int(note.parent.name[6:]) for note in Path(self._path).glob(f"shard-*/{TYPES}")]
+        stored = stored_in(self._folder, self._config, self._number)
+        if stored is None:
+            return Found(None, [], False, sorted(present))
+        layouts = [stored.layout]
+        if self._is_in_use():
+            layouts += self._tried(stored.layout)
+        return Found(stored, layouts, has_records(self._folder), sorted(present))
+
+    def _is_in_use(self) -> bool:
+        """Whether an actor of this cluster has the files."""
+        note = read_note(self._folder / _ACTOR)
+        if note is None or note["actor"] == self._actor or not ray.is_initialized():
+            return False
+        try:
+            handle = ray.get_actor(shard_name(note["dictionary"], self._number), NAMESPACE)
+        except ValueError:
+            return False
+        return bool(handle._actor_id.hex() == note["actor"])
+
+    def _tried(self, layout: Layout) -> list[Layout]:
+        """Reads all files, on the CPU, as opening them would. Whoever uses them may replace some meanwhile."""
+        config = replace(self._config, settings={**self._config.settings, "device": "cpu"})
+        for attempt in range(1, _ATTEMPTS + 1):
+            shard = Shard(config, self._number, layout, None)
+            try:
+                shard.recover(Reading(self._folder))
+                return shard.layouts()
+            except (CorruptFile, FileNotFoundError):
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def check_own(self) -> None:
+        """An error if an actor that was restarted finds no files, or somebody else has opened them since."""
+        if self._path is None:
+            return
+        self._check_there()
+        last = read_note(self._folder / _ACTOR)
+        if last is not None and last["actor"] != self._actor:
+            raise Replaced(
+                f"{str(self._folder)!r} was opened by the dictionary {last['dictionary']!r}"
+            )
+
+    def _check_there(self) -> None:
+        if not (self._folder / TYPES).exists():
+            raise FileNotFoundError(
+                f"shard {self._number} was started again where {str(self._folder)!r} does not exist: `path` must be on"
+                " storage that every node sees, or `resources` keep each shard on its node"
+            )
+
+    def claim(self, dictionary: str, ticket: int, must_exist: bool) -> Claimed:
+        """Becomes the owner of the files of a dictionary, and makes them if there are none. Whoever has them has to end.
+        The first shard has no ticket yet; it gets one."""
+        if self._path is None:
+            return Claimed(0, [])
+        if must_exist:
+            self._check_there()
+        last = self._checked(dictionary, ticket)
+        if self._files is None:
+            self._files = Files(self._folder)
+            last = self._checked(dictionary, ticket)  # Somebody may have been there in between.
+            if not (self._folder / TYPES).exists():
+                stored = Stored(self._layout, dictionary)
+                note_types(self._files, self._config, self._number, stored)
+        formers = [] if last is None else [Former(*former) for former in last["formers"]]
+        if last is not None and last["actor"] != self._actor:
+            formers.append(Former(last["dictionary"], last["actor"]))
+        if last is not None and last["actor"] == self._actor:
+            ticket = last["ticket"]  # This is not the first time.
+        claimed = Claimed(ticket or self._files.owner, formers)
+        self._note(claimed)
+        return claimed
+
+    def _checked(self, dictionary: str, ticket: int) -> dict[str, Any] | None:
+        """Who has opened the files last; None if nobody has, or these are a copy of them. An error if that is somebody who
+        comes after this one, or they are another dictionary's."""
+        stored = stored_in(self._folder, self._config, self._number)
+        if stored is not None and stored.dictionary != dictionary:
+            raise Replaced(f"{str(self._folder)!r} was made by another dictionary meanwhile")
+        last = read_note(self._folder / _ACTOR)
+        if last is None or last["folder"] != str(self._folder.resolve()):
+            return None
+        if last["actor"] != self._actor and 0 < ticket < last["ticket"]:
+            raise Replaced(
+                f"{str(self._folder)!r} was opened by the dictionary {last['dictionary']!r} meanwhile"
+            )
+        return last
+
+    def _note(self, claimed: Claimed) -> None:
+        assert self._files is not None
+        note = {
+            "dictionary": self._name,
+            "actor": self._actor,
+            "folder": str(self._folder.resolve()),
+            "ticket": claimed.ticket,
+            "formers": [list(former) for former in claimed.formers],
+        }
+        self._files.write_note(_ACTOR, note)
+
+    def open(self) -> Shard:
+        """Reads the files, which must have been claimed, and by nobody else since."""
+        if self._path is not None and self._files is None:
+            self.check_own()
+            self._files = Files(self._folder)
+        try:
+            return Shard(self._config, self._number, self._layout, self._files)
+        except Exception:
+            self._files = None
+            raise
+
+    def forget_formers(self) -> None:
+        """Notes that those who had the files before have ended."""
+        last = None if self._files is None else self._files.read_note(_ACTOR)
+        if last is not None and last["formers"]:
+            self._note(Claimed(last["ticket"], []))
