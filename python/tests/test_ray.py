@@ -283,7 +283,13 @@ def test_shards_of_a_lost_node_start_elsewhere_unless_they_are_kept_there(
 def test_what_is_refused_says_what_to_do(cluster: Any) -> None:
     d = make(shards=2)
     d.insert(range(10), range(10))
-    with d.snapshot() as frozen, pytest.raises(TypeError, match="of the dictionary"):
+    with d.snapshot() as frozen:
+        d.insert(range(10, 20), 1)
+        figures, now = frozen.stats(), d.stats()
+        assert (figures.live, now.live) == (10, 20) and len(figures.shards) == 2
+        assert figures.device == "cpu,cpu" and "shard 1" in str(figures)
+        d.delete_range(10, 20)
+    with pytest.raises(SnapshotLost, match="makes another"):
         frozen.stats()
     with pytest.raises(SnapshotLost, match="makes another"):
         len(frozen)

@@ -20,8 +20,7 @@ pytest.importorskip("ray")
 import ray
 
 import gpulsm
-from gpulsm.ray import ShardedDictionary, SnapshotLost
-from gpulsm.ray.dictionary import ShardedSnapshot
+from gpulsm.ray import ShardedDictionary, ShardedSnapshot, SnapshotLost
 
 SETTINGS: dict[str, Any] = {
     "resources": {"num_cpus": 0},

@@ -10,8 +10,9 @@ except ImportError as _error:
         "gpulsm.ray needs Ray: `pip install gpulsm[ray]`, or `pip install ray`"
     ) from _error
 
-from gpulsm.ray.dictionary import ShardedDictionary, ShardedSnapshot
+from gpulsm.ray.dictionary import ShardedDictionary
 from gpulsm.ray.errors import ShardLost, ShardStalled, SnapshotLost, TimedOut
+from gpulsm.ray.snapshot import ShardedSnapshot
 
 __all__ = [
     "ShardLost",

@@ -40,6 +40,8 @@ from gpulsm.ray.queries import Answers, Requests, View
 from gpulsm.ray.shard import Body, Config
 from gpulsm.ray.transport import LARGE, call, sent, unpacked
 
+#: How many batches of a process are under way at a time, unless it is told.
+IN_FLIGHT = 8
 #: After how many seconds a batch that nobody decided is resolved. It doubles with every attempt.
 _PATIENCE = 5.0
 

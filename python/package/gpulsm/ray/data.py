@@ -12,8 +12,9 @@ from ray.data.block import BlockAccessor, BlockMetadata
 
 from gpulsm._tables import columns_of, to_arrow
 from gpulsm.ray.cluster import Client
-from gpulsm.ray.dictionary import Closing, ShardedDictionary, ShardedSnapshot, snapshot_of
+from gpulsm.ray.dictionary import ShardedDictionary
 from gpulsm.ray.layout import Layout
+from gpulsm.ray.snapshot import Closing, ShardedSnapshot, snapshot_of
 
 
 class DictionarySink(Datasink[None]):

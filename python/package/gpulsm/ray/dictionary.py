@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import ray
@@ -17,7 +16,6 @@ from numpy.typing import DTypeLike, NDArray
 from ray.exceptions import ActorDiedError, GetTimeoutError
 
 from gpulsm._base import whole
-from gpulsm._call import Call
 from gpulsm._families import HOST, NUMPY, DType
 from gpulsm._imports import Imports
 from gpulsm._keys import KeyType, stored_name
@@ -29,118 +27,21 @@ from gpulsm._stats import Stats
 from gpulsm._stored import Types, check_storable
 from gpulsm._types import Cleanup, Combine, FilePath, KeyLike, Progress
 from gpulsm.ray.actors import NAMESPACE, sequencer_name
-from gpulsm.ray.cluster import Again, Cluster, Description, LiveView
+from gpulsm.ray.cluster import IN_FLIGHT, Again, Cluster, Description, LiveView
 from gpulsm.ray.constructors import Constructors, filling, insert_all
 from gpulsm.ray.devices import on_any_device
 from gpulsm.ray.errors import TimedOut
 from gpulsm.ray.layout import MAX_SHARDS, Layout
 from gpulsm.ray.moving import borders, with_shards, with_splitters
-from gpulsm.ray.queries import (
-    Requests,
-    View,
-    at_span,
-)
+from gpulsm.ray.queries import Requests, View
 from gpulsm.ray.shard import Body, Config
+from gpulsm.ray.snapshot import Closing, OneCall, ShardedSnapshot, snapshot_of
 from gpulsm.ray.starting import answers_of_all, options_of_shards, start_actors, start_shard
-from gpulsm.ray.stores import Held, HeldStore, LiveStore
+from gpulsm.ray.stores import Held, LiveStore
 from gpulsm.ray.transport import checked_transport
 
 #: The most seconds that a call waits, or a snapshot is kept: about 30 years.
 _LONGEST = 1_000_000_000
-#: How many batches of a process are under way at a time, unless it is told.
-_IN_FLIGHT = 8
-
-C = TypeVar("C", bound="Closing")
-
-
-class OneCall(Queries):
-    """Queries that are one call to each shard, where a dictionary in one process makes two."""
-
-    _store: Any
-
-    def _range(self, call: Call) -> tuple[Any, Any, Any]:
-        first, last = call.spans
-        offsets, keys, values = self._store.pairs_of_ranges((first, last))
-        room = call.room(self._key, len(keys))
-        at_span(room.span, self._store.config.key)[...] = keys
-        if self._value is None:
-            return offsets, room.unpacked(), None
-        answer = call.room(self._value, len(keys))
-        self._store.values(answer.span)[...] = values
-        return offsets, room.unpacked(), answer.array
-
-
-class Closing:
-    """What a `with` statement closes when it ends, unless `_leave` does something else."""
-
-    def close(self) -> None:
-        raise NotImplementedError
-
-    def __enter__(self: C) -> C:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
-        self.close()
-
-
-@on_any_device
-class ShardedSnapshot(Closing, OneCall):
-    """A dictionary over shards as it was at one moment, made by `ShardedDictionary.snapshot`. It answers every
-    query that the dictionary does."""
-
-    @property
-    def token(self) -> str:
-        """The name under which shards hold it."""
-        token: str = self._store.held.token
-        return token
-
-    @property
-    def layout(self) -> Layout:
-        """How its keys are divided among shards."""
-        layout: Layout = self._store.held.layout
-        return layout
-
-    def lengths(self) -> list[int]:
-        """Returns how many keys each shard has, in key order."""
-        lengths: list[int] = self._store.lengths()
-        return lengths
-
-    def thaw(self) -> ShardedDictionary:
-        """Returns a dictionary with the snapshot's pairs, to be changed: actors of its own, as `ShardedDictionary.copy`
-        starts them."""
-        return _copied(self, self._store.cluster, len(self.layout.shards), None, None)
-
-    def copy(self) -> ShardedSnapshot:
-        """Returns another snapshot of the same moment, which is closed by itself and has a lease of its own."""
-        return snapshot_of(self._store.cluster, self._store.held_again())
-
-    __copy__ = copy
-
-    def __deepcopy__(self, _: Any) -> ShardedSnapshot:
-        return self.copy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _snapshot_elsewhere, (self._store.held, *self._store.cluster.elsewhere())
-
-    def close(self) -> None:
-        """Lets the shards forget it, whoever else has it. Its lease does so, too. The end of a `with` block does the same,
-        but not to what a task was given."""
-        self._store.release()
-
-    #: Whether it was made by another process.
-    _is_attached = False
-
-    def _leave(self) -> None:
-        if not self._is_attached:
-            self.close()
 
 
 @on_any_device
@@ -196,7 +97,7 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
         path: FilePath | None = None,
         name: str | None = None,
         timeout: float = 120.0,
-        in_flight: int = _IN_FLIGHT,
+        in_flight: int = IN_FLIGHT,
         log_limit: int = 1 << 28,
         transport: str | None = None,
         combine: Combine = "replace",
@@ -232,7 +133,7 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
 
     @classmethod
     def attach(
-        cls, name: str, *, timeout: float | None = None, in_flight: int = _IN_FLIGHT
+        cls, name: str, *, timeout: float | None = None, in_flight: int = IN_FLIGHT
     ) -> ShardedDictionary:
         """Returns the dictionary that was made under a name, by any program of the cluster.
 
@@ -351,7 +252,7 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
         ValueError, OutOfMemoryError, ShardLost, TimedOut
             As for `ShardedDictionary` and `insert`. The new actors have ended then.
         """
-        return _copied(self, self._cluster, self.shards, path, name)
+        return copied(self, self._cluster, self.shards, path, name)
 
     __copy__ = copy
 
@@ -563,18 +464,10 @@ def attached(
 def _dictionary_elsewhere(
     description: Description, sequencer: Any, shards: dict[int, Any]
 ) -> ShardedDictionary:
-    return attached(description, _IN_FLIGHT, sequencer, shards)
+    return attached(description, IN_FLIGHT, sequencer, shards)
 
 
-def _snapshot_elsewhere(
-    held: Held, description: Description, sequencer: Any, shards: dict[int, Any]
-) -> ShardedSnapshot:
-    snapshot = snapshot_of(Cluster(description, _IN_FLIGHT, sequencer, shards), held)
-    snapshot._is_attached = True
-    return snapshot
-
-
-def _copied(
+def copied(
     of: Queries, cluster: Cluster, shards: int, path: FilePath | None, name: str | None
 ) -> ShardedDictionary:
     """A dictionary of the same pairs, over as many shards."""
@@ -593,19 +486,10 @@ def _copied(
     )
     made = ShardedDictionary.__new__(ShardedDictionary)
     description, sequencer, handles = start_actors(description, shards)
-    made._connect(description, _IN_FLIGHT, sequencer, handles)
+    made._connect(description, IN_FLIGHT, sequencer, handles)
     with filling(made):
         insert_all(made, of)
     return made
-
-
-def snapshot_of(cluster: Cluster, held: Held, layout: Layout | None = None) -> ShardedSnapshot:
-    """What shards hold under a name: all of them, or those of a layout alone."""
-    store: Any = HeldStore(cluster, held, layout)
-    description = cluster.description
-    frozen = ShardedSnapshot(store, description.key, description.value, description.config.settings)
-    frozen._place = HOST
-    return frozen
 
 
 def seconds(name: str, given: Any) -> float:
