@@ -210,8 +210,13 @@ class Cluster:
         return self._layout
 
     def refresh(self, layout: Layout | None = None) -> None:
-        """Learns how keys are divided among shards."""
-        self._layout = layout or self.get(self.sequencer.layout.remote(), self.deadline())[0]
+        """Learns how keys are divided among shards, and of shards that were added."""
+        if layout is None:
+            layout = self.get(self.sequencer.layout.remote(), self.deadline())[0]
+        self._layout = layout
+        added = tuple(shard for shard in layout.shards if shard not in self._shards)
+        if added:
+            self._shards |= self.get(self.sequencer.handles.remote(added), self.deadline())
 
     # Waiting.
 

@@ -182,6 +182,11 @@ class SequencerActor(PackedCalls):
         state = await self._ready()
         return state.layout, tuple(sorted(self._lost))
 
+    async def handles(self, shards: tuple[int, ...]) -> dict[int, Any]:
+        """The handles of those of these shards that are there."""
+        await self._ready()
+        return {shard: self._shards[shard] for shard in shards if shard in self._shards}
+
     async def admit(self, shard: int, handle: Any = None) -> None:
         """Lets a new shard take part. Without a name it lives as long as somebody has its handle."""
         state = await self._ready()
