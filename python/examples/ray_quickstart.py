@@ -25,7 +25,7 @@ def count(name: str, words: NDArray[np.uint64]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Starts a cluster on this machine, unless there is one, and runs the example."""
+    """Starts a cluster on this machine, unless this program has one, and runs the example."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shards", type=int, default=3)
     parser.add_argument("--words", type=int, default=100_000, help="how many each writer counts")
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     if not ray.is_initialized():
-        ray.init(log_to_driver=False)
+        ray.init(address="local", include_dashboard=False, log_to_driver=False)
     with tempfile.TemporaryDirectory() as folder:
         run(options, folder)
 

@@ -23,6 +23,7 @@ import ray
 
 import gpulsm
 from gpulsm.ray import ShardedDictionary, ShardLost, TimedOut
+from gpulsm.ray.data import DictionarySource
 from gpulsm.ray.layout import even_layout
 from gpulsm.ray.starting import start_shard
 
@@ -377,7 +378,30 @@ def test_waiting_for_other_batches_times_out_as_well(cluster: Any) -> None:
     d.close()
 
 
-def test_what_can_not_be_says_why(cluster: Any) -> None:
+def wrong_dictionary() -> Any:
+    return gpulsm.Dictionary()
+
+
+def test_figures_have_what_was_acknowledged(cluster: Any) -> None:
+    with make() as d:
+        for count in range(1, 60):
+            d.insert(HALVES + np.uint32(count), HALVES)
+            assert d.stats().live == 2 * count
+
+
+def test_what_is_lost_can_be_shown(cluster: Any) -> None:
+    d = make(name="shown")
+    d.insert(HALVES, HALVES)
+    kill(d._cluster.shard(0))
+    with pytest.raises(ShardLost):
+        len(d)
+    assert "shown" in repr(d) and "can't be counted" in str(d)
+    d.close()
+    with pytest.raises(ValueError, match="closed"):
+        pickle.dumps(d)
+
+
+def test_what_can_not_be_says_why(cluster: Any, tmp_path: Path) -> None:
     d = make(timeout=5.0)
     with pytest.raises(TimedOut, match=r"they ask for \{'num_cpus': 1000\} each, and .* is free"):
         d.add_shards(1, resources={"num_cpus": 1000})
@@ -387,6 +411,19 @@ def test_what_can_not_be_says_why(cluster: Any) -> None:
         make(resources=[{}, {"name": "mine"}])
     with pytest.raises(ValueError, match="path: expected the name of a folder"):
         make(path="")
+    wrong: Any = 3
+    with pytest.raises(TypeError, match="path: expected the name of a folder"):
+        make(path=wrong)
+    for devices in (["cpu", "cpu"], "cpu,cpu"):
+        with pytest.raises(TypeError, match="device: expected one device"):
+            make(device=devices)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="other files in .* such as 'file'; give a folder"):
+        make(path=tmp_path)
+    with pytest.raises(NotADirectoryError, match="path: .* is a file"):
+        make(path=tmp_path / "file")
+    with pytest.raises(TypeError, match="expected a ShardedDictionary, got Dictionary"):
+        DictionarySource(wrong_dictionary())
     with pytest.raises(TimedOut, match=r"\{\} and \{'num_cpus': 1000\}, and"):
         make(resources=[{}, {"num_cpus": 1000}], timeout=4.0)
     with pytest.raises(ValueError, match="timeout: expected a number of seconds above 0 and up to"):

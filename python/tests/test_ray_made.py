@@ -140,8 +140,9 @@ def test_what_can_not_be_made_leaves_nothing(
     there = unnamed_actors()
     with pytest.raises(gpulsm.DuplicateKeyError):
         ShardedDictionary.build(
-            KEYS, VALUES, duplicates="error", path=tmp_path, name="twice", **SETTINGS
+            KEYS, VALUES, duplicates="error", path=tmp_path / "d", name="twice", **SETTINGS
         )
+    assert list((tmp_path / "d").iterdir()) == []
     with pytest.raises(FileNotFoundError):
         ShardedDictionary.from_file(tmp_path / "none.csv", **SETTINGS)
     with pytest.raises(FileNotFoundError):
@@ -155,11 +156,16 @@ def test_what_can_not_be_made_leaves_nothing(
 
     with pytest.raises(KeyboardInterrupt):
         ShardedDictionary.load(
-            tmp_path / "saved", progress=interrupt, path=tmp_path, name="half", **SETTINGS
+            tmp_path / "saved", progress=interrupt, path=tmp_path / "d", name="half", **SETTINGS
         )
     assert actors_of("twice") == actors_of("half") == []
     assert unnamed_actors() == there
-    with ShardedDictionary.build(KEYS, VALUES, path=tmp_path, **SETTINGS) as d:
+    with ShardedDictionary("uint64", "float32", path=tmp_path / "e", **SETTINGS):
+        pass
+    with pytest.raises(gpulsm.DuplicateKeyError):
+        ShardedDictionary.build(KEYS, VALUES, duplicates="error", path=tmp_path / "e", **SETTINGS)
+    assert len(list((tmp_path / "e").iterdir())) == 2, "they were there before"
+    with ShardedDictionary.build(KEYS, VALUES, path=tmp_path / "d", **SETTINGS) as d:
         assert_equal(d, gpulsm.Dictionary.build(KEYS, VALUES))
 
 
@@ -180,6 +186,9 @@ def test_copies_are_dictionaries_of_their_own(
             second.insert(np.uint32(5))
             thawed.clear()
             assert [len(each) for each in (d, second, third, thawed)] == [1799, 1800, 1799, 0]
+            for each in (third, backup):
+                lengths = [shard.live for shard in each.stats().shards]
+                assert max(lengths) < 1.2 * sum(lengths) / 3, lengths
         assert len(before) == len(backup) == 3500
         with pytest.raises(ValueError, match="dictionary of 3,500 keys"):
             d.copy(path=tmp_path / "b")

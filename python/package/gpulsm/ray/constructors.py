@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 from gpulsm._dictionary import Dictionary
@@ -13,8 +14,7 @@ from gpulsm._from_tables import FromTables
 from gpulsm._inference import types_of
 from gpulsm._keys import spec_of
 from gpulsm._mapping import Queries
-from gpulsm._settings import checked_progress, value_dtype
-from gpulsm._settings import key_type as named_key_type
+from gpulsm._settings import checked_progress
 from gpulsm._types import (
     ArrayLike,
     ColumnChoice,
@@ -32,6 +32,8 @@ from gpulsm._types import (
 
 #: How many pairs of another dictionary are inserted at a time.
 _STEP = 1 << 20
+#: How many of them, at most, the keys are divided by.
+_SAMPLE = 1 << 16
 
 C = TypeVar("C", bound="Constructors")
 D = TypeVar("D")
@@ -41,7 +43,6 @@ class Constructors(FromTables):
     """Ways to make a dictionary over shards other than an empty one."""
 
     insert: Callable[..., None]
-    insert_file: ClassVar[Callable[..., Any]]
 
     @classmethod
     def build(
@@ -88,7 +89,8 @@ class Constructors(FromTables):
         duplicates: Duplicates | None = None,
         **settings: Any,
     ) -> C:
-        """Returns a dictionary of two columns of a CSV or Parquet file, which this process reads.
+        """Returns a dictionary of two columns of a CSV or Parquet file. This process reads all of it, and inserts a million
+        pairs at a time.
 
         Parameters
         ----------
@@ -104,17 +106,23 @@ class Constructors(FromTables):
         OSError, TypeError, ValueError, DuplicateKeyError, OutOfMemoryError
             As for `ShardedDictionary` and `insert_file`. The actors have ended then.
         """
-        types = named_key_type(key_type, "key_type"), value_dtype(value_type, "value_type")
-        with filling(cls._empty(spec_of(types[0]), types[1], settings)) as made:
-            made.insert_file(
+        with (
+            Dictionary.from_file(
                 file,
                 key,
                 value,
+                key_type=key_type,
+                value_type=value_type,
                 separator=separator,
                 header=header,
                 missing=missing,
                 duplicates=duplicates,
-            )
+                combine=settings.get("combine", "replace"),
+                device="cpu",
+            ) as read,
+            filling(cls._empty(spec_of(read._key), read._value, settings)) as made,
+        ):
+            insert_all(made, read)
         return made
 
     @classmethod
@@ -168,7 +176,6 @@ class Constructors(FromTables):
 def filling(made: D) -> Iterator[D]:
     """Ends a new dictionary that can't be filled, and one that has pairs already."""
     dictionary: Any = made
-    is_new = False
     try:
         count = 0 if dictionary.path is None else len(dictionary)
         if count:
@@ -176,22 +183,28 @@ def filling(made: D) -> Iterator[D]:
                 f"path: {dictionary.path!r} has a dictionary of {count:,} keys; `ShardedDictionary(…, path=…)` opens it,"
                 " for `insert` and `insert_file`"
             )
-        is_new = True
+    except BaseException:
+        dictionary.close()
+        raise
+    try:
         yield made
     except BaseException:
         with suppress(Exception):
-            if is_new:
-                dictionary.clear()
-        dictionary.close()
+            dictionary.clear()  # The files may have been there before, without any pairs.
+        dictionary._cluster.discard()
         raise
 
 
 def insert_all(made: Any, source: Queries, tell: Progress | None = None) -> None:
-    """Inserts every pair of a dictionary or snapshot, some at a time."""
+    """Brings every pair of a dictionary or snapshot to one that has none, some at a time."""
     pairs = source._frozen()
     total = len(pairs)
+    if (
+        total > _STEP
+    ):  # Pairs from everywhere come first, for the keys are divided by the first batch.
+        some = np.arange(0, total, -(-total // _SAMPLE), dtype=np.int64)
+        made.set(*pairs.select(some)[:2])
     for start in range(0, total, _STEP):
-        keys, values = pairs._pairs_at(start, _STEP)
-        made.insert(keys, values)
+        made.set(*pairs._pairs_at(start, _STEP))
         if tell is not None:
             tell(min(start + _STEP, total), total)

@@ -37,7 +37,7 @@ class DictionarySink(Datasink[None]):
         key: str | list[str] | None = None,
         value: str | list[str] | None = None,
     ) -> None:
-        self._dictionary = dictionary
+        self._dictionary = _checked(dictionary)
         self._columns = (key, value)
         self._name = uuid.uuid4().hex
 
@@ -70,7 +70,7 @@ class DictionarySource(Closing, Datasource):
 
     def __init__(self, dictionary: ShardedDictionary, lease: float = 3600.0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._cluster = dictionary._cluster
+        self._cluster = _checked(dictionary)._cluster
         self._snapshot = dictionary.snapshot(lease)
         self._lengths = dict(
             zip(self._snapshot.layout.shards, self._snapshot.lengths(), strict=True)
@@ -110,3 +110,11 @@ class _Pairs:
         store: Any = self._snapshot._store
         alone = Layout(0, (self._shard,), np.empty(0, store.config.key))
         return [to_arrow(*snapshot_of(store.cluster, store.held, alone).arrays())]
+
+
+def _checked(dictionary: Any) -> ShardedDictionary:
+    if not isinstance(dictionary, ShardedDictionary):
+        raise TypeError(
+            f"dictionary: expected a ShardedDictionary, got {type(dictionary).__name__}"
+        )
+    return dictionary

@@ -109,6 +109,8 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
         cleanup: Cleanup = "automatic",
     ) -> None:
         keys, values = named_key_type(key), value_dtype(value)
+        if not isinstance(device, str) or "," in device:
+            raise TypeError(f"device: expected one device, for every shard, got {device!r}")
         folder = _folder(path, values)
         rule = checked_rule(combine, values)
         size = whole("batch_size", batch_size, 1)
@@ -443,6 +445,7 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
             self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        self._cluster.check_open()
         return _dictionary_elsewhere, self._cluster.elsewhere()
 
     def _where(self) -> str:
@@ -471,6 +474,7 @@ def copied(
     of: Queries, cluster: Cluster, shards: int, path: FilePath | None, name: str | None
 ) -> ShardedDictionary:
     """A dictionary of the same pairs, over as many shards."""
+    cluster.check_open()
     of_all = cluster.description
     has_options = len(of_all.options) == shards
     description = replace(
@@ -512,6 +516,8 @@ def _folder(path: FilePath | None, values: DType | None) -> str | None:
     if path is None:
         return None
     check_storable(values)
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"path: expected the name of a folder, got {type(path).__name__}")
     folder = os.fsdecode(path)
     if not folder:
         raise ValueError("path: expected the name of a folder, got an empty text")

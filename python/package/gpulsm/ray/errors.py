@@ -13,7 +13,7 @@ class ShardLost(Error, RuntimeError):
     Attributes
     ----------
     shards
-        The shards, as `stats()` numbers them.
+        The numbers of the shards, as their folders have them; not their places in key order.
     """
 
     def __init__(self, message: str, shards: tuple[int, ...] = ()) -> None:

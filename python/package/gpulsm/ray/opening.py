@@ -7,6 +7,7 @@ that claim has a greater *ticket*, and nobody with a smaller one gets another sh
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,6 +97,8 @@ class Opening:
         present = [int(note.parent.name[6:]) for note in Path(self._path).glob(f"shard-*/{TYPES}")]
         stored = stored_in(self._folder, self._config, self._number)
         if stored is None:
+            if not present:
+                _check_folder(Path(self._path))
             return Found(None, [], False, sorted(present))
         layouts = [stored.layout]
         if self._is_in_use():
@@ -204,8 +207,29 @@ class Opening:
             self._files = None
             raise
 
+    def discard(self) -> None:
+        """Removes the files."""
+        if self._files is not None:
+            self._files.close()
+            shutil.rmtree(self._folder)
+
     def forget_formers(self) -> None:
         """Notes that those who had the files before have ended."""
         last = None if self._files is None else self._files.read_note(_ACTOR)
         if last is not None and last["formers"]:
             self._note(Claimed(last["ticket"], []))
+
+
+def _check_folder(path: Path) -> None:
+    """An error if a folder has something else than the files of shards."""
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"path: {str(path)!r} is a file, not a folder")
+    others = (
+        each.name
+        for each in (path.iterdir() if path.exists() else ())
+        if not each.name.startswith(("shard-", ".", "lost+found"))
+    )
+    if (first := min(others, default=None)) is not None:
+        raise ValueError(
+            f"path: there are other files in {str(path)!r}, such as {first!r}; give a folder of its own"
+        )

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsm._errors import Error
 from gpulsm._families import NUMPY, DType
 from gpulsm._native import Layout as NativeLayout
 from gpulsm._native import Store
@@ -378,11 +379,12 @@ class ShardedQueries:
 
     def summary(self) -> tuple[int | None, str]:
         """How many keys there are, and that as text."""
-        length = self.len()
-        return (
-            length,
-            f"{length:,} keys in {self._run(lambda view: len(view.layout.shards))} shards",
-        )
+        try:
+            length = self.len()
+            shards = self._run(lambda view: len(view.layout.shards))
+        except Error as error:
+            return None, f"keys that can't be counted: {error}"
+        return length, f"{length:,} keys in {shards} shards"
 
 
 def bodies_of_update(

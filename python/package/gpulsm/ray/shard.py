@@ -296,9 +296,10 @@ def stored_in(folder: Path, config: Config, number: int) -> Stored | None:
     for name, own in _types(config, number).items():
         there = stored["types"].get(name)
         if there != own:
-            raise ValueError(
-                f"{str(folder)!r} holds a shard with {name}={there!r}, not {own!r}; open it as it was made"
-            )
+            has = f"{name}={there!r}, not {own!r}"
+            if name == "value_width":
+                has = f"values of {there} bytes, not {own}"
+            raise ValueError(f"{str(folder)!r} holds a shard with {has}; open it as it was made")
     return Stored(Layout.of_json(stored["layout"], config.key), stored.get("dictionary", ""))
 
 

@@ -172,6 +172,10 @@ class ShardActor(PackedCalls):
         self._opening.forget_formers()
         return Begun(shard.layouts(), shard.state.epoch, shard.state.tail)
 
+    async def discard(self) -> None:
+        """Removes the files of a dictionary that could not be filled."""
+        await self._run(self._writer, self._opening.discard)
+
     async def empty(self) -> None:
         """Does nothing: what any call costs."""
 
@@ -503,7 +507,9 @@ class ShardActor(PackedCalls):
         await self._run(self._readers, self._shard.store.copy("snapshot").validate)
 
     async def stats(self) -> dict[str, Any]:
-        """What the shard holds."""
+        """What the shard holds, with all that may have been acknowledged."""
+        target = max(self._state.pending, default=0)
+        await self._until_readable(lambda: self._state.position >= target)
         return await self._stats(self._shard.store)
 
     async def _stats(self, store: Store) -> dict[str, Any]:

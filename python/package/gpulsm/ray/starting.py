@@ -140,7 +140,7 @@ def _what_is_missing(description: Description) -> str:
     there: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
     free = {key: amount for key, amount in there.items() if "memory" not in key}
     return (
-        f"the actors of {len(asked)} shards did not all start within {description.timeout:g} s: they ask for"
+        f"the actors of {_counted(len(asked))} did not all start within {description.timeout:g} s: they ask for"
         f" {wanted}, and {free} is free in the cluster; give them less (`resources`), or longer (`timeout`)"
     )
 
@@ -165,7 +165,9 @@ def _opened(description: Description, handles: dict[int, Any]) -> tuple[Descript
             f"shards: {description.path!r} has files of a dictionary of {len(named)} shards that was never used; make it "
             f"with shards={len(named)}, or remove the folder"
         )
-    description = replace(description, files=dictionaries.pop() if dictionaries else uuid4().hex)
+    is_new = not dictionaries
+    files = uuid4().hex if is_new else dictionaries.pop()
+    description = replace(description, files=files, has_new_files=is_new)
     begun: dict[int, Begun] = {}
     while added := named - begun.keys():
         if begun:  # They were added later, and are named by logs alone.
@@ -220,6 +222,10 @@ def _missing(description: Description, shards: Iterable[int]) -> FileNotFoundErr
     return FileNotFoundError(
         f"path: {description.path!r} has no files of {_folders(shards)}, which other shards know of"
     )
+
+
+def _counted(shards: int) -> str:
+    return "a shard" if shards == 1 else f"{shards} shards"
 
 
 def _folders(shards: Iterable[int]) -> str:
