@@ -208,8 +208,9 @@ class Opening:
             raise
 
     def discard(self) -> None:
-        """Removes the files."""
+        """Removes the files, unless somebody else has them now."""
         if self._files is not None:
+            self._files.check_owner()
             self._files.close()
             shutil.rmtree(self._folder)
 
