@@ -627,22 +627,3 @@ def test_who_opens_the_first_shard_later_has_them_all(
         assert isinstance(await elsewhere.begin_epoch(1), Report), "it still has its files"
 
     run(check())
-
-
-def test_files_that_somebody_else_has_now_are_not_removed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    context = Ray(monkeypatch, tmp_path)
-
-    async def check() -> None:
-        one, two = context.start("one"), context.start("two")
-        await one.claim("files", 0, False)
-        context.actor = "actor of two"
-        await two.claim("files", 0, True)
-        with pytest.raises(Replaced):
-            await one.discard()
-        assert (await two.begin()).epoch == 0
-        await two.discard()
-        assert list(tmp_path.iterdir()) == []
-
-    run(check())

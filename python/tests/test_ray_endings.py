@@ -180,6 +180,10 @@ def test_the_lease_is_that_of_a_snapshot_not_of_each_shard(cluster: Any) -> None
                 time.sleep(0.5)
                 assert before.lookup(HALVES[:1])[1].all()
             assert before.lookup(HALVES[1:])[1].all()
+            for _ in range(8):
+                time.sleep(0.5)
+                assert before.stats().live == 2
+            assert before.lookup(HALVES)[1].all()
 
 
 def test_keys_of_one_shard_do_not_wait_for_another_one_to_be_divided(

@@ -142,7 +142,6 @@ def test_what_can_not_be_made_leaves_nothing(
         ShardedDictionary.build(
             KEYS, VALUES, duplicates="error", path=tmp_path / "d", name="twice", **SETTINGS
         )
-    assert list((tmp_path / "d").iterdir()) == []
     with pytest.raises(FileNotFoundError):
         ShardedDictionary.from_file(tmp_path / "none.csv", **SETTINGS)
     with pytest.raises(FileNotFoundError):
@@ -160,11 +159,14 @@ def test_what_can_not_be_made_leaves_nothing(
         )
     assert actors_of("twice") == actors_of("half") == []
     assert unnamed_actors() == there
-    with ShardedDictionary("uint64", "float32", path=tmp_path / "e", **SETTINGS):
-        pass
-    with pytest.raises(gpulsm.DuplicateKeyError):
-        ShardedDictionary.build(KEYS, VALUES, duplicates="error", path=tmp_path / "e", **SETTINGS)
-    assert len(list((tmp_path / "e").iterdir())) == 2, "they were there before"
+    with ShardedDictionary("uint64", "float32", path=tmp_path / "e", **SETTINGS) as used:
+        used.insert(KEYS, VALUES)
+        for path in (tmp_path / "e", str(tmp_path / "d" / ".." / "e")):
+            with pytest.raises(ValueError, match="path: a dictionary uses"):
+                ShardedDictionary.build(KEYS, VALUES, path=path, **SETTINGS)
+            with pytest.raises(ValueError, match="path: a dictionary uses"):
+                used.copy(path=path)
+        assert len(used) == 3
     with ShardedDictionary.build(KEYS, VALUES, path=tmp_path / "d", **SETTINGS) as d:
         assert_equal(d, gpulsm.Dictionary.build(KEYS, VALUES))
 
@@ -190,6 +192,9 @@ def test_copies_are_dictionaries_of_their_own(
                 lengths = [shard.live for shard in each.stats().shards]
                 assert max(lengths) < 1.2 * sum(lengths) / 3, lengths
         assert len(before) == len(backup) == 3500
+        with pytest.raises(ValueError, match="path: a dictionary uses"):
+            d.copy(path=tmp_path / "b")
+        backup.close()
         with pytest.raises(ValueError, match="dictionary of 3,500 keys"):
             d.copy(path=tmp_path / "b")
         assert len(d) == 1799

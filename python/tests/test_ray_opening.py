@@ -159,3 +159,43 @@ def test_a_path_may_have_any_name(cluster: Any, tmp_path: Path) -> None:
         d.insert([1], [1])
     with pytest.raises(ValueError, match="open it as it was made"):
         make(tmp_path / "already taken", "int32")
+
+
+def test_files_without_types_are_damaged(cluster: Any, tmp_path: Path) -> None:
+    with make(tmp_path, shards=2) as d:
+        d.insert(np.arange(100, dtype=np.int64), 1)
+    shutil.copytree(tmp_path / "shard-0000", tmp_path / "shard-0000.bak")
+    with make(tmp_path, shards=2) as d:
+        assert len(d) == 100
+    shutil.rmtree(tmp_path / "shard-0000.bak")
+    for shard in ("shard-0000", "shard-0001"):
+        (tmp_path / shard / "types.json").unlink()
+    with pytest.raises(gpulsm.CorruptFile, match="'types.json', which tells of which, is missing"):
+        make(tmp_path, "uint32", "float32")
+
+
+def test_logs_that_are_missing_end_nobodys_work(cluster: Any, tmp_path: Path) -> None:
+    with make(tmp_path, shards=2, name="working") as d:
+        d.insert(np.arange(100, dtype=np.int64), 1)
+        for segment in (tmp_path / "shard-0001").glob("log-*"):
+            segment.rename(tmp_path / segment.name)
+        with pytest.raises(FileNotFoundError, match="shard-0001.* is in use, and has no log"):
+            make(tmp_path, shards=2)
+        for segment in tmp_path.glob("log-*"):
+            segment.rename(tmp_path / "shard-0001" / segment.name)
+        assert len(d) == 100
+        d.insert([1], [2])
+
+
+def test_an_interrupted_start_leaves_no_actors(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gpulsm.ray.starting._start_sequencer", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            make(tmp_path, name="interrupted")
+    with make(tmp_path, name="interrupted") as d:
+        d.insert([1], [2])

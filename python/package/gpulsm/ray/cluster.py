@@ -67,8 +67,6 @@ class Description:
         What its files are told apart by from those of other dictionaries.
     ticket
         How often its files were opened, about: who opens them later has a greater one.
-    has_new_files
-        Whether there were none before.
     """
 
     name: str
@@ -84,7 +82,6 @@ class Description:
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     files: str = ""
     ticket: int = 0
-    has_new_files: bool = False
 
 
 class Again(Exception):
@@ -181,14 +178,6 @@ class Cluster:
         """What a copy of this in another process is made of: the handles, too, for without a name actors live as long
         as there are any."""
         return self.description, self._sequencer, dict(self._shards)
-
-    def discard(self) -> None:
-        """Ends a dictionary that could not be filled, and removes its files if there were none before."""
-        if self.description.has_new_files:
-            with suppress(Exception):
-                references = {each: shard.discard.remote() for each, shard in self._shards.items()}
-                self.gather(references, self.deadline())
-        self.end()
 
     def end(self) -> None:
         """Ends the dictionary, for everybody."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from gpulsm._types import (
     Progress,
     Value,
 )
+from gpulsm.ray.opening import check_unused
 
 #: How many pairs of another dictionary are inserted at a time.
 _STEP = 1 << 20
@@ -167,6 +169,8 @@ class Constructors(FromTables):
 
     @classmethod
     def _empty(cls: type[C], key: KeyLike, value: DTypeLike | None, settings: dict[str, Any]) -> C:
+        if "path" in settings:
+            check_unused(folder_of(settings["path"]))
         make: Any = cls
         made: C = make(key, value, **settings)
         return made
@@ -189,9 +193,11 @@ def filling(made: D) -> Iterator[D]:
     try:
         yield made
     except BaseException:
-        with suppress(Exception):
-            dictionary.clear()  # The files may have been there before, without any pairs.
-        dictionary._cluster.discard()
+        try:
+            with suppress(Exception):
+                dictionary.clear()
+        finally:
+            dictionary.close()
         raise
 
 
@@ -208,3 +214,15 @@ def insert_all(made: Any, source: Queries, tell: Progress | None = None) -> None
         made.set(*pairs._pairs_at(start, _STEP))
         if tell is not None:
             tell(min(start + _STEP, total), total)
+
+
+def folder_of(path: FilePath | None) -> str | None:
+    """The folder for the files of a dictionary, whichever way it was named."""
+    if path is None:
+        return None
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"path: expected the name of a folder, got {type(path).__name__}")
+    folder = os.fsdecode(path)
+    if not folder:
+        raise ValueError("path: expected the name of a folder, got an empty text")
+    return os.path.realpath(folder)

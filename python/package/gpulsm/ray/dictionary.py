@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from ray.exceptions import ActorDiedError, GetTimeoutError
 
 from gpulsm._base import whole
-from gpulsm._families import HOST, NUMPY, DType
+from gpulsm._families import HOST, NUMPY
 from gpulsm._imports import Imports
 from gpulsm._keys import KeyType, stored_name
 from gpulsm._layouts import Layout as KeyLayout
@@ -28,11 +27,12 @@ from gpulsm._stored import Types, check_storable
 from gpulsm._types import Cleanup, Combine, FilePath, KeyLike, Progress
 from gpulsm.ray.actors import NAMESPACE, sequencer_name
 from gpulsm.ray.cluster import IN_FLIGHT, Again, Cluster, Description, LiveView
-from gpulsm.ray.constructors import Constructors, filling, insert_all
+from gpulsm.ray.constructors import Constructors, filling, folder_of, insert_all
 from gpulsm.ray.devices import on_any_device
 from gpulsm.ray.errors import TimedOut
 from gpulsm.ray.layout import MAX_SHARDS, Layout
 from gpulsm.ray.moving import borders, with_shards, with_splitters
+from gpulsm.ray.opening import check_unused
 from gpulsm.ray.queries import Requests, View
 from gpulsm.ray.shard import Body, Config
 from gpulsm.ray.snapshot import Closing, OneCall, ShardedSnapshot, snapshot_of
@@ -111,7 +111,9 @@ class ShardedDictionary(Closing, OneCall, Imports, Constructors):
         keys, values = named_key_type(key), value_dtype(value)
         if not isinstance(device, str) or "," in device:
             raise TypeError(f"device: expected one device, for every shard, got {device!r}")
-        folder = _folder(path, values)
+        folder = folder_of(path)
+        if folder is not None:
+            check_storable(values)
         rule = checked_rule(combine, values)
         size = whole("batch_size", batch_size, 1)
         settings = checked(device, size, threads, memory_limit, max_merge_per_batch, cleanup, rule)
@@ -475,12 +477,15 @@ def copied(
 ) -> ShardedDictionary:
     """A dictionary of the same pairs, over as many shards."""
     cluster.check_open()
-    of_all = cluster.description
+    folder, of_all = folder_of(path), cluster.description
+    if folder is not None:
+        check_storable(of_all.value)
+        check_unused(folder)
     has_options = len(of_all.options) == shards
     description = replace(
         of_all,
         name=_unnamed() if name is None else _checked_name(name),
-        path=_folder(path, of_all.value),
+        path=folder,
         options=of_all.options if has_options else of_all.options[:1] * shards,
         timeout=cluster.timeout,
         is_named=name is not None,
@@ -509,19 +514,6 @@ def seconds(name: str, given: Any) -> float:
 
 def _unnamed() -> str:
     return f"unnamed-{uuid.uuid4().hex}"
-
-
-def _folder(path: FilePath | None, values: DType | None) -> str | None:
-    """The folder for the files of a dictionary with such values."""
-    if path is None:
-        return None
-    check_storable(values)
-    if not isinstance(path, (str, bytes, os.PathLike)):
-        raise TypeError(f"path: expected the name of a folder, got {type(path).__name__}")
-    folder = os.fsdecode(path)
-    if not folder:
-        raise ValueError("path: expected the name of a folder, got an empty text")
-    return os.path.realpath(folder)
 
 
 def _checked_name(name: Any) -> str:

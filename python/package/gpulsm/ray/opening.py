@@ -7,7 +7,7 @@ that claim has a greater *ticket*, and nobody with a smaller one gets another sh
 
 from __future__ import annotations
 
-import shutil
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,27 +94,26 @@ class Opening:
         self._config.store()
         if self._path is None:
             return Found(None, [], False, [])
-        present = [int(note.parent.name[6:]) for note in Path(self._path).glob(f"shard-*/{TYPES}")]
-        stored = stored_in(self._folder, self._config, self._number)
+        present = _shards_in(Path(self._path))
+        stored = self._stored()
         if stored is None:
             if not present:
                 _check_folder(Path(self._path))
-            return Found(None, [], False, sorted(present))
-        layouts = [stored.layout]
-        if self._is_in_use():
-            layouts += self._tried(stored.layout)
-        return Found(stored, layouts, has_records(self._folder), sorted(present))
+            return Found(None, [], False, present)
+        user = user_of(self._folder, self._number)
+        if user is None or user == self._actor:
+            return Found(stored, [stored.layout], has_records(self._folder), present)
+        return Found(stored, [stored.layout, *self._tried(stored.layout)], True, present)
 
-    def _is_in_use(self) -> bool:
-        """Whether an actor of this cluster has the files."""
-        note = read_note(self._folder / _ACTOR)
-        if note is None or note["actor"] == self._actor or not ray.is_initialized():
-            return False
-        try:
-            handle = ray.get_actor(shard_name(note["dictionary"], self._number), NAMESPACE)
-        except ValueError:
-            return False
-        return bool(handle._actor_id.hex() == note["actor"])
+    def _stored(self) -> Stored | None:
+        """Which dictionary the files are of; None if there are none. An error if that can't be told."""
+        stored = stored_in(self._folder, self._config, self._number)
+        if stored is None:
+            for name in ("log-*", "checkpoint-*"):
+                if (path := next(self._folder.glob(name), None)) is not None:
+                    message = f"{str(path)!r} is a shard's, but {TYPES!r}, which tells of which, is missing"
+                    raise CorruptFile(message, str(path), 0)
+        return stored
 
     def _tried(self, layout: Layout) -> list[Layout]:
         """Reads all files, on the CPU, as opening them would. Whoever uses them may replace some meanwhile."""
@@ -123,6 +122,10 @@ class Opening:
             shard = Shard(config, self._number, layout, None)
             try:
                 shard.recover(Reading(self._folder))
+                if shard.state.epoch == 0:
+                    raise FileNotFoundError(
+                        f"{str(self._folder)!r} is in use, and has no log; try again, if it is just being made"
+                    )
                 return shard.layouts()
             except (CorruptFile, FileNotFoundError):
                 if attempt == _ATTEMPTS:
@@ -173,7 +176,7 @@ class Opening:
     def _checked(self, dictionary: str, ticket: int) -> dict[str, Any] | None:
         """Who has opened the files last; None if nobody has, or these are a copy of them. An error if that is somebody who
         comes after this one, or they are another dictionary's."""
-        stored = stored_in(self._folder, self._config, self._number)
+        stored = self._stored()
         if stored is not None and stored.dictionary != dictionary:
             raise Replaced(f"{str(self._folder)!r} was made by another dictionary meanwhile")
         last = read_note(self._folder / _ACTOR)
@@ -207,13 +210,6 @@ class Opening:
             self._files = None
             raise
 
-    def discard(self) -> None:
-        """Removes the files, unless somebody else has them now."""
-        if self._files is not None:
-            self._files.check_owner()
-            self._files.close()
-            shutil.rmtree(self._folder)
-
     def forget_formers(self) -> None:
         """Notes that those who had the files before have ended."""
         last = None if self._files is None else self._files.read_note(_ACTOR)
@@ -234,3 +230,31 @@ def _check_folder(path: Path) -> None:
         raise ValueError(
             f"path: there are other files in {str(path)!r}, such as {first!r}; give a folder of its own"
         )
+
+
+def _shards_in(path: Path) -> list[int]:
+    """The shards whose files are in a folder."""
+    names = (note.parent.name for note in path.glob(f"shard-*/{TYPES}"))
+    return sorted(int(name[6:]) for name in names if re.fullmatch(r"shard-\d{4,}", name))
+
+
+def user_of(folder: Path, number: int) -> str | None:
+    """What Ray calls the actor of this cluster that has the files of a shard; None if none has."""
+    note = read_note(folder / _ACTOR)
+    if note is None or not ray.is_initialized():
+        return None
+    try:
+        handle = ray.get_actor(shard_name(note["dictionary"], number), NAMESPACE)
+    except ValueError:
+        return None
+    actor: str = handle._actor_id.hex()
+    return actor if actor == note["actor"] else None
+
+
+def check_unused(path: str | None) -> None:
+    """An error if a dictionary of this cluster has files in a folder, as far as that can be seen from here."""
+    for number in [] if path is None else _shards_in(Path(path)):
+        if user_of(Path(path or "", f"shard-{number:04}"), number) is not None:
+            raise ValueError(
+                f"path: a dictionary uses {path!r}; give a folder where there is none, or `insert` into that one"
+            )

@@ -172,10 +172,6 @@ class ShardActor(PackedCalls):
         self._opening.forget_formers()
         return Begun(shard.layouts(), shard.state.epoch, shard.state.tail)
 
-    async def discard(self) -> None:
-        """Removes the files of a dictionary that could not be filled."""
-        await self._run(self._writer, self._opening.discard)
-
     async def empty(self) -> None:
         """Does nothing: what any call costs."""
 
@@ -375,15 +371,15 @@ class ShardActor(PackedCalls):
         """Keeps what is held under another name as well."""
         if held not in self._held:
             return Stale()
-        store, _, lease = self._held[held]
-        self._hold(token, store, lease)
+        store = self._renew(held)
+        self._hold(token, store, self._held[held][2])
         return None
 
     async def stats_held(self, held: str) -> dict[str, Any] | Stale:
         """The figures of what is held."""
         if held not in self._held:
             return Stale()
-        return await self._stats(self._held[held][0])
+        return await self._stats(self._renew(held))
 
     def _hold(self, token: str, store: Store, lease: float) -> None:
         self._release(token)
@@ -415,7 +411,9 @@ class ShardActor(PackedCalls):
             self._held.pop(token)[1].cancel()
 
     def _expire(self, token: str, lease: float) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(lease, lambda: self._release(token))
+        # Other shards may be asked for a quarter of it before this one hears of that.
+        loop = asyncio.get_running_loop()
+        return loop.call_later(1.25 * lease, lambda: self._release(token))
 
     async def _until_readable(self, is_so: Callable[[], bool]) -> None:
         def is_readable() -> bool:

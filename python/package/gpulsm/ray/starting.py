@@ -73,7 +73,7 @@ def start_actors(description: Description, count: int) -> tuple[Description, Any
         _, lost = ray.get(sequencer.layout.remote(), timeout=description.timeout)
         if lost:
             raise ShardLost(f"shards {lost} of {name!r} ended while others started", lost)
-    except Exception as error:
+    except BaseException as error:
         for handle in (*handles.values(), sequencer):
             if handle is not None:
                 ray.kill(handle)
@@ -165,9 +165,7 @@ def _opened(description: Description, handles: dict[int, Any]) -> tuple[Descript
             f"shards: {description.path!r} has files of a dictionary of {len(named)} shards that was never used; make it "
             f"with shards={len(named)}, or remove the folder"
         )
-    is_new = not dictionaries
-    files = uuid4().hex if is_new else dictionaries.pop()
-    description = replace(description, files=files, has_new_files=is_new)
+    description = replace(description, files=dictionaries.pop() if dictionaries else uuid4().hex)
     begun: dict[int, Begun] = {}
     while added := named - begun.keys():
         if begun:  # They were added later, and are named by logs alone.
