@@ -205,9 +205,8 @@ def insert_all(made: Any, source: Queries, tell: Progress | None = None) -> None
     """Brings every pair of a dictionary or snapshot to one that has none, some at a time."""
     pairs = source._frozen()
     total = len(pairs)
-    if (
-        total > _STEP
-    ):  # Pairs from everywhere come first, for the keys are divided by the first batch.
+    if total > _STEP:
+        # Pairs from everywhere come first, for the keys are divided by the first batch.
         some = np.arange(0, total, -(-total // _SAMPLE), dtype=np.int64)
         made.set(*pairs.select(some)[:2])
     for start in range(0, total, _STEP):

@@ -86,7 +86,7 @@ class Opening:
     @property
     def _folder(self) -> Path:
         assert self._path is not None
-        return Path(self._path, f"shard-{self._number:04}")
+        return Path(self._path, folder_name(self._number))
 
     def check(self) -> Found:
         """Looks at the files, and leaves them to whoever has them. An error if they have other types, or the device can't
@@ -100,7 +100,7 @@ class Opening:
             if not present:
                 _check_folder(Path(self._path))
             return Found(None, [], False, present)
-        user = user_of(self._folder, self._number)
+        user = _user_of(self._folder, self._number)
         if user is None or user == self._actor:
             return Found(stored, [stored.layout], has_records(self._folder), present)
         return Found(stored, [stored.layout, *self._tried(stored.layout)], True, present)
@@ -217,6 +217,11 @@ class Opening:
             self._note(Claimed(last["ticket"], []))
 
 
+def folder_name(shard: int) -> str:
+    """What the folder of a shard is called."""
+    return f"shard-{shard:04}"
+
+
 def _check_folder(path: Path) -> None:
     """An error if a folder has something else than the files of shards."""
     if path.exists() and not path.is_dir():
@@ -238,7 +243,7 @@ def _shards_in(path: Path) -> list[int]:
     return sorted(int(name[6:]) for name in names if re.fullmatch(r"shard-\d{4,}", name))
 
 
-def user_of(folder: Path, number: int) -> str | None:
+def _user_of(folder: Path, number: int) -> str | None:
     """What Ray calls the actor of this cluster that has the files of a shard; None if none has."""
     note = read_note(folder / _ACTOR)
     if note is None or not ray.is_initialized():
@@ -253,8 +258,10 @@ def user_of(folder: Path, number: int) -> str | None:
 
 def check_unused(path: str | None) -> None:
     """An error if a dictionary of this cluster has files in a folder, as far as that can be seen from here."""
-    for number in [] if path is None else _shards_in(Path(path)):
-        if user_of(Path(path or "", f"shard-{number:04}"), number) is not None:
+    if path is None:
+        return
+    for number in _shards_in(Path(path)):
+        if _user_of(Path(path, folder_name(number)), number) is not None:
             raise ValueError(
                 f"path: a dictionary uses {path!r}; give a folder where there is none, or `insert` into that one"
             )

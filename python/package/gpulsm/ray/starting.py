@@ -17,7 +17,7 @@ from gpulsm.ray.cluster import Description, end_actors
 from gpulsm.ray.errors import ShardLost, TimedOut
 from gpulsm.ray.layout import Layout, even_layout
 from gpulsm.ray.log import Replaced
-from gpulsm.ray.opening import Former, Found
+from gpulsm.ray.opening import Former, Found, folder_name
 from gpulsm.ray.sequencer import SequencerActor
 from gpulsm.ray.shard_actor import Begun, ShardActor
 
@@ -227,7 +227,7 @@ def _counted(shards: int) -> str:
 
 
 def _folders(shards: Iterable[int]) -> str:
-    return ", ".join(f"shard-{shard:04}" for shard in sorted(shards))
+    return ", ".join(map(folder_name, sorted(shards)))
 
 
 def answers_of_all(
