@@ -126,6 +126,11 @@ pub mod private {
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// The examples of the guide for Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/rust.md")]
+struct Guide;
+
 /// The example of dictionaries in files.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/persistence.md")]

@@ -21,6 +21,7 @@ READMES = [
     ROOT.parent / "README.md",
     DOCS / "multimaps.md",
     DOCS / "persistence.md",
+    DOCS / "python.md",
 ]
 NOTEBOOK = ROOT / "notebooks" / "story.ipynb"
 MODULES = ["gpulsm", *(f"gpulsm.{module.name}" for module in pkgutil.iter_modules(gpulsm.__path__))]
@@ -52,13 +53,21 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
             exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
 
 
-def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("sortedcontainers")
+def test_the_benchmark_of_calls_runs(capsys: pytest.CaptureFixture[str]) -> None:
     script = runpy.run_path(str(ROOT / "benchmarks" / "rates.py"))
-    script["main"](["--device", "cpu", "--pairs", "5000", "--repeats", "1", "--others", "5000"])
+    script["main"](["--device", "cpu", "--pairs", "5000", "--repeats", "1"])
+    assert "5,000 lookups of numpy arrays on cpu, answers checked" in capsys.readouterr().out
+
+
+def test_the_benchmark_beside_other_libraries_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("sortedcontainers", "pandas", "polars"):
+        pytest.importorskip(name)
+    script = runpy.run_path(str(ROOT / "benchmarks" / "instead.py"))
+    script["main"](["--device", "cpu", "--pairs", "5000", "--batch", "700"])
     printed = capsys.readouterr().out
     assert "answers checked" in printed
-    assert "| lookup |" in printed
+    for name in ("gpulsm, cpu", "`dict`", "`SortedDict`", "sorted NumPy array", "pandas", "Polars"):
+        assert f"| {name} |" in printed
 
 
 def test_the_benchmark_of_joins_runs(capsys: pytest.CaptureFixture[str]) -> None:

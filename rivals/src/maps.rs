@@ -1,10 +1,11 @@
-//! The dictionary on the CPU beside ordered maps: 2^24 random `u32` pairs.
+//! The dictionary on the CPU beside ordered maps: 2^24 random `u32` pairs, or as many as are named.
 //!
-//! `std::collections::BTreeMap`, built from an iterator and grown by inserts, and `scc::TreeIndex`, a
-//! concurrent B+-tree, grown by as many threads as the dictionary uses. Their queries are shared out
-//! over as many threads too. Every answer of the dictionary is compared with the map's.
+//! `std::collections::BTreeMap`, built from an iterator and grown by inserts; `scc::TreeIndex`, a
+//! concurrent B+-tree, grown by as many threads as the dictionary uses; and `HashMap`, which has no order
+//! to count or list by. Their queries are shared out over as many threads too. Every answer of the
+//! dictionary is compared with the map's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use gpulsm::Dictionary;
@@ -17,7 +18,6 @@ use crate::sorts::mix;
 type Map = BTreeMap<u32, u32>;
 type Index = TreeIndex<u32, u32>;
 
-const PAIRS: usize = 1 << 24;
 const BATCH: usize = 1 << 16;
 const LOOKUPS: usize = 1 << 20;
 const COUNTS: usize = 1 << 20;
@@ -26,8 +26,6 @@ const MAP_COUNTS: usize = 1 << 16;
 const RANGES: usize = 1 << 14;
 /// Ranges in one call: their answers take 4 MiB, in buffers that are reused.
 const RANGES_PER_CALL: usize = 1 << 9;
-/// Keys apart so that a range holds 1,024 of them on average.
-const WIDTH: u32 = 1 << (32 - 24 + 10);
 
 struct Queries {
     keys: Vec<u32>,
@@ -38,18 +36,24 @@ struct Queries {
 /// Million queries a second: lookups, counts, ranges.
 type Rates = [f64; 3];
 
-/// Prints the table.
-pub fn run() {
-    let keys: Vec<u32> = (1..=PAIRS as u64).map(|i| (mix(i) >> 16) as u32).collect();
-    let values: Vec<u32> = (0..PAIRS as u32).collect();
+/// Prints the table for 2^`log_pairs` pairs.
+pub fn run(log_pairs: u32) {
+    assert!((18..=28).contains(&log_pairs), "from 2^18 to 2^28 pairs, not 2^{log_pairs}");
+    let pairs_in_all = 1 << log_pairs;
+    // Keys apart so that a range holds 1,024 of them on average.
+    let width = 1 << (32 - log_pairs + 10);
+    let keys: Vec<u32> = (1..=pairs_in_all as u64).map(|i| (mix(i) >> 16) as u32).collect();
+    let values: Vec<u32> = (0..pairs_in_all as u32).collect();
     let lo: Vec<u32> = (1..=COUNTS as u64).map(|i| (mix(i << 24) >> 16) as u32).collect();
     let queries = Queries {
-        keys: (1..=LOOKUPS as u64).map(|i| keys[mix(i << 32) as usize % PAIRS]).collect(),
-        hi: lo.iter().map(|lo| lo.saturating_add(WIDTH - 1)).collect(),
+        keys: (1..=LOOKUPS as u64).map(|i| keys[mix(i << 32) as usize % pairs_in_all]).collect(),
+        hi: lo.iter().map(|lo| lo.saturating_add(width - 1)).collect(),
         lo,
     };
     let threads = rayon::current_num_threads();
-    println!("2^24 random u32 pairs, batches of 2^16, {threads} threads, million a second:\n");
+    println!(
+        "2^{log_pairs} random u32 pairs, batches of 2^16, {threads} threads, million a second:\n"
+    );
 
     // Builds in turns, so that a machine that changes its speed changes it for both.
     let (mut built, mut one_run) = (Map::new(), Dictionary::new());
@@ -57,21 +61,22 @@ pub fn run() {
     for _ in 0..3 {
         drop((std::mem::take(&mut built), std::mem::take(&mut one_run)));
         let pairs = || keys.iter().copied().zip(values.iter().copied());
-        let (map, rate) = timed(PAIRS, || pairs().collect::<Map>());
+        let (map, rate) = timed(pairs_in_all, || pairs().collect::<Map>());
         (built, _) = (map, map_builds.push(rate));
-        let (dictionary, rate) = timed(PAIRS, || Dictionary::bulk_build(&keys, &values).unwrap());
+        let (dictionary, rate) =
+            timed(pairs_in_all, || Dictionary::bulk_build(&keys, &values).unwrap());
         (one_run, _) = (dictionary, builds.push(rate));
     }
     assert!(one_run.iter().eq(built.iter().map(|(&key, &value)| (key, value))));
 
-    let (grown, map_inserts) = timed(PAIRS, || {
+    let (grown, map_inserts) = timed(pairs_in_all, || {
         let mut map = Map::new();
         for (&key, &value) in keys.iter().zip(&values) {
             map.insert(key, value);
         }
         map
     });
-    let (index, index_inserts) = timed(PAIRS, || {
+    let (index, index_inserts) = timed(pairs_in_all, || {
         let index = Index::new();
         let pairs = keys.par_iter().zip(&values);
         pairs.for_each(|(&key, &value)| index.upsert_sync(key, value));
@@ -80,16 +85,27 @@ pub fn run() {
     assert_eq!(index.len(), built.len());
     let mut levels = Dictionary::<u32, u32>::builder().batch_size(BATCH).build().unwrap();
     let batches: Vec<_> = keys.chunks(BATCH).zip(values.chunks(BATCH)).collect();
-    let ((), inserts) = timed(PAIRS, || {
+    let ((), inserts) = timed(pairs_in_all, || {
         batches.iter().for_each(|(keys, values)| levels.insert(keys, values).unwrap());
     });
     assert!(levels.iter().eq(grown.iter().map(|(&key, &value)| (key, value))));
-    // All but the last batch: eight full levels.
+    // All but the last batch: every level is full.
+    let full = batches.len() - 1;
+    let in_levels = format!("{} levels", batches.len().ilog2());
     levels.clear().unwrap();
-    batches[..255].iter().for_each(|(keys, values)| levels.insert(keys, values).unwrap());
-    let first_255 =
-        || keys.iter().zip(&values).take(255 * BATCH).map(|(&key, &value)| (key, value));
-    let without_last: Map = first_255().collect();
+    batches[..full].iter().for_each(|(keys, values)| levels.insert(keys, values).unwrap());
+    let in_full = keys.iter().zip(&values).take(full * BATCH);
+    let without_last: Map = in_full.map(|(&key, &value)| (key, value)).collect();
+
+    let (hash, hash_inserts) = timed(pairs_in_all, || {
+        let mut hash = HashMap::new();
+        for (&key, &value) in keys.iter().zip(&values) {
+            hash.insert(key, value);
+        }
+        hash
+    });
+    assert!(built.iter().all(|(key, value)| hash.get(key) == Some(value)));
+    let hash_lookups = lookup_rate(&queries, |key| hash.contains_key(&key));
 
     println!(
         "| | `BTreeMap` built | `BTreeMap` grown | `scc::TreeIndex` | gpulsm | ÷ built | ÷ grown | ÷ `TreeIndex` |"
@@ -101,7 +117,7 @@ pub fn run() {
     let maps: [Rates; 3] =
         [map_rates(&queries, &built), map_rates(&queries, &grown), index_rates(&queries, &index)];
     for (dictionary, map, name) in
-        [(&one_run, &built, "one run"), (&levels, &without_last, "8 levels")]
+        [(&one_run, &built, "one run"), (&levels, &without_last, in_levels.as_str())]
     {
         let rates = dictionary_rates(&queries, dictionary, map);
         for (at, query) in
@@ -110,7 +126,8 @@ pub fn run() {
             row(&format!("{query}: {name}"), maps.map(|rates| Some(rates[at])), rates[at]);
         }
     }
-    for (name, dictionary) in [("one run", &one_run), ("8 levels", &levels)] {
+    println!("\n`HashMap`, grown: insert {hash_inserts:.3}, lookup {hash_lookups:.3}");
+    for (name, dictionary) in [("one run", &one_run), (in_levels.as_str(), &levels)] {
         let stats = dictionary.stats().unwrap();
         let raw = (stats.live * 8) as f64;
         let filters = stats.bytes.filters as f64;
@@ -148,18 +165,27 @@ fn rate(items: usize, mut job: impl FnMut()) -> f64 {
     median((0..5).map(|_| timed(items, &mut job).1).collect())
 }
 
+/// The queries in a piece of work, of which every thread gets a few.
+fn piece(len: usize) -> usize {
+    len / rayon::current_num_threads() / 4
+}
+
+/// The rate of a map that finds keys with `has`, shared out over threads.
+fn lookup_rate(queries: &Queries, has: impl Fn(u32) -> bool + Sync) -> f64 {
+    rate(LOOKUPS, || {
+        let pieces = queries.keys.par_chunks(piece(LOOKUPS));
+        let found = pieces.map(|keys| keys.iter().filter(|&&key| has(key)).count());
+        assert_eq!(found.sum::<usize>(), LOOKUPS);
+    })
+}
+
 /// Rates of a map that finds keys with `has` and walks ranges with `walk`, shared out over threads.
 fn walked_rates<I: Iterator<Item = (u32, u32)>>(
     queries: &Queries,
     has: impl Fn(u32) -> bool + Sync,
     walk: impl Fn(u32, u32) -> I + Sync,
 ) -> Rates {
-    let piece = |len: usize| len / rayon::current_num_threads() / 4;
-    let lookup = rate(LOOKUPS, || {
-        let pieces = queries.keys.par_chunks(piece(LOOKUPS));
-        let found = pieces.map(|keys| keys.iter().filter(|&&key| has(key)).count());
-        assert_eq!(found.sum::<usize>(), LOOKUPS);
-    });
+    let lookup = lookup_rate(queries, has);
     let ranges = |len: usize| {
         let (lo, hi) = (&queries.lo[..len], &queries.hi[..len]);
         lo.par_chunks(piece(len)).zip(hi.par_chunks(piece(len)))
