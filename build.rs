@@ -16,6 +16,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The default of `GPULSM_CUDA_ARCH`, as compute capabilities.
 const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
@@ -157,33 +158,22 @@ fn compile(nvcc: &Path, flags: &[String], root: &Path, out: &Path) -> Vec<PathBu
                 .map(String::from),
         );
     }
-    let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
-    let mut objects = Vec::new();
-    for names in KERNELS.chunks(jobs) {
-        let started: Vec<_> = names
-            .iter()
-            .map(|name| {
-                let object = out.join(format!("{}.o", name.replace('/', "-")));
-                let mut command = Command::new(nvcc);
-                command
-                    .args(&flags)
-                    .arg("-c")
-                    .arg(root.join(format!("kernels/{name}.cu")))
-                    .arg("-o")
-                    .arg(&object);
-                let compiling = std::thread::spawn(move || run(&mut command));
-                (object, compiling)
-            })
-            .collect();
-        for (object, compiling) in started {
-            let output = compiling.join().unwrap_or_else(|_| std::process::exit(1));
+    let object = |name: &str| out.join(format!("{}.o", name.replace('/', "-")));
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(name) = KERNELS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let source = root.join(format!("kernels/{name}.cu"));
+            let mut command = Command::new(nvcc);
+            command.args(&flags).arg("-c").arg(source).arg("-o").arg(object(name));
+            let output = run(&mut command);
             if strict {
                 check_spills(&String::from_utf8_lossy(&output.stderr));
             }
-            objects.push(object);
         }
-    }
-    objects
+    };
+    let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
+    std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
+    KERNELS.iter().map(|name| object(name)).collect()
 }
 
 /// Returns the flags for machine code for each architecture, and PTX for later GPUs.

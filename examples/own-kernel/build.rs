@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
+    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
+        return;
+    }
     let variable = |name| env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
     let include = variable("DEP_GPULSM_KERNELS_INCLUDE");
     println!("cargo::rerun-if-changed=build.rs");
