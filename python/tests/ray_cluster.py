@@ -9,20 +9,32 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-NODE = {"num_cpus": 1, "object_store_memory": 100 << 20, "node_ip_address": "127.0.0.1"}
+NODE = {
+    "num_cpus": 1,
+    "object_store_memory": 100 << 20,
+    "node_ip_address": "127.0.0.1",
+    "worker_path": str(Path(__file__).with_name("ray_worker.py")),
+}
 
 
 @contextmanager
-def local_cluster(nodes: int = 2, cpus: int = 1) -> Iterator[Any]:
-    """A cluster of as many nodes, each with a resource of its own: `node0`, `node1`, …"""
+def local_cluster(gpus: int = 0) -> Iterator[Any]:
+    """A cluster of two nodes, each with a resource of its own: `node0`, which has the GPUs, and `node1`."""
     import ray
     from ray.cluster_utils import Cluster
 
-    head = {**NODE, "num_cpus": cpus, "include_dashboard": False, "resources": {"node0": 100}}
+    head = {
+        **NODE,
+        "num_gpus": gpus,
+        "resources": {"node0": 100},
+        "include_dashboard": False,
+        "include_log_monitor": False,
+        "no_monitor": True,  # It would start and end nodes.
+        "dashboard_agent_listen_port": 0,  # Another cluster may have the usual one.
+    }
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        for node in range(1, nodes):
-            add_node(cluster, num_cpus=cpus, resources={f"node{node}": 100})
+        add_node(cluster, resources={"node1": 100})
         ray.init(address=cluster.address, log_to_driver=False)
         yield cluster
     finally:
@@ -59,3 +71,15 @@ def actors_of(name: str) -> list[str]:
 
     named = [actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)]
     return sorted(each for each in named if each.startswith(name + "/"))
+
+
+def end_all_actors() -> None:
+    """Ends the actors of all dictionaries."""
+    import ray
+
+    from gpulsm.ray.actors import NAMESPACE
+
+    for actor in ray.util.list_named_actors(all_namespaces=True):
+        if actor["namespace"] == NAMESPACE:
+            with suppress(ValueError):  # It has ended meanwhile.
+                ray.kill(ray.get_actor(actor["name"], NAMESPACE))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 from gpulsm.ray.protocol import (
@@ -726,20 +727,35 @@ def number_of(value: Any) -> int:
     return _numbers.setdefault(_frozen(value), len(_numbers))
 
 
+#: Types whose values are what they are frozen.
+_PLAIN = {bool, bytes, int, str, type(None)}
+
+
 def _frozen(value: Any) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple([item if type(item) in _PLAIN else _frozen(item) for item in value])
     if isinstance(value, dict):
-        return frozenset((key, _frozen(item)) for key, item in value.items())
+        return frozenset([(key, _frozen(item)) for key, item in value.items()])
     if isinstance(value, (set, frozenset)):
         return frozenset(map(_frozen, value))
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_frozen, value))
-    if is_dataclass(value):
-        return (type(value).__name__, *(_frozen(getattr(value, f.name)) for f in fields(value)))
-    return value
+    names = _names_of_fields(kind)
+    if names is None:
+        return value
+    return (kind.__name__, *[_frozen(getattr(value, name)) for name in names])
+
+
+@cache
+def _names_of_fields(kind: type) -> tuple[str, ...] | None:
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else None
 
 
 def _copied(value: Any) -> Any:
     """A copy that shares what never changes."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, (Shard, ShardState, SequencerState, Client, Reader, Open)):
         copy = object.__new__(type(value))
         copy.__dict__.update({name: _copied(item) for name, item in vars(value).items()})

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from ray_cluster import add_node, kill_node, local_cluster
+from ray_cluster import add_node, kill_node
 
 pytest.importorskip("ray")
 
 import ray
+import ray_tasks
 import test_model
 from families import FAMILIES
 from hypothesis import HealthCheck, given, settings
@@ -24,12 +23,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 import gpulsm
 from gpulsm.ray import ShardedDictionary, ShardLost, SnapshotLost, TimedOut
 from gpulsm.ray.starting import start_shard
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with local_cluster() as cluster:
-        yield cluster
 
 
 def make(key: Any = "uint32", value: Any = "uint32", **settings: Any) -> ShardedDictionary:
@@ -112,23 +105,10 @@ def test_keys_of_several_parts_and_asof(cluster: Any) -> None:
     d.close()
 
 
-@ray.remote(num_cpus=0)
-def add(name: str, times: int) -> list[int]:
-    """Another driver: adds 1 to keys in all shards, and reads them back."""
-    d = ShardedDictionary.attach(name, timeout=300)
-    seen = []
-    for _ in range(times):
-        d.add([1, 1001, 2001], 1)
-        values, _ = d.lookup([1, 1001, 2001])
-        assert len(set(values.tolist())) == 1
-        seen.append(int(values[0]))
-    return seen
-
-
 def test_several_drivers_write_while_shards_are_added(cluster: Any) -> None:
     d = make("int64", "int64", shards=2, combine="add", name="drivers")
     d.insert(np.arange(3000, dtype=np.int64), 0)
-    tasks = [add.remote("drivers", 12) for _ in range(3)]
+    tasks = [ray_tasks.add.remote("drivers", 12) for _ in range(3)]
     told: list[tuple[int, int]] = []
     d.add_shards(1, progress=lambda done, total: told.append((done, total)))
     for seen in ray.get(tasks, timeout=300):
@@ -159,12 +139,6 @@ def test_shards_that_can_not_be_added_are_not_left_over(cluster: Any) -> None:
     d.close()
 
 
-@ray.remote(num_cpus=0)
-def add_a_shard(name: str) -> None:
-    """Another driver, which adds a shard."""
-    ShardedDictionary.attach(name, timeout=300).add_shards(1)
-
-
 def test_what_a_driver_left_unfinished_is_named(cluster: Any) -> None:
     d = make(shards=1)
     description = replace(d._cluster.description, name="unfinished")
@@ -179,7 +153,9 @@ def test_what_a_driver_left_unfinished_is_named(cluster: Any) -> None:
 def test_several_drivers_add_shards_at_once(cluster: Any) -> None:
     d = make("int64", "int64", shards=2, combine="add", name="adders")
     d.insert(np.arange(3000, dtype=np.int64), 0)
-    tasks = [add_a_shard.remote("adders") for _ in range(2)] + [add.remote("adders", 6)]
+    tasks = [ray_tasks.add_a_shard.remote("adders") for _ in range(2)] + [
+        ray_tasks.add.remote("adders", 6)
+    ]
     ray.get(tasks, timeout=300)
     assert d.shards == 4 and len(d) == 3000
     assert d.lookup([1, 1001, 2001])[0].tolist() == [6] * 3
@@ -266,8 +242,7 @@ def test_shards_of_a_lost_node_start_elsewhere_unless_they_are_kept_there(
     keys = np.arange(99, dtype=np.int64)
     d.insert(keys, keys)
     kill_node(cluster, node)
-    while sum(each["Alive"] for each in ray.nodes()) > 2:
-        time.sleep(0.2)  # Until the cluster has noticed.
+    cluster.wait_for_nodes(120)  # Until the cluster has noticed.
     assert d[98] == 98, "it is on another node, and has read its files"
     impatient = ShardedDictionary.attach("disks", timeout=4)
     assert impatient[1] == 1, "the other shard works"
@@ -275,9 +250,11 @@ def test_shards_of_a_lost_node_start_elsewhere_unless_they_are_kept_there(
         impatient.lookup(keys)
     impatient.insert([1, 97], [10, 970])
     assert impatient.lookup([1, 97])[0].tolist() == [10, 970], "without the shard that is down"
-    add_node(cluster, resources={"disk": 1})
+    node = add_node(cluster, resources={"disk": 1})
     assert d.lookup(keys)[1].all() and d[50] == 50 and d[97] == 970
     d.close()
+    kill_node(cluster, node)
+    cluster.wait_for_nodes(120)
 
 
 def test_what_is_refused_says_what_to_do(cluster: Any) -> None:

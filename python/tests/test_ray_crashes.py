@@ -10,28 +10,22 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from ray_cluster import add_node, kill, kill_node, local_cluster
+from ray_cluster import add_node, kill, kill_node
 
 pytest.importorskip("ray")
 
 import ray
+import ray_tasks
 
 from gpulsm.ray import ShardedDictionary, ShardLost, SnapshotLost
 
 KILLS = int(os.environ.get("GPULSM_RAY_KILLS", "8"))
 SPREAD = 10_000  # Keys of one writer are this far apart, in different shards.
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with local_cluster() as cluster:
-        yield cluster
 
 
 def make(**settings: Any) -> ShardedDictionary:
@@ -164,20 +158,12 @@ def test_without_a_path_lost_keys_are_named_and_the_rest_works(cluster: Any) -> 
     ray.kill(d._cluster.sequencer)
 
 
-@ray.remote(num_cpus=0)
-def write_until_killed(name: str, keys: np.ndarray[Any, Any]) -> None:
-    """Another driver, which never ends by itself."""
-    d = ShardedDictionary.attach(name, timeout=300)
-    while True:
-        d.add(keys, 1)
-
-
 def test_a_killed_driver_leaves_no_half_batch(cluster: Any, tmp_path: Path) -> None:
     name = "killed-drivers"
     d = make(shards=2, path=tmp_path, name=name, combine="add")
     d.insert(np.arange(0, 8 * SPREAD, 100) + 50, 0)
     for number in range(2):
-        task = write_until_killed.remote(name, keys_of(number))
+        task = ray_tasks.write_until_killed.remote(name, keys_of(number))
         while d.get(int(keys_of(number)[0]), 0) < 3:
             ended, _ = ray.wait([task], timeout=0.05)
             assert not ended, ray.get(task)

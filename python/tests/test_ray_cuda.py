@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,21 +10,18 @@ from ray_cluster import kill
 
 pytest.importorskip("ray")
 
-import ray
 from test_ray import compare_with_the_oracle
 
 import gpulsm
 from gpulsm.ray import ShardedDictionary
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_gpu(device: str) -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def one_gpu(device: str, request: pytest.FixtureRequest) -> None:
+    """A cluster with a GPU, of which actors take parts."""
     if "cuda" not in device:
         pytest.skip("needs --device cuda")
-    # Actors take parts of it.
-    ray.init(address="local", num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
+    request.getfixturevalue("cluster")
 
 
 def make(shards: int, key: str, value: str | None, **settings: Any) -> ShardedDictionary:

@@ -7,7 +7,6 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ray_cluster import actors_of, kill, local_cluster
+from ray_cluster import actors_of, kill
 
 pytest.importorskip("ray")
 
@@ -29,12 +28,6 @@ from gpulsm.ray.starting import start_shard
 
 #: A key of each half of all keys.
 HALVES = np.array([1, 2**31 + 5], np.uint32)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with local_cluster() as cluster:
-        yield cluster
 
 
 def make(key: Any = "uint32", value: Any = "uint32", **settings: Any) -> ShardedDictionary:
@@ -176,11 +169,11 @@ def test_the_lease_is_that_of_a_snapshot_not_of_each_shard(cluster: Any) -> None
     with make() as d:
         d.insert(HALVES, HALVES)
         with d.snapshot(lease=2.0) as before:
-            for _ in range(8):
+            for _ in range(5):
                 time.sleep(0.5)
                 assert before.lookup(HALVES[:1])[1].all()
             assert before.lookup(HALVES[1:])[1].all()
-            for _ in range(8):
+            for _ in range(5):
                 time.sleep(0.5)
                 assert before.stats().live == 2
             assert before.lookup(HALVES)[1].all()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
-from ray_cluster import actors_of, local_cluster
+from ray_cluster import actors_of
 
 pytest.importorskip("ray")
 
@@ -30,12 +29,6 @@ SETTINGS: dict[str, Any] = {
 }
 KEYS = np.array([30, 10, 20, 10], np.uint64)
 VALUES = np.array([3.0, 9.0, 2.0, 1.0], np.float32)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with local_cluster() as cluster:
-        yield cluster
 
 
 def unnamed_actors() -> set[str]:

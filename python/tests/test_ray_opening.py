@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from ray_cluster import kill, local_cluster
+from ray_cluster import kill
 
 pytest.importorskip("ray")
 
@@ -17,12 +16,6 @@ import ray
 
 import gpulsm
 from gpulsm.ray import ShardedDictionary
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with local_cluster() as cluster:
-        yield cluster
 
 
 def make(
