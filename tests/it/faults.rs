@@ -359,9 +359,13 @@ const LARGE: usize = 2048;
 
 impl Failing {
     fn fails(size: usize) -> bool {
+        // Most allocations are small. They are looked at by no test, and must take no time.
+        if size < LARGE {
+            return false;
+        }
         LARGEST.set(LARGEST.get().max(size));
         let left = LEFT.get();
-        if size < LARGE || left == u64::MAX || !IN_CALL.get() {
+        if left == u64::MAX || !IN_CALL.get() {
             return false;
         }
         LEFT.set(if left == 0 { u64::MAX } else { left - 1 });

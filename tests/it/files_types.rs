@@ -105,7 +105,7 @@ fn types_are_read_without_opening() {
 
 /// Returns the path of a file that is kept with the tests.
 fn kept(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
 /// The Python package's tests read this file. `GPULSM_GOLDEN_REWRITE=1` writes it anew, if the format changes.

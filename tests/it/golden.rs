@@ -3,7 +3,7 @@
 //!
 //! A version that changes a format writes its own beside them:
 //!
-//!     GPULSM_GOLDEN=tests/it/golden/0.2 cargo test -p gpulsm --test it golden_files_are_written
+//!     GPULSM_GOLDEN=$PWD/tests/it/golden/0.2 cargo test -p gpulsm-tests golden_files_are_written
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -192,7 +192,7 @@ fn read_folders(device: Device, folder: &Path) {
 
 each_device! {
     fn golden_files_of_every_version_are_read(device) {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden");
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/golden");
         let versions = fs::read_dir(golden).unwrap().map(|entry| entry.unwrap().path());
         let read = versions.map(|version| read_golden_files(device, &version)).count();
         assert!(read > 0, "no golden files");

@@ -86,24 +86,3 @@ fn check_list<K: Key, V: Value>(list: &List) -> Result<Result<(), Mismatch>, Err
     let operations: Vec<Operation> = (0..list.len).map(|_| draw.operation(&types)).collect();
     Ok(check(settings.build()?, &operations))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_type_is_checked() {
-        for key in KEYS {
-            for width in [0, 4, 8, 16] {
-                let check = check_of(key, width).expect(key);
-                let devices = "cpu".parse::<Devices>().expect("a device");
-                let list =
-                    List { seed: 7, len: 25, scale: 1, batch_size: None, combine: None, devices };
-                let checked = check(&list).expect("a dictionary on the CPU");
-                assert!(checked.is_ok(), "{key}, values of {width} bytes: {checked:?}");
-            }
-        }
-        assert!(check_of("u32", 5).is_none());
-        assert!(check_of("u16", 4).is_none());
-    }
-}
