@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
-    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
-        return;
+    if env::var_os("DEP_GPULSM_KERNELS_NVCC").is_none() {
+        return; // Without CUDA, or without its compiler, which gpulsm has said then.
     }
     let variable = |name| env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
     let include = variable("DEP_GPULSM_KERNELS_INCLUDE");

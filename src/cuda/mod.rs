@@ -35,6 +35,9 @@ mod update;
 
 pub(crate) use context::Cuda;
 pub(crate) use driver::gpu::Gpu;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use driver::pinned::allocated_pinned_heads;
 pub use driver::stream::Stream;
 pub(crate) use engine::CudaEngine;
 #[cfg(feature = "testing")]

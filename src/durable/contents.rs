@@ -220,10 +220,29 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::combine::Combine;
-    use crate::dictionary::Dictionary;
+    use crate::aggregate::Number;
+    use crate::combine::{Combine, Combiner};
+    use crate::cpu::{Cpu, CpuEngine};
+    use crate::device::{Device, Devices};
     use crate::files::Storage;
     use crate::files::simulated::Simulated;
+    use crate::store::{Settings, Store};
+    use crate::typed::TypedStore;
+
+    /// An empty store on the CPU. (A dictionary would have this crate's tests compile every store.)
+    fn store(rule: Combine) -> TypedStore<u32, u32> {
+        let combiner = Combiner::new(rule, u32::ELEMENT, 4).unwrap();
+        let settings = Settings { batch_size: 16, combiner, ..Settings::default() };
+        let cpu = Cpu::new(None, Some(1)).unwrap().combining(combiner);
+        let store = Store::new(CpuEngine::<u32>::new(cpu, 4), &settings);
+        TypedStore::new(Devices::from(Device::cpu()), Box::new(store))
+    }
+
+    fn lookup(store: &TypedStore<u32, u32>, keys: &[u32]) -> Vec<Option<u32>> {
+        let (mut values, mut found) = (vec![0; keys.len()], vec![false; keys.len()]);
+        store.lookup_into(keys, &mut values, &mut found).unwrap();
+        found.iter().zip(values).map(|(&found, value)| found.then_some(value)).collect()
+    }
 
     /// Writes entries and their stored bits, *live* and *shadow*, as a run, and opens it.
     fn run(entries: &[(u32, u32, (bool, bool))]) -> RunReader {
@@ -262,16 +281,15 @@ mod tests {
             (50, 5, (true, false)),
         ];
         for (rule, replaced) in [(Combine::Add, [11, 7, 21]), (Combine::Replace, [10, 7, 20])] {
-            let builder = Dictionary::<u32, u32>::builder().combine(rule).batch_size(16);
-            let mut d = builder.build().unwrap();
+            let mut store = store(rule);
             let mut bytes = 0;
             for entries in [&oldest[..], &newest] {
-                load_run(&run(entries), d.store.any_mut(), &mut |read| bytes += read).unwrap();
+                load_run(&run(entries), store.any_mut(), &mut |read| bytes += read).unwrap();
             }
-            assert_eq!(d.len(), Ok(40));
+            assert_eq!(store.any().len(), Ok(40));
             let [one, three, far] = replaced;
             let expected = [Some(one), None, Some(three), Some(1), Some(far), Some(5)];
-            assert_eq!(d.lookup(&[1, 2, 3, 4, 33, 50]).unwrap(), expected, "{rule}");
+            assert_eq!(lookup(&store, &[1, 2, 3, 4, 33, 50]), expected, "{rule}");
             assert_eq!(bytes, 8 * 45 + 16 + 8);
         }
     }
@@ -279,9 +297,9 @@ mod tests {
     #[test]
     fn keys_that_do_not_ascend_are_damage() {
         let entries = [5, 6, 6, 7].map(|key| (key, 0, (true, false)));
-        let mut d = Dictionary::<u32, u32>::builder().build().unwrap();
-        let error = load_run(&run(&entries), d.store.any_mut(), &mut |_| ()).unwrap_err();
+        let mut store = store(Combine::Replace);
+        let error = load_run(&run(&entries), store.any_mut(), &mut |_| ()).unwrap_err();
         assert!(matches!(error, Error::CorruptFile { offset: 4104, .. }), "{error:?}");
-        assert_eq!(d.len(), Ok(0));
+        assert_eq!(store.any().len(), Ok(0));
     }
 }

@@ -16,3 +16,6 @@ pub mod readers;
 mod rules;
 pub mod script;
 mod subject;
+
+#[cfg(feature = "cuda")]
+pub use crate::cuda::allocated_pinned_heads;

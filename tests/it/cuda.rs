@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::{result, sys};
 use gpulsm::cuda::{DeviceSlice, DeviceSliceMut, DeviceVec, Stream};
+use gpulsm::testing::allocated_pinned_heads;
 use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
 use gpulsm::{
@@ -797,4 +798,40 @@ fn a_run_outlives_the_queries_of_all_threads_that_share_a_stream() {
         rounds += 1;
     }
     assert!(rounds > 2, "only {rounds} rounds");
+}
+
+/// Pinned heads that were taken before something failed stayed unusable: each attempt to insert without
+/// memory took others, and pinned memory grew without end.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn pinned_heads_of_failed_updates_are_used_again() {
+    const ALONE: &str = "GPULSM_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        // All tests of a process share the heads.
+        let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+        process.args(["--include-ignored", "pinned_heads_of_failed_updates_are_used_again"]);
+        let output = process.env(ALONE, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && !text.contains(" 0 passed"), "{text}");
+        return;
+    }
+    let keys: Vec<u32> = (0..3000).collect();
+    let builder = Dictionary::<u32, u32>::builder().device(device()).batch_size(256);
+    let mut d = builder.max_merge_per_batch(1000).bulk_build(&keys, &keys).unwrap();
+    let (before, at_a_time) = allocated_pinned_heads();
+    let mut failures = 0;
+    for attempt in 0..5 * at_a_time {
+        d.fail_allocation_after(attempt as u64 % 5);
+        failures += usize::from(d.insert(&keys[..500], &keys[..500]).is_err());
+        failures += usize::from(d.count(&[0..=100]).is_err());
+        d.fail_allocation_after(u64::MAX);
+        if attempt % 64 == 0 {
+            d.cleanup().unwrap();
+        }
+    }
+    assert!(failures > at_a_time, "only {failures} calls failed");
+    // Kernels that are still under way may need a few more than there were.
+    let (after, _) = allocated_pinned_heads();
+    assert!(after <= before + at_a_time, "{after} for {before}");
+    d.validate().unwrap();
 }

@@ -9,6 +9,7 @@ mod beyond_u32;
 #[cfg(feature = "cuda")]
 mod buckets;
 mod buffer;
+mod checks;
 #[cfg(feature = "cuda")]
 mod columns;
 mod combine;
