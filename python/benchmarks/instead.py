@@ -200,7 +200,7 @@ def measure(kinds: Sequence[Callable[[], Contender]], pairs: int, batch: int) ->
             table = make()
             for start in range(0, pairs, batch):
                 table.insert(keys[start : start + batch], values[start : start + batch])
-                # A call without a query after it could be put off; the table is to be ready.
+                # Without a query after it, a batch may be buffered. The table is to be ready.
                 table.lookup(queries[:1])
             return table
 

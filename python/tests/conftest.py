@@ -16,7 +16,7 @@ os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
 # A node that is gone is missed after two seconds; one that is only busy has as long as ever.
 os.environ.setdefault("RAY_health_check_period_ms", "500")
 os.environ.setdefault("RAY_health_check_failure_threshold", "3")
-# Workers are as important as the tests that wait for them, and nobody reads figures of the cluster.
+# Workers are as important as the tests that wait for them, and no test reads figures of the cluster.
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_enable_metrics_collection", "0")
 os.environ.setdefault("RAY_usage_stats_enabled", "0")
