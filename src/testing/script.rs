@@ -294,3 +294,14 @@ impl Iterator for Random {
         Some((self.number() >> 56) as u8)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_shown_with_keys_of_their_type() {
+        let shown = Operation::Delete(vec![u128::from((-3i32).cast_unsigned())]);
+        assert_eq!(format!("{:?}", shown.shown(&KeyType::of::<i32>())), "Delete([-3])");
+    }
+}
