@@ -249,8 +249,9 @@ mod tests {
         let widths = Widths { key: 4, value: 4 };
         let shape = RunShape { widths, entries: entries.len() as u64, has_marks: true };
         let storage = Storage::new(Simulated::new());
-        storage.ensure_folder(Path::new("/runs")).unwrap();
-        let file = storage.create(Path::new("/runs/run")).unwrap();
+        storage.ensure_directory(Path::new("/runs")).unwrap();
+        let runs = storage.open_directory(Path::new("/runs")).unwrap();
+        let file = runs.create("run").unwrap();
         let mut run = RunWriter::new(file.clone(), 0, 1, shape).unwrap();
         for &(key, value, _) in entries {
             run.write(Section::Keys, &key.to_le_bytes()).unwrap();

@@ -290,7 +290,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         let recovered = opening.recovered();
         let (updates, torn_bytes) = (recovered.records(), recovered.torn_bytes);
         let logs = recovered.logs();
-        let folder = opening.finish(options)?;
+        let folder = opening.finish(storage, options)?;
         folder.set_setting(BATCH_SIZE, store.any().batch_size() as u64);
         let mut journal = Journal::new(folder, Replayed { updates, torn_bytes });
         if logs > MAX_LOGS {

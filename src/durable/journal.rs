@@ -174,7 +174,7 @@ impl Journal {
             return;
         }
         self.wait();
-        if self.folder.must_stall() && !self.folder.has_failed_checkpoint() {
+        if self.folder.must_stall() && self.folder.may_try_checkpoint() {
             self.start_checkpoint(store);
             self.wait();
         }

@@ -1,13 +1,12 @@
 //! Checkpoints: the runs of a snapshot become files, and a new manifest names them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::Error;
 use crate::files::folder::{Folder, State, refused};
 use crate::files::manifest::Manifest;
 use crate::files::names;
-use crate::files::publish::{publish, remove_orphans};
+use crate::files::publish::remove_orphans;
 use crate::files::run::{RunInfo, RunShape, RunWriter};
 
 /// A checkpoint that is being written. Dropped before it is finished, it leaves everything as it was.
@@ -20,7 +19,7 @@ pub(crate) struct Checkpoint {
     is_unlogged: bool,
     written: Vec<RunInfo>,
     /// The files of runs that nothing names yet.
-    files: Vec<PathBuf>,
+    files: Vec<String>,
     /// Why it failed, unless it succeeded.
     failure: Option<Error>,
 }
@@ -30,14 +29,14 @@ impl Folder {
     /// were appended before this call. Updates can be appended meanwhile. Returns `None` while another
     /// checkpoint is being written.
     pub fn begin_checkpoint(self: &Arc<Self>) -> Result<Option<Checkpoint>, Error> {
+        self.check_claim()?;
         let mut state = self.usable_state()?;
         if state.is_checkpointing {
             return Ok(None);
         }
         let first_log = self.end_log(&mut state);
-        let first_log = first_log.inspect_err(|error| {
-            state.checkpoint_failure = Some(error.clone());
-        })?;
+        let first_log =
+            first_log.inspect_err(|error| state.note_checkpoint(Some(error.clone())))?;
         state.is_checkpointing = true;
         Ok(Some(self.checkpoint(state.sequence, first_log, false)))
     }
@@ -62,6 +61,7 @@ impl Folder {
     /// it is finished or dropped, no other update can be appended. The update's sequence number is used only if
     /// it succeeds.
     pub fn begin_unlogged(self: &Arc<Self>) -> Result<Option<Checkpoint>, Error> {
+        self.check_claim()?;
         let mut state = self.usable_state()?;
         if state.is_checkpointing {
             return Ok(None);
@@ -101,9 +101,9 @@ impl Checkpoint {
     /// Starts to write a run that has no file yet.
     pub fn create_run(&mut self, shape: RunShape) -> Result<RunWriter, Error> {
         let number = self.folder.usable_state()?.take_number();
-        let path = self.folder.path.join(names::RUNS).join(names::run(number));
-        let file = self.folder.storage.create(&path)?;
-        self.files.push(path);
+        let name = names::run(number);
+        let file = self.folder.directories.runs()?.create(&name)?;
+        self.files.push(name);
         RunWriter::new(file, 0, number, shape)
     }
 
@@ -138,9 +138,9 @@ impl Checkpoint {
         let folder = self.folder.clone();
         let (manifest, number) = self.manifest(runs)?;
         if !self.written.is_empty() {
-            folder.storage.sync_folder(&folder.path.join(names::RUNS))?;
+            folder.directories.runs()?.sync()?;
         }
-        publish(&folder.storage, &folder.path, &manifest, number).map_err(|failed| {
+        folder.publish(&manifest, number).map_err(|failed| {
             if failed.may_be_published {
                 self.keep_everything(&failed.error);
             }
@@ -148,7 +148,7 @@ impl Checkpoint {
         })?;
         self.files.clear();
         self.install(&manifest);
-        remove_orphans(&folder.storage, &folder.path, &manifest, &|_| true);
+        remove_orphans(&folder.directories, &manifest, &|_| true);
         Ok(())
     }
 
@@ -207,11 +207,13 @@ impl Drop for Checkpoint {
         if self.folder.check_process().is_err() {
             return;
         }
-        for path in &self.files {
-            self.folder.storage.remove(path).ok();
+        if let (Ok(()), Ok(runs)) = (self.folder.check_claim(), self.folder.directories.runs()) {
+            for name in &self.files {
+                runs.remove(name).ok();
+            }
         }
         let mut state = self.folder.state();
-        state.checkpoint_failure = self.failure.take();
+        state.note_checkpoint(self.failure.take());
         state.is_checkpointing = false;
         state.is_exclusive &= !self.is_unlogged;
     }

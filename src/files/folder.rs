@@ -1,16 +1,17 @@
 //! An open folder: updates go to its log, and checkpoints replace its runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::files::directories::Directories;
 use crate::files::log::{LogHeader, LogWriter};
 use crate::files::manifest::Manifest;
-use crate::files::names;
-use crate::files::publish::publish;
+use crate::files::publish::{Claim, PublishError, publish};
 use crate::files::record::Update;
-use crate::files::storage::Storage;
 
 /// What is durable when an update returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -39,26 +40,38 @@ pub(crate) struct Options {
     pub log_limit: Option<u64>,
 }
 
+/// How often it is looked up whether the folder is still this handle's, while updates are made: every so many
+/// milliseconds.
+const CHECK_INTERVAL: u64 = 1000;
+
+/// How long updates that need a checkpoint are refused after one has failed, before another is tried.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The bytes that the log may have, however small the dictionary is, unless another limit is set.
 const LEAST_LOG_LIMIT: u64 = 256 << 20;
 
 /// A folder that is open for updates.
 pub(crate) struct Folder {
-    pub(super) storage: Storage,
-    pub(super) path: PathBuf,
+    pub(super) directories: Directories,
     options: Options,
     /// The process that opened it: a forked child must not write.
     process: u32,
     state: Mutex<State>,
+    claim: Mutex<Claim>,
+    /// When the claim was checked last, in milliseconds since the folder was opened.
+    checked_at: AtomicU64,
+    opened_at: Instant,
+    /// Why the folder is no longer this handle's.
+    lost: OnceLock<Error>,
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
 /// What opening a folder found and made.
 pub(super) struct Opened {
-    pub storage: Storage,
-    pub path: PathBuf,
+    pub directories: Directories,
     pub lock: Box<dyn Send + Sync>,
     pub manifest: Manifest,
+    pub claim: Claim,
     pub next_file: u64,
     pub sequence: u64,
     pub log: Option<LogWriter>,
@@ -78,11 +91,19 @@ pub(super) struct State {
     pub is_checkpointing: bool,
     /// Whether the checkpoint contains an update that is in no log: nothing else can be appended meanwhile.
     pub is_exclusive: bool,
-    pub checkpoint_failure: Option<Error>,
+    checkpoint_failure: Option<Error>,
+    /// When a checkpoint failed last.
+    failed_at: Instant,
     is_closed: bool,
 }
 
 impl State {
+    /// Keeps what a checkpoint ended with.
+    pub fn note_checkpoint(&mut self, failure: Option<Error>) {
+        self.checkpoint_failure = failure;
+        self.failed_at = Instant::now();
+    }
+
     pub fn take_number(&mut self) -> u64 {
         self.next_file += 1;
         self.next_file - 1
@@ -109,20 +130,24 @@ impl Folder {
             is_checkpointing: false,
             is_exclusive: false,
             checkpoint_failure: None,
+            failed_at: Instant::now(),
             is_closed: false,
         };
         Folder {
-            storage: opened.storage,
-            path: opened.path,
+            directories: opened.directories,
             options,
             process: process::id(),
             state: Mutex::new(state),
+            claim: Mutex::new(opened.claim),
+            checked_at: AtomicU64::new(0),
+            opened_at: Instant::now(),
+            lost: OnceLock::new(),
             lock: Mutex::new(Some(opened.lock)),
         }
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.directories.root.path()
     }
 
     pub fn durability(&self) -> Durability {
@@ -147,6 +172,7 @@ impl Folder {
     /// [`commit`](Folder::commit) waits until it is as durable as the folder's setting says. After an error the
     /// update is not in the log.
     pub fn append(&self, update: &Update<'_>) -> Result<u64, Error> {
+        self.check_claim_if_due()?;
         let mut state = self.usable_state()?;
         if state.is_exclusive {
             return Err(refused("a checkpoint with an update that is in no log is being written"));
@@ -157,8 +183,8 @@ impl Folder {
                 && state.log_bytes() >= self.log_limit(&state)
             {
                 return Err(refused(&format!(
-                    "the log is full, and the last checkpoint failed ({failure}): make room, then call \
-                     `checkpoint`"
+                    "the log is full, and the last checkpoint failed ({failure}): make room; it is tried again \
+                     with later updates, and by `checkpoint`"
                 )));
             }
             log.append(payload.kind, state.sequence + 1, &payload.parts())?;
@@ -182,9 +208,44 @@ impl Folder {
     /// share syncs. After an error nobody knows whether the update will be there after a crash, and updates are
     /// refused until the folder is opened again.
     pub fn commit(&self, sequence: u64) -> Result<(), Error> {
-        match self.options.durability {
-            Durability::Batch => self.sync_to(sequence),
-            Durability::Os | Durability::Checkpoint => Ok(()),
+        if self.options.durability == Durability::Batch {
+            self.sync_to(sequence)?;
+        }
+        self.check_claim_if_due()
+    }
+
+    /// Returns an error if the folder is known to be no longer this handle's. That is looked up once a second.
+    fn check_claim_if_due(&self) -> Result<(), Error> {
+        let now = self.opened_at.elapsed().as_millis() as u64;
+        let is_due = now.saturating_sub(self.checked_at.load(Relaxed)) >= CHECK_INTERVAL;
+        // While a manifest is published, that is looked up as well.
+        if is_due && let Ok(claim) = self.claim.try_lock() {
+            self.check_with(claim)?;
+        }
+        self.lost.get().map_or(Ok(()), |lost| Err(lost.clone()))
+    }
+
+    /// Returns an error if the folder is no longer this handle's, or if that can't be found out now.
+    pub(super) fn check_claim(&self) -> Result<(), Error> {
+        self.check_with(self.claim.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn check_with(&self, mut claim: MutexGuard<'_, Claim>) -> Result<(), Error> {
+        claim.check(&self.directories.root).inspect_err(|error| self.note_loss(error))?;
+        self.checked_at.store(self.opened_at.elapsed().as_millis() as u64, Relaxed);
+        Ok(())
+    }
+
+    /// Makes a manifest the folder's, if that is still this handle's; `number` is new.
+    pub(super) fn publish(&self, manifest: &Manifest, number: u64) -> Result<(), PublishError> {
+        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        let published = publish(&self.directories.root, manifest, number, &mut claim);
+        published.inspect_err(|failed| self.note_loss(&failed.error))
+    }
+
+    fn note_loss(&self, error: &Error) {
+        if matches!(error, Error::UpdatesRefused { .. }) {
+            self.lost.set(error.clone()).ok();
         }
     }
 
@@ -241,6 +302,12 @@ impl Folder {
         self.state().checkpoint_failure.is_some()
     }
 
+    /// Returns whether a checkpoint that updates wait for should be tried: unless one has just failed.
+    pub fn may_try_checkpoint(&self) -> bool {
+        let state = self.state();
+        state.checkpoint_failure.is_none() || state.failed_at.elapsed() >= RETRY_INTERVAL
+    }
+
     fn log_limit(&self, state: &State) -> u64 {
         let limit = self.options.log_limit;
         limit.unwrap_or_else(|| state.manifest.run_bytes().max(LEAST_LOG_LIMIT))
@@ -289,16 +356,15 @@ impl Folder {
             generation: state.manifest.generation + 1,
             ..state.manifest.clone()
         };
-        publish(&self.storage, &self.path, &manifest, number).map_err(|failed| failed.error)?;
+        self.publish(&manifest, number).map_err(|failed| failed.error)?;
         state.manifest = manifest;
         Ok(())
     }
 
     /// Creates the log that follows everything so far, and makes it the current one.
     pub(super) fn switch_log(&self, state: &mut State, number: u64) -> Result<(), Error> {
-        let header = LogHeader::new(number, state.manifest.identity, state.sequence + 1);
-        let folder = self.path.join(names::LOGS);
-        let log = LogWriter::create(&self.storage, &folder, header, |_| Ok(()));
+        let header = LogHeader::new(number, &state.manifest, state.sequence + 1);
+        let log = LogWriter::create(self.directories.logs()?, header, |_| Ok(()));
         let log = log.map_err(|failed| {
             if let (true, Some(log)) = (failed.may_exist, &state.log) {
                 log.refuse(failed.error.clone());
@@ -317,6 +383,7 @@ impl Folder {
 
     pub(super) fn usable_state(&self) -> Result<MutexGuard<'_, State>, Error> {
         self.check_process()?;
+        self.lost.get().map_or(Ok(()), |lost| Err(lost.clone()))?;
         let state = self.state();
         if state.is_closed { Err(refused("the dictionary is closed")) } else { Ok(state) }
     }

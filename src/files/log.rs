@@ -1,15 +1,15 @@
 //! Writing a log, and syncing it once for several threads.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::error::Error;
 use crate::files::bytes::{Decoder, Encoder, checksum, seeded_checksum};
+use crate::files::manifest::Manifest;
 use crate::files::names;
 use crate::files::record::{self, RecordHeader, RecordKind};
-use crate::files::storage::{File, Storage};
+use crate::files::storage::{Directory, File};
 
 pub(super) const MAGIC: [u8; 8] = *b"GPLSMLOG";
 pub(super) const VERSION: u32 = 1;
@@ -33,19 +33,23 @@ pub(crate) struct LogHeader {
     /// A random number. A crash may take a log away before its name is durable, and the next one has the same
     /// number: what the disk kept of the first is not taken for records of the second.
     pub salt: u64,
+    /// The token of the folder's owner that wrote it; 0 if it had none.
+    pub owner: u64,
 }
 
 impl LogHeader {
-    pub fn new(number: u64, identity: u64, first: u64) -> Self {
-        LogHeader { number, identity, first, salt: RandomState::new().build_hasher().finish() }
+    /// Returns the header of a new log of the folder that a manifest describes.
+    pub fn new(number: u64, manifest: &Manifest, first: u64) -> Self {
+        let salt = RandomState::new().build_hasher().finish();
+        let (identity, owner) = (manifest.identity, manifest.owner.token);
+        LogHeader { number, identity, first, salt, owner }
     }
 
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder(MAGIC.to_vec());
         out.u32(VERSION);
         out.u32(0);
-        out.u64s(&[self.number, self.identity, self.first, self.salt]);
-        out.0.resize(LOG_HEADER - 8, 0);
+        out.u64s(&[self.number, self.identity, self.first, self.salt, self.owner]);
         let sum = checksum(&out.0);
         out.u64(sum);
         out.0
@@ -55,7 +59,8 @@ impl LogHeader {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = Decoder(bytes.get(16..)?);
         let (number, identity) = (fields.u64()?, fields.u64()?);
-        let header = LogHeader { number, identity, first: fields.u64()?, salt: fields.u64()? };
+        let (first, salt, owner) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let header = LogHeader { number, identity, first, salt, owner };
         let is_possible = header.first > 0 && header.first >> 62 == 0;
         (is_possible && header.encode() == bytes).then_some(header)
     }
@@ -100,29 +105,31 @@ pub(crate) struct CreateError {
 impl LogWriter {
     /// Creates a log in a folder, with the records that `fill` appends. It gets its name when it is durable.
     pub fn create(
-        storage: &Storage,
-        folder: &Path,
+        folder: &Directory,
         header: LogHeader,
         fill: impl FnOnce(&LogWriter) -> Result<(), Error>,
     ) -> Result<Self, CreateError> {
-        let unfinished = folder.join(names::unfinished(&names::log(header.number)));
-        let path = folder.join(names::log(header.number));
+        let name = names::log(header.number);
+        let unfinished = names::unfinished(&name);
         let write = || {
-            let file = storage.create(&unfinished)?;
+            let file = folder.create(&unfinished)?;
             file.write_at(0, &[&header.encode()])?;
             let log = LogWriter::new(file, header);
             fill(&log)?;
             log.file.sync()?;
             log.state().all_is_synced();
-            Ok(LogWriter { file: log.file.with_path(&path), ..log })
+            Ok(LogWriter { file: log.file.with_path(&folder.path_of(&name)), ..log })
         };
         let log = write().map_err(|error| {
             // Where it cannot be removed either, it is an orphan, which the next opening removes.
-            storage.remove(&unfinished).ok();
+            folder.remove(&unfinished).ok();
             CreateError { error, may_exist: false }
         })?;
-        let publish = storage.rename(&unfinished, &path).and_then(|()| storage.sync_folder(folder));
-        publish.map_err(|error| CreateError { error, may_exist: true })?;
+        folder.rename_new(&unfinished, &name).map_err(|error| {
+            let may_exist = !folder.remove_if_present(&unfinished);
+            CreateError { error, may_exist }
+        })?;
+        folder.sync().map_err(|error| CreateError { error, may_exist: true })?;
         Ok(log)
     }
 

@@ -85,6 +85,11 @@ impl LogReader {
         self.header.number
     }
 
+    /// Returns the token of the owner that wrote it.
+    pub fn owner(&self) -> u64 {
+        self.header.owner
+    }
+
     /// Returns the sequence number of the first record.
     pub fn first(&self) -> u64 {
         self.header.first

@@ -16,6 +16,15 @@ const HEAD: usize = 24;
 /// Files, updates and manifests have numbers below this.
 pub(crate) const NUMBERS: u64 = 1 << 62;
 
+/// Which handle of a folder may update it: every opening for updates is a new owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// Counts the owners of a folder. 0: there was none yet that said so.
+    pub number: u64,
+    /// A random number, which tells owners of copies of a folder apart. The owner's logs repeat it.
+    pub token: u64,
+}
+
 /// What a dictionary consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -23,6 +32,7 @@ pub(crate) struct Manifest {
     pub identity: u64,
     /// How many manifests the folder had before.
     pub generation: u64,
+    pub owner: Owner,
     pub schema: Schema,
     /// Settings by name, such as the batch size. Unknown ones are kept.
     pub settings: Vec<(String, u64)>,
@@ -67,7 +77,13 @@ impl Manifest {
             body.u32(run.level);
             body.u64s(&[run.entries, run.bytes, run.checksum]);
         }
-        self.schema.encode_notes(&mut body);
+        let has_owner = self.owner != Owner::default();
+        if has_owner || !self.schema.notes.is_empty() {
+            self.schema.encode_notes(&mut body);
+        }
+        if has_owner {
+            body.u64s(&[self.owner.number, self.owner.token]);
+        }
         let mut file = Encoder(MAGIC.to_vec());
         file.u32(VERSION);
         file.u32(0);
@@ -158,19 +174,29 @@ impl Manifest {
             Some(RunInfo { file, level, entries, bytes: fields.u64()?, checksum: fields.u64()? })
         });
         let runs = runs.collect::<Option<Vec<_>>>()?;
-        schema.decode_notes(&mut fields)?;
+        // Files of version 0.1 end here, or after the notes.
+        let mut owner = Owner::default();
+        if !fields.0.is_empty() {
+            schema.decode_notes(&mut fields)?;
+            if schema.notes.is_empty() || !fields.0.is_empty() {
+                owner = Owner { number: fields.u64()?, token: fields.u64()? };
+                (owner != Owner::default()).then_some(())?;
+            }
+        }
         // Sums of counts and lengths must not overflow, nor numbers that are counted on from here.
         let is_small = |numbers: &mut dyn Iterator<Item = u64>| {
             numbers.map(u128::from).sum::<u128>() >> 62 == 0
         };
-        let is_possible = is_small(&mut runs.iter().map(|run| run.entries))
+        let is_possible = fields.0.is_empty()
+            && is_small(&mut runs.iter().map(|run| run.entries))
             && is_small(&mut runs.iter().map(|run| run.bytes))
             && sequence <= synced
             && first_log.max(last_log) <= next_file
-            && [generation, synced, next_file].iter().all(|&number| number < NUMBERS);
+            && [generation, owner.number, synced, next_file].iter().all(|&number| number < NUMBERS);
         is_possible.then_some(Manifest {
             identity,
             generation,
+            owner,
             schema,
             settings,
             sequence,

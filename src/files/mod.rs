@@ -3,6 +3,7 @@
 mod bytes;
 mod check;
 mod checkpoint;
+mod directories;
 mod disk;
 mod folder;
 mod info;

@@ -2,30 +2,31 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::files::directories::Directories;
 use crate::files::folder::{Folder, Opened, Options};
 use crate::files::log::{LogHeader, LogWriter};
-use crate::files::manifest::{Manifest, NUMBERS};
+use crate::files::manifest::{Manifest, NUMBERS, Owner};
 use crate::files::names::{self, Named};
-use crate::files::publish::{publish, remove_orphans};
+use crate::files::publish::{Claim, publish, publish_first, remove_orphans};
 use crate::files::record::Update;
 use crate::files::recovery::Recovered;
 use crate::files::run::RunReader;
 use crate::files::schema::Schema;
-use crate::files::storage::{Storage, is_missing, parent_of};
+use crate::files::storage::{Directory, Storage, is_missing, parent_of};
 
 /// How many numbers must be left for files and updates when a folder is opened. Only forged files have fewer.
 const SPARE_NUMBERS: u64 = 1 << 32;
 
 /// A folder that is locked and was read, but not changed. Dropped, it leaves everything as it was.
 pub(crate) struct Opening {
-    storage: Storage,
-    path: PathBuf,
+    directories: Directories,
     lock: Box<dyn Send + Sync>,
     manifest: Manifest,
+    claim: Claim,
     recovered: Recovered,
     next_file: u64,
 }
@@ -38,24 +39,27 @@ impl Opening {
         path: &Path,
         create: Option<(&Schema, &[(String, u64)])>,
     ) -> Result<Self, Error> {
-        if !holds_manifest(storage, path)? {
-            if create.is_none() {
-                return Err(no_manifest(path));
-            }
-            storage.ensure_folder(path)?;
+        let mut root = open_root(storage, path)?;
+        if root.is_none() && create.is_some() {
+            storage.ensure_directory(path)?;
+            root = open_root(storage, path)?;
         }
-        let lock = storage.lock(path)?;
-        // Only who has the lock knows that nobody else is creating it.
-        if let (false, Some((schema, settings))) = (holds_manifest(storage, path)?, create) {
-            initialize(storage, path, schema, settings)?;
+        let Some(root) = root else { return Err(no_manifest(path)) };
+        if !holds_manifest(&root)? && create.is_none() {
+            return Err(no_manifest(path));
         }
-        Self::read(storage, path, lock)
+        let lock = root.lock(names::LOCK)?;
+        // Only the holder of the lock knows that it is not being created just now.
+        if let (false, Some((schema, settings))) = (holds_manifest(&root)?, create) {
+            initialize(&root, schema, settings)?;
+        }
+        Self::read(root, lock)
     }
 
     /// Returns whether a file is, by its name and place, one that a dictionary's folder consists of.
     pub fn owns(storage: &Storage, path: &Path) -> bool {
         let is_manifest = |folder: &Path| {
-            let file = storage.open(&folder.join(names::MANIFEST));
+            let file = storage.open_file(&folder.join(names::MANIFEST));
             file.is_ok_and(|file| Manifest::read_alone(&file).is_ok())
         };
         let name = path.file_name().map(|name| name.to_string_lossy());
@@ -65,52 +69,50 @@ impl Opening {
 
     /// Reads the manifest of a folder, which may be open; `None` if the folder is missing or empty.
     pub fn read_manifest(storage: &Storage, path: &Path) -> Result<Option<Manifest>, Error> {
-        if !holds_manifest(storage, path)? {
-            return Ok(None);
+        match open_root(storage, path)? {
+            Some(root) if holds_manifest(&root)? => {
+                Manifest::read_alone(&root.open(names::MANIFEST)?).map(Some)
+            }
+            _ => Ok(None),
         }
-        let manifest = Manifest::read_alone(&storage.open(&path.join(names::MANIFEST))?)?;
-        Ok(Some(manifest))
     }
 
     /// Opens a folder to look at it. It is locked if it can be written.
     pub fn inspect(storage: &Storage, path: &Path) -> Result<Self, Error> {
         use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
 
-        if !holds_manifest(storage, path)? {
-            return Err(no_manifest(path));
-        }
-        let lock = match storage.lock(path) {
+        let root = match open_root(storage, path)? {
+            Some(root) if holds_manifest(&root)? => root,
+            _ => return Err(no_manifest(path)),
+        };
+        let lock = match root.lock(names::LOCK) {
             Err(Error::Io { kind: PermissionDenied | ReadOnlyFilesystem, .. }) => Box::new(()),
             lock => lock?,
         };
-        Self::read(storage, path, lock)
+        Self::read(root, lock)
     }
 
     /// Reads the manifest and verifies the logs.
-    fn read(storage: &Storage, path: &Path, lock: Box<dyn Send + Sync>) -> Result<Self, Error> {
-        let manifest = Manifest::read_alone(&storage.open(&path.join(names::MANIFEST))?)?;
-        let logs = path.join(names::LOGS);
-        let mut numbers = list_numbers(storage, path)?;
+    fn read(root: Directory, lock: Box<dyn Send + Sync>) -> Result<Self, Error> {
+        let directories = Directories::open(root)?;
+        let root = &directories.root;
+        let file = root.open(names::MANIFEST)?;
+        let manifest = Manifest::read_alone(&file)?;
+        let claim = Claim::new(&manifest, file)?;
+        let mut numbers = directories.numbered()?;
         let next_file = numbers.iter().map(|named| named.number() + 1).max().unwrap_or(0);
         numbers
             .retain(|named| matches!(named, Named::Log(number) if *number >= manifest.first_log));
         let mut log_numbers: Vec<_> = numbers.into_iter().map(Named::number).collect();
         log_numbers.sort_unstable();
-        let recovered = Recovered::scan(storage, &logs, &manifest, &log_numbers)?;
+        let recovered = Recovered::scan(&directories, &manifest, &log_numbers)?;
         let next_file = next_file.max(manifest.next_file);
         if next_file.max(recovered.last).max(manifest.generation) >= NUMBERS - SPARE_NUMBERS {
-            let path = path.join(names::MANIFEST);
+            let path = root.path_of(names::MANIFEST);
             let reason = "there are no numbers left for later files and updates".into();
             return Err(Error::CorruptFile { path, offset: 0, reason });
         }
-        Ok(Opening {
-            storage: storage.clone(),
-            path: path.into(),
-            lock,
-            manifest,
-            recovered,
-            next_file,
-        })
+        Ok(Opening { directories, lock, manifest, claim, recovered, next_file })
     }
 
     pub fn manifest(&self) -> &Manifest {
@@ -125,15 +127,15 @@ impl Opening {
     /// Opens the run at this index of the manifest's.
     pub fn run(&self, index: usize) -> Result<RunReader, Error> {
         let info = &self.manifest.runs[index];
-        let path = self.path.join(names::RUNS).join(names::run(info.file));
+        let name = names::run(info.file);
         let missing = |error| match is_missing(&error) {
             true => {
-                let reason = "the run is missing".into();
-                Error::CorruptFile { path: path.clone(), offset: 0, reason }
+                let path = self.directories.root.path_of(names::RUNS).join(&name);
+                Error::CorruptFile { path, offset: 0, reason: "the run is missing".into() }
             }
             false => error,
         };
-        let file = self.storage.open(&path).map_err(missing)?;
+        let file = self.directories.runs().and_then(|runs| runs.open(&name)).map_err(missing)?;
         if file.len()? > info.bytes {
             return Err(file.corrupt(info.bytes, "the file is longer than the run in it"));
         }
@@ -151,34 +153,37 @@ impl Opening {
     /// Makes the folder ready for updates, once its contents are loaded. Updates that are not known to be durable
     /// are written into a new log, even if they can be read: after a sync that failed in another process they
     /// may be in memory only.
-    pub fn finish(mut self, options: Options) -> Result<Arc<Folder>, Error> {
+    pub fn finish(mut self, storage: &Storage, options: Options) -> Result<Arc<Folder>, Error> {
         // The process that wrote the manifest may have ended before its name was durable.
-        self.storage.sync_folder(&self.path)?;
+        let root = self.directories.root.clone();
+        root.sync()?;
         if self.manifest.generation == 0 {
-            self.storage.sync_folder(parent_of(&self.path))?;
+            storage.open_directory(parent_of(root.path()))?.sync()?;
         }
+        self.directories.ensure()?;
+        self.manifest.owner =
+            Owner { number: self.manifest.owner.number + 1, token: random().max(1) };
         let log = self.start_log(&options)?;
         if let Some((number, _)) = &log {
             self.manifest.last_log = *number;
             self.manifest.synced = self.recovered.last;
-            let number = self.take_number();
-            self.manifest.next_file = self.next_file;
-            self.manifest.generation += 1;
-            publish(&self.storage, &self.path, &self.manifest, number)
-                .map_err(|failed| failed.error)?;
         }
+        let number = self.take_number();
+        self.manifest.next_file = self.next_file;
+        self.manifest.generation += 1;
+        publish(&root, &self.manifest, number, &mut self.claim).map_err(|failed| failed.error)?;
         let needed = self.recovered.needed_logs();
         let current = log.as_ref().map(|(number, _)| *number);
         let keeps_log = |number| {
             needed.contains(&number) || Some(number) == current || number == self.manifest.last_log
         };
-        remove_orphans(&self.storage, &self.path, &self.manifest, &keeps_log);
+        remove_orphans(&self.directories, &self.manifest, &keeps_log);
         let log = log.map(|(_, log)| log).filter(|_| options.durability.has_log());
         let opened = Opened {
-            storage: self.storage,
-            path: self.path,
+            directories: self.directories,
             lock: self.lock,
             manifest: self.manifest,
+            claim: self.claim,
             next_file: self.next_file,
             sequence: self.recovered.last,
             log,
@@ -194,9 +199,8 @@ impl Opening {
             return Ok(None);
         }
         let number = self.take_number();
-        let header = LogHeader::new(number, self.manifest.identity, watermark + 1);
-        let folder = self.path.join(names::LOGS);
-        let log = LogWriter::create(&self.storage, &folder, header, |log| {
+        let header = LogHeader::new(number, &self.manifest, watermark + 1);
+        let log = LogWriter::create(self.directories.logs()?, header, |log| {
             self.recovered.each_record(watermark + 1, &mut |old, header, payload| {
                 log.append(old.kind_of(header)?, header.sequence, &[payload])
             })
@@ -215,18 +219,22 @@ pub(super) fn no_manifest(path: &Path) -> Error {
     Error::NotADictionary { path: path.into(), reason }
 }
 
-/// Returns whether a folder has a manifest. If it has none, it must be missing or empty, or what a crash left of
-/// its creation.
-fn holds_manifest(storage: &Storage, path: &Path) -> Result<bool, Error> {
-    let names = match storage.list(path) {
-        Ok(names) => names,
-        Err(error) if is_missing(&error) => return Ok(false),
+/// Opens a folder; `None` if there is none.
+fn open_root(storage: &Storage, path: &Path) -> Result<Option<Directory>, Error> {
+    match storage.open_directory(path) {
+        Ok(root) => Ok(Some(root)),
+        Err(error) if is_missing(&error) => Ok(None),
         Err(Error::Io { kind: io::ErrorKind::NotADirectory, .. }) => {
             let reason = "it is a file, not a folder: saved files are loaded, not opened";
-            return Err(Error::NotADictionary { path: path.into(), reason });
+            Err(Error::NotADictionary { path: path.into(), reason })
         }
-        Err(error) => return Err(error),
-    };
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether a folder has a manifest. If it has none, it must be empty, or what a crash left of its creation.
+fn holds_manifest(root: &Directory) -> Result<bool, Error> {
+    let names = root.list()?;
     if names.iter().any(|name| name == names::MANIFEST) {
         return Ok(true);
     }
@@ -236,42 +244,26 @@ fn holds_manifest(storage: &Storage, path: &Path) -> Result<bool, Error> {
     };
     if !names.iter().all(is_ours) {
         let reason = "there are other files in it: choose a new or an empty folder";
-        return Err(Error::NotADictionary { path: path.into(), reason });
+        return Err(Error::NotADictionary { path: root.path().into(), reason });
     }
-    if list_numbers(storage, path)?.iter().all(|named| matches!(named, Named::Unfinished(_))) {
+    let numbered = Directories::open(root.clone())?.numbered()?;
+    if numbered.iter().all(|named| matches!(named, Named::Unfinished(_))) {
         return Ok(false);
     }
-    let path = path.join(names::MANIFEST);
+    let path = root.path_of(names::MANIFEST);
     Err(Error::CorruptFile { path, offset: 0, reason: "the manifest is missing".into() })
 }
 
-/// Returns the numbered files of a folder.
-fn list_numbers(storage: &Storage, path: &Path) -> Result<Vec<Named>, Error> {
-    let mut numbers = Vec::new();
-    for folder in [path, &path.join(names::RUNS), &path.join(names::LOGS)] {
-        match storage.list(folder) {
-            Ok(names) => numbers.extend(names.iter().filter_map(|name| Named::parse(name))),
-            Err(error) if is_missing(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(numbers)
-}
-
 /// Creates an empty dictionary in a folder. It exists as soon as its manifest does.
-fn initialize(
-    storage: &Storage,
-    path: &Path,
-    schema: &Schema,
-    settings: &[(String, u64)],
-) -> Result<(), Error> {
-    storage.ensure_folder(&path.join(names::RUNS))?;
-    storage.ensure_folder(&path.join(names::LOGS))?;
-    let number = list_numbers(storage, path)?.iter().map(|named| named.number() + 1).max();
+fn initialize(root: &Directory, schema: &Schema, settings: &[(String, u64)]) -> Result<(), Error> {
+    let mut directories = Directories::open(root.clone())?;
+    directories.ensure()?;
+    let number = directories.numbered()?.iter().map(|named| named.number() + 1).max();
     let number = number.unwrap_or(1);
     let manifest = Manifest {
-        identity: RandomState::new().build_hasher().finish(),
+        identity: random(),
         generation: 0,
+        owner: Owner::default(),
         schema: schema.clone(),
         settings: settings.to_vec(),
         sequence: 0,
@@ -281,6 +273,11 @@ fn initialize(
         last_log: 0,
         runs: Vec::new(),
     };
-    storage.sync_folder(path)?;
-    publish(storage, path, &manifest, number).map_err(|failed| failed.error)
+    root.sync()?;
+    publish_first(root, &manifest, number)
+}
+
+/// Returns a random number.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }

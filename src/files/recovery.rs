@@ -3,16 +3,14 @@
 //! A bad record is either what a crash left of an update that was never durable, or damage. It is damage if
 //! anything proves that the update was durable: a later record that names a watermark, or a later log.
 
-use std::path::Path;
-
 use crate::error::Error;
+use crate::files::directories::Directories;
 use crate::files::log::LOG_HEADER;
 use crate::files::log_reader::{Found, LogReader, PayloadBuffer};
 use crate::files::manifest::Manifest;
 use crate::files::names;
 use crate::files::record::{HEADER, RecordHeader, Update};
 use crate::files::run::Widths;
-use crate::files::storage::Storage;
 
 /// The records that follow what the runs contain.
 pub(crate) struct Recovered {
@@ -40,11 +38,11 @@ struct Segment {
 impl Recovered {
     /// Reads the logs with these numbers, in ascending order, and verifies every record that counts.
     pub fn scan(
-        storage: &Storage,
-        folder: &Path,
+        directories: &Directories,
         manifest: &Manifest,
         numbers: &[u64],
     ) -> Result<Self, Error> {
+        let folder = directories.root.path_of(names::LOGS);
         if manifest.last_log != 0 && !numbers.contains(&manifest.last_log) {
             let path = folder.join(names::log(manifest.last_log));
             return Err(Error::CorruptFile {
@@ -54,10 +52,14 @@ impl Recovered {
             });
         }
         let open = |&number: &u64| {
-            let file = storage.open(&folder.join(names::log(number)))?;
+            let file = directories.logs()?.open(names::log(number))?;
             LogReader::open(file, number, manifest.identity)
         };
-        let readers = numbers.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut readers = numbers.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        // A later log of another owner is one of an opening that was not completed, or of a handle that had lost
+        // the folder: it has no update that the owner acknowledged.
+        readers
+            .retain(|log| log.number() <= manifest.last_log || log.owner() == manifest.owner.token);
         let mut recovered = Recovered {
             logs: Vec::new(),
             widths: manifest.schema.widths,
@@ -74,7 +76,7 @@ impl Recovered {
         }
         if recovered.last < recovered.watermark {
             let reason = format!("the log of update {} is missing", recovered.last + 1).into();
-            return Err(Error::CorruptFile { path: folder.into(), offset: 0, reason });
+            return Err(Error::CorruptFile { path: folder, offset: 0, reason });
         }
         Ok(recovered)
     }

@@ -1,22 +1,23 @@
 //! A dictionary in one file: a manifest, then its runs, each at the beginning of a page.
 
+use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::Error;
 use crate::files::bytes::{PAGE, round_up_to_page};
-use crate::files::manifest::Manifest;
+use crate::files::manifest::{Manifest, Owner};
 use crate::files::names;
 use crate::files::run::{RunInfo, RunReader, RunShape, RunWriter};
 use crate::files::schema::Schema;
-use crate::files::storage::{File, Storage, parent_of};
+use crate::files::storage::{Directory, File, Storage, parent_of};
 
 /// Writes a dictionary into one file, which gets its name, or replaces the one that has it, when it is complete
 /// and durable. Dropped before that, it leaves everything as it was.
 pub(crate) struct SavedWriter {
-    storage: Storage,
-    path: PathBuf,
-    unfinished: PathBuf,
+    folder: Directory,
+    name: OsString,
+    unfinished: String,
     file: File,
     manifest: Manifest,
     /// How many runs there will be.
@@ -40,11 +41,11 @@ impl SavedWriter {
             return Err(Error::NotADictionary { path: path.into(), reason });
         };
         let random = RandomState::new().build_hasher().finish();
-        let name = format!("{}.{random:016x}", name.to_string_lossy());
-        let unfinished = path.with_file_name(names::unfinished(&name));
+        let unfinished = names::unfinished(&format!("{}.{random:016x}", name.to_string_lossy()));
         let manifest = Manifest {
             identity: random,
             generation: 0,
+            owner: Owner::default(),
             schema,
             settings,
             sequence: 0,
@@ -54,11 +55,13 @@ impl SavedWriter {
             last_log: 0,
             runs: Vec::new(),
         };
-        let file = storage.create(&unfinished).map_err(|error| naming(path, error))?;
-        remove_abandoned(storage, path, &unfinished);
+        let folder =
+            storage.open_directory(parent_of(path)).map_err(|error| naming(path, error))?;
+        let file = folder.create(&unfinished).map_err(|error| naming(path, error))?;
+        remove_abandoned(&folder, name, &unfinished);
         let mut writer = SavedWriter {
-            storage: storage.clone(),
-            path: path.into(),
+            folder,
+            name: name.into(),
             unfinished,
             file,
             manifest,
@@ -101,32 +104,30 @@ impl SavedWriter {
         let mut pages = self.manifest.encode();
         pages.resize(self.manifest_len() as usize, 0);
         self.file.write_at(0, &[&pages])?;
-        self.storage.copy_permissions(&self.path, &self.unfinished)?;
+        self.folder.copy_permissions(&self.name, &self.unfinished)?;
         self.file.sync()?;
-        let renamed = self.storage.rename(&self.unfinished, &self.path);
-        renamed.map_err(|error| naming(&self.path, error))?;
+        let renamed = self.folder.rename(&self.unfinished, &self.name);
+        renamed.map_err(|error| naming(&self.folder.path_of(&self.name), error))?;
         self.is_finished = true;
-        self.storage.sync_folder(parent_of(&self.path))
+        self.folder.sync()
     }
 }
 
 impl Drop for SavedWriter {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.storage.remove(&self.unfinished).ok();
+            self.folder.remove(&self.unfinished).ok();
         }
     }
 }
 
 /// Removes what processes left that ended while they wrote the same file, except `unfinished`. What cannot be removed
 /// stays.
-fn remove_abandoned(storage: &Storage, path: &Path, unfinished: &Path) {
-    let folder = parent_of(path);
-    let Some(name) = path.file_name().map(|name| name.to_string_lossy()) else { return };
-    let list = storage.list(folder).unwrap_or_default();
+fn remove_abandoned(folder: &Directory, name: &OsStr, unfinished: &str) {
+    let (name, list) = (name.to_string_lossy(), folder.list().unwrap_or_default());
     for file in list.iter().filter(|file| names::is_unfinished(file, &name)) {
-        if unfinished.file_name() != Some(file.as_ref()) {
-            storage.remove_abandoned(&folder.join(file)).ok();
+        if file != unfinished {
+            folder.remove_abandoned(file).ok();
         }
     }
 }
@@ -151,7 +152,7 @@ pub(crate) struct SavedReader {
 impl SavedReader {
     /// Reads the manifest, and verifies that the file is as long as its runs are.
     pub fn open(storage: &Storage, path: &Path) -> Result<Self, Error> {
-        let file = storage.open(path)?;
+        let file = storage.open_file(path)?;
         if let Some(reason) = Manifest::other_kind(&file)? {
             return Err(Error::NotADictionary { path: path.into(), reason });
         }

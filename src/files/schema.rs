@@ -101,11 +101,7 @@ impl Schema {
         is_possible.then_some(Schema { key, widths, value_name, rule, element, notes: Vec::new() })
     }
 
-    /// Adds the notes. Without any, nothing is added.
     pub fn encode_notes(&self, out: &mut Encoder) {
-        if self.notes.is_empty() {
-            return;
-        }
         out.u32(self.notes.len() as u32);
         for (name, note) in &self.notes {
             out.text(name);
@@ -113,15 +109,11 @@ impl Schema {
         }
     }
 
-    /// Reads the notes; `None` unless they are all that is left.
     pub fn decode_notes(&mut self, fields: &mut Decoder) -> Option<()> {
-        if fields.0.is_empty() {
-            return Some(());
-        }
         let notes = fields.u32()?;
         let notes = (0..notes).map(|_| Some((fields.text()?, fields.text()?)));
         self.notes = notes.collect::<Option<_>>()?;
-        (!self.notes.is_empty() && fields.0.is_empty()).then_some(())
+        Some(())
     }
 
     /// Returns the type of keys as Rust writes it.

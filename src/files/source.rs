@@ -69,5 +69,5 @@ fn as_reader(error: Error) -> Error {
 fn is_file(storage: &Storage, path: &Path) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound};
 
-    matches!(storage.list(path), Err(Error::Io { kind: NotADirectory | NotFound, .. }))
+    matches!(storage.open_directory(path), Err(Error::Io { kind: NotADirectory | NotFound, .. }))
 }

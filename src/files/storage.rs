@@ -1,5 +1,6 @@
-//! Everything that files are asked to do: one small trait, so that tests can replace the disk.
+//! Everything that files are asked to do: three small traits, so that tests can replace the disk.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,44 +8,73 @@ use std::sync::Arc;
 use crate::error::{Cause, Error};
 
 /// A system of files. Nothing is durable until it is synced: contents by [`RawFile::sync`], and the creation,
-/// renaming and removal of files by [`RawStorage::sync_folder`].
+/// renaming and removal of files by [`RawDirectory::sync`].
 pub trait RawStorage: Send + Sync {
+    /// Opens a file for reading.
+    fn open_file(&self, path: &Path) -> io::Result<Box<dyn RawFile>>;
+
+    /// Opens a folder. What is returned stays that folder, wherever it is moved, and whatever takes its place.
+    fn open_directory(&self, path: &Path) -> io::Result<Box<dyn RawDirectory>>;
+
+    /// Creates a folder. It is an error if there is one.
+    fn create_directory(&self, path: &Path) -> io::Result<()>;
+}
+
+/// An open folder. Names are those of files directly in it.
+pub trait RawDirectory: Send + Sync {
     /// Creates a file for reading and writing. It is an error if there is one.
-    fn create(&self, path: &Path) -> io::Result<Box<dyn RawFile>>;
+    fn create(&self, name: &OsStr) -> io::Result<Box<dyn RawFile>>;
 
     /// Opens a file for reading.
-    fn open(&self, path: &Path) -> io::Result<Box<dyn RawFile>>;
+    fn open(&self, name: &OsStr) -> io::Result<Box<dyn RawFile>>;
 
-    /// Renames a file within its folder, replacing the file that has the name.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Renames a file, replacing the one that has the name.
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
+
+    /// Renames a file. It is an error if there is one of that name.
+    fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
 
     /// Gives a file the permissions of another one, if there is such a file, and its owner and group, if that is
     /// permitted.
-    fn copy_permissions(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+    fn copy_permissions(&self, _from: &OsStr, _to: &OsStr) -> io::Result<()> {
         Ok(())
     }
 
     /// Removes a file that its writer left, because its process ended. One that is still open stays.
-    fn remove_abandoned(&self, path: &Path) -> io::Result<()> {
-        self.remove(path)
+    fn remove_abandoned(&self, name: &OsStr) -> io::Result<()> {
+        self.remove(name)
     }
 
     /// Removes a file.
-    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn remove(&self, name: &OsStr) -> io::Result<()>;
 
-    /// Returns the names in a folder, in any order.
-    fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
+    /// Returns the names of all files and folders in it, in any order.
+    fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Creates a folder. It is an error if there is one.
-    fn create_folder(&self, path: &Path) -> io::Result<()>;
+    /// Creates a folder in it. It is an error if there is one.
+    fn create_directory(&self, name: &OsStr) -> io::Result<()>;
 
-    /// Makes the names in a folder durable.
-    fn sync_folder(&self, path: &Path) -> io::Result<()>;
+    /// Opens a folder in it. A symbolic link is an error of the kind `NotADirectory`.
+    fn open_directory(&self, name: &OsStr) -> io::Result<Box<dyn RawDirectory>>;
+
+    /// Makes its names durable.
+    fn sync(&self) -> io::Result<()>;
 
     /// Locks a file, which is created if it is missing, until the returned guard is dropped or the process
     /// ends. If it is locked already, here or in another process, the error is of the kind `WouldBlock`.
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+    fn lock(&self, name: &OsStr) -> io::Result<Box<dyn Send + Sync>>;
+
+    /// Returns what tells the file of this name from others, without opening it.
+    fn stamp(&self, name: &OsStr) -> io::Result<Stamp>;
 }
+
+/// What tells a file from others, and from what it was before it was written to, while it is open: a name with the
+/// same stamp later is the same file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(
+    /// Numbers of the file system: where the file is, its length, when it changed.
+    pub [u64; 4],
+);
 
 /// An open file.
 pub trait RawFile: Send + Sync {
@@ -63,6 +93,9 @@ pub trait RawFile: Send + Sync {
     /// Makes the contents and the length durable.
     fn sync(&self) -> io::Result<()>;
 
+    /// Returns what tells the file from others, as [`RawDirectory::stamp`] does.
+    fn stamp(&self) -> io::Result<Stamp>;
+
     /// Lets the system begin to write what is at `offset` to the disk, so that a later sync has less to do.
     fn start_writing_back(&self, _offset: u64, _len: u64) {}
 }
@@ -76,55 +109,149 @@ impl Storage {
         Storage(Arc::new(raw))
     }
 
-    pub fn create(&self, path: &Path) -> Result<File, Error> {
-        let raw = self.0.create(path).map_err(io_error(path, "create"))?;
+    /// Opens a file for reading.
+    pub fn open_file(&self, path: &Path) -> Result<File, Error> {
+        let raw = self.0.open_file(path).map_err(io_error(path, "open"))?;
         Ok(File { raw: raw.into(), path: path.into() })
     }
 
-    pub fn open(&self, path: &Path) -> Result<File, Error> {
-        let raw = self.0.open(path).map_err(io_error(path, "open"))?;
-        Ok(File { raw: raw.into(), path: path.into() })
-    }
-
-    pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
-        self.0.rename(from, to).map_err(io_error(from, "rename"))
-    }
-
-    pub fn copy_permissions(&self, from: &Path, to: &Path) -> Result<(), Error> {
-        self.0.copy_permissions(from, to).map_err(io_error(to, "change the permissions of"))
-    }
-
-    pub fn remove_abandoned(&self, path: &Path) -> Result<(), Error> {
-        self.0.remove_abandoned(path).map_err(io_error(path, "remove"))
-    }
-
-    pub fn remove(&self, path: &Path) -> Result<(), Error> {
-        self.0.remove(path).map_err(io_error(path, "remove"))
-    }
-
-    pub fn list(&self, folder: &Path) -> Result<Vec<String>, Error> {
-        self.0.list(folder).map_err(io_error(folder, "list"))
+    pub fn open_directory(&self, path: &Path) -> Result<Directory, Error> {
+        let raw = self.0.open_directory(path).map_err(io_error(path, "open the folder"))?;
+        Ok(Directory { raw: raw.into(), path: path.into() })
     }
 
     /// Creates a folder unless there is one.
-    pub fn ensure_folder(&self, path: &Path) -> Result<(), Error> {
-        match self.0.create_folder(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            result => result.map_err(io_error(path, "create the folder")),
+    pub fn ensure_directory(&self, path: &Path) -> Result<(), Error> {
+        unless_present(self.0.create_directory(path)).map_err(io_error(path, "create the folder"))
+    }
+}
+
+/// An open folder, with errors that name files by the path that it was opened by. Clones are the same folder.
+#[derive(Clone)]
+pub(crate) struct Directory {
+    raw: Arc<dyn RawDirectory>,
+    path: PathBuf,
+}
+
+impl Directory {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the path of a file in it.
+    pub fn path_of(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        self.path.join(name.as_ref())
+    }
+
+    pub fn create(&self, name: impl AsRef<OsStr>) -> Result<File, Error> {
+        let path = self.path_of(&name);
+        let raw = self.raw.create(name.as_ref()).map_err(io_error(&path, "create"))?;
+        Ok(File { raw: raw.into(), path })
+    }
+
+    pub fn open(&self, name: impl AsRef<OsStr>) -> Result<File, Error> {
+        let path = self.path_of(&name);
+        let raw = self.raw.open(name.as_ref()).map_err(io_error(&path, "open"))?;
+        Ok(File { raw: raw.into(), path })
+    }
+
+    pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> Result<(), Error> {
+        let renamed = self.raw.rename(from.as_ref(), to.as_ref());
+        renamed.map_err(io_error(&self.path_of(&from), "rename"))
+    }
+
+    /// Renames a file, whose new name no other file may have.
+    pub fn rename_new(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> Result<(), Error> {
+        let renamed = self.raw.rename_new(from.as_ref(), to.as_ref());
+        renamed.map_err(io_error(&self.path_of(&to), "create"))
+    }
+
+    pub fn copy_permissions(
+        &self,
+        from: impl AsRef<OsStr>,
+        to: impl AsRef<OsStr>,
+    ) -> Result<(), Error> {
+        let copied = self.raw.copy_permissions(from.as_ref(), to.as_ref());
+        copied.map_err(io_error(&self.path_of(&to), "change the permissions of"))
+    }
+
+    pub fn remove_abandoned(&self, name: impl AsRef<OsStr>) -> Result<(), Error> {
+        let removed = self.raw.remove_abandoned(name.as_ref());
+        removed.map_err(io_error(&self.path_of(&name), "remove"))
+    }
+
+    pub fn remove(&self, name: impl AsRef<OsStr>) -> Result<(), Error> {
+        let removed = self.raw.remove(name.as_ref());
+        removed.map_err(io_error(&self.path_of(&name), "remove"))
+    }
+
+    /// Removes a file that could not be renamed; returns whether it had the old name still, so that it surely does
+    /// not have the new one.
+    pub fn remove_if_present(&self, name: &str) -> bool {
+        let is_present = self.stamp(name).is_ok_and(|stamp| stamp.is_some());
+        if is_present {
+            self.remove(name).ok();
+        }
+        is_present
+    }
+
+    pub fn list(&self) -> Result<Vec<String>, Error> {
+        self.raw.list().map_err(io_error(&self.path, "list"))
+    }
+
+    /// Opens a folder in it; `None` if there is none.
+    pub fn open_directory(&self, name: &str) -> Result<Option<Directory>, Error> {
+        let path = self.path_of(name);
+        match self.raw.open_directory(name.as_ref()) {
+            Ok(raw) => Ok(Some(Directory { raw: raw.into(), path })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                let reason = "it must be a folder of its own, not a symbolic link or a file: move what \
+                              it leads to here";
+                Err(Error::NotADictionary { path, reason })
+            }
+            Err(error) => Err(io_error(&path, "open the folder")(error)),
         }
     }
 
-    pub fn sync_folder(&self, path: &Path) -> Result<(), Error> {
-        self.0.sync_folder(path).map_err(io_error(path, "sync the folder"))
+    /// Opens a folder in it, which is created if there is none.
+    pub fn ensure_directory(&self, name: &str) -> Result<Directory, Error> {
+        if let Some(directory) = self.open_directory(name)? {
+            return Ok(directory);
+        }
+        let path = self.path_of(name);
+        unless_present(self.raw.create_directory(name.as_ref()))
+            .map_err(io_error(&path, "create the folder"))?;
+        let opened = self.open_directory(name)?;
+        opened.ok_or_else(|| io_error(&path, "open the folder")(io::ErrorKind::NotFound.into()))
     }
 
-    /// Locks the file `LOCK` of a folder.
-    pub fn lock(&self, folder: &Path) -> Result<Box<dyn Send + Sync>, Error> {
-        let path = folder.join("LOCK");
-        self.0.lock(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => Error::Locked { path: folder.into() },
-            _ => io_error(&path, "lock")(error),
+    pub fn sync(&self) -> Result<(), Error> {
+        self.raw.sync().map_err(io_error(&self.path, "sync the folder"))
+    }
+
+    /// Locks a file of it.
+    pub fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, Error> {
+        self.raw.lock(name.as_ref()).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Error::Locked { path: self.path.clone() },
+            _ => io_error(&self.path_of(name), "lock")(error),
         })
+    }
+
+    /// Returns what tells the file of this name from others; `None` if there is none.
+    pub fn stamp(&self, name: impl AsRef<OsStr>) -> Result<Option<Stamp>, Error> {
+        match self.raw.stamp(name.as_ref()) {
+            Ok(stamp) => Ok(Some(stamp)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io_error(&self.path_of(&name), "look at")(error)),
+        }
+    }
+}
+
+fn unless_present(created: io::Result<()>) -> io::Result<()> {
+    match created {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created,
     }
 }
 
@@ -166,6 +293,10 @@ impl File {
 
     pub fn sync(&self) -> Result<(), Error> {
         self.raw.sync().map_err(io_error(&self.path, "sync"))
+    }
+
+    pub fn stamp(&self) -> Result<Stamp, Error> {
+        self.raw.stamp().map_err(io_error(&self.path, "look at"))
     }
 
     /// Lets the system begin to write what is at `offset` to the disk, so that a later sync has less to do.

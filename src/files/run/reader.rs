@@ -205,8 +205,9 @@ mod tests {
         let entries = 2 * MIN_BYTES_PER_THREAD as u64 / 4 + 12_345;
         let shape = RunShape { widths: Widths { key: 4, value: 0 }, entries, has_marks: false };
         let storage = Storage::new(Simulated::new());
-        storage.ensure_folder(Path::new("/runs")).unwrap();
-        let file = storage.create(Path::new("/runs/run")).unwrap();
+        storage.ensure_directory(Path::new("/runs")).unwrap();
+        let runs = storage.open_directory(Path::new("/runs")).unwrap();
+        let file = runs.create("run").unwrap();
         let mut run = RunWriter::new(file.clone(), 0, 1, shape).unwrap();
         let keys: Vec<u8> = (0..entries as u32).flat_map(|key| key.to_le_bytes()).collect();
         run.write(Section::Keys, &keys).unwrap();

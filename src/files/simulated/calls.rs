@@ -1,12 +1,13 @@
 //! The calls themselves.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::files::simulated::control::{Fault, Simulated};
 use crate::files::simulated::state::{NameChange, Names, split};
-use crate::files::storage::{RawFile, RawStorage};
+use crate::files::storage::{RawDirectory, RawFile, RawStorage, Stamp};
 
 struct SimulatedFile {
     storage: Simulated,
@@ -31,48 +32,24 @@ impl Simulated {
 }
 
 impl RawStorage for Simulated {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn RawFile>> {
-        self.simple_call(|state| state.create(path)).map(|file| self.handle(file))
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Box<dyn RawFile>> {
+    fn open_file(&self, path: &Path) -> io::Result<Box<dyn RawFile>> {
         let inner = self.call().map_err(|(_, fault)| fault.error())?;
         inner.state.find(path).map(|file| self.handle(file))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let ((folder, old), (to_folder, new)) = (split(from), split(to));
-        assert_eq!(folder, to_folder, "files are renamed within a folder only");
-        self.simple_call(|state| {
-            let file = state.find(from)?;
-            state.folder(&folder)?.change(NameChange::Rename(old, new, file));
-            Ok(())
-        })
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        let (folder, name) = split(path);
-        self.simple_call(|state| {
-            state.find(path)?;
-            state.folder(&folder)?.change(NameChange::Remove(name));
-            Ok(())
-        })
-    }
-
-    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+    fn open_directory(&self, path: &Path) -> io::Result<Box<dyn RawDirectory>> {
         let mut inner = self.call().map_err(|(_, fault)| fault.error())?;
-        if inner.state.find(folder).is_ok() {
+        if inner.state.find(path).is_ok() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        let inside: Vec<_> = inner.state.folders.keys().map(|path| split(path)).collect();
-        let mut names: Vec<_> = inner.state.folder(folder)?.current.keys().cloned().collect();
-        names.extend(
-            inside.into_iter().filter(|(parent, _)| parent == folder).map(|(_, name)| name),
-        );
-        Ok(names)
+        // The root is always there.
+        if path.parent().is_some() {
+            inner.state.folder(path)?;
+        }
+        Ok(Box::new(SimulatedDirectory { storage: self.clone(), path: path.into() }))
     }
 
-    fn create_folder(&self, path: &Path) -> io::Result<()> {
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
         self.simple_call(|state| {
             if state.folders.contains_key(path) {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -81,18 +58,77 @@ impl RawStorage for Simulated {
             Ok(())
         })
     }
+}
 
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        match self.call() {
+/// A folder, which is never moved.
+struct SimulatedDirectory {
+    storage: Simulated,
+    path: PathBuf,
+}
+
+impl RawDirectory for SimulatedDirectory {
+    fn create(&self, name: &OsStr) -> io::Result<Box<dyn RawFile>> {
+        let file = self.storage.simple_call(|state| state.create(&self.path.join(name)))?;
+        Ok(self.storage.handle(file))
+    }
+
+    fn open(&self, name: &OsStr) -> io::Result<Box<dyn RawFile>> {
+        self.storage.open_file(&self.path.join(name))
+    }
+
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.storage.simple_call(|state| {
+            let file = state.find(&self.path.join(from))?;
+            let (old, new) = (text(from), text(to));
+            state.folder(&self.path)?.change(NameChange::Rename(old, new, file));
+            Ok(())
+        })
+    }
+
+    fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        if self.storage.inner().state.find(&self.path.join(to)).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.rename(from, to)
+    }
+
+    fn remove(&self, name: &OsStr) -> io::Result<()> {
+        self.storage.simple_call(|state| {
+            state.find(&self.path.join(name))?;
+            state.folder(&self.path)?.change(NameChange::Remove(text(name)));
+            Ok(())
+        })
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut inner = self.storage.call().map_err(|(_, fault)| fault.error())?;
+        let inside: Vec<_> = inner.state.folders.keys().map(|path| split(path)).collect();
+        let mut names: Vec<_> = inner.state.folder(&self.path)?.current.keys().cloned().collect();
+        names.extend(
+            inside.into_iter().filter(|(parent, _)| *parent == self.path).map(|(_, name)| name),
+        );
+        Ok(names)
+    }
+
+    fn create_directory(&self, name: &OsStr) -> io::Result<()> {
+        self.storage.create_directory(&self.path.join(name))
+    }
+
+    fn open_directory(&self, name: &OsStr) -> io::Result<Box<dyn RawDirectory>> {
+        self.storage.open_directory(&self.path.join(name))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.storage.call() {
             Ok(mut inner) => {
-                if let Ok(names) = inner.state.folder(path) {
+                if let Ok(names) = inner.state.folder(&self.path) {
                     names.sync();
                 }
                 inner.record();
                 Ok(())
             }
             Err((mut inner, fault)) => {
-                if let Ok(names) = inner.state.folder(path) {
+                if let Ok(names) = inner.state.folder(&self.path) {
                     names.unsynced.clear();
                 }
                 Err(fault.error())
@@ -100,19 +136,30 @@ impl RawStorage for Simulated {
         }
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.simple_call(|state| {
-            if state.locked.iter().any(|locked| locked == path) {
+    fn lock(&self, name: &OsStr) -> io::Result<Box<dyn Send + Sync>> {
+        let path = self.path.join(name);
+        self.storage.simple_call(|state| {
+            if state.locked.contains(&path) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            if state.find(path).is_err() {
-                state.create(path)?;
+            if state.find(&path).is_err() {
+                state.create(&path)?;
             }
-            state.locked.push(path.into());
+            state.locked.push(path.clone());
             Ok(())
         })?;
-        Ok(Box::new(SimulatedLock { storage: self.clone(), path: path.into() }))
+        Ok(Box::new(SimulatedLock { storage: self.storage.clone(), path }))
     }
+
+    /// When it is called depends on the time, so it is not counted as a call, and does not fail.
+    fn stamp(&self, name: &OsStr) -> io::Result<Stamp> {
+        let inner = self.storage.inner();
+        inner.state.find(&self.path.join(name)).map(|file| inner.state.stamp(file))
+    }
+}
+
+fn text(name: &OsStr) -> String {
+    name.to_string_lossy().into_owned()
 }
 
 impl RawFile for SimulatedFile {
@@ -139,6 +186,10 @@ impl RawFile for SimulatedFile {
         let rest = contents[start..].get(..buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(rest);
         Ok(())
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        Ok(self.storage.inner().state.stamp(self.file))
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::files::bytes::checksum;
 use crate::files::simulated::random::Random;
+use crate::files::storage::Stamp;
 
 /// What a crash leaves of the changes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,6 +264,12 @@ impl State {
         let (folder, name) = split(path);
         let names = self.folders.get(&folder).ok_or(io::ErrorKind::NotFound)?;
         names.current.get(&name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Returns what tells a file, as it is now, from others.
+    pub fn stamp(&self, file: usize) -> Stamp {
+        let contents = &self.files[file].current;
+        Stamp([file as u64, contents.len() as u64, checksum(contents), 0])
     }
 
     pub fn create(&mut self, path: &Path) -> io::Result<usize> {

@@ -400,6 +400,6 @@ fn random_bytes_are_no_updates_and_no_manifests() {
             }
         }
         storage.replace(Path::new(SAVED), Some(bytes));
-        assert!(Manifest::read(&raw.open(Path::new(SAVED)).unwrap()).is_err());
+        assert!(Manifest::read(&raw.open_file(Path::new(SAVED)).unwrap()).is_err());
     }
 }

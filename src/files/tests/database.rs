@@ -147,7 +147,8 @@ impl Database {
         })?;
         let numbers = changes.iter().map(|change| change.0);
         assert!(numbers.eq(opening.manifest().sequence + 1..=opening.recovered().last));
-        let folder = opening.finish(Options { durability, log_limit: Some(log_limit) })?;
+        let folder =
+            opening.finish(&storage, Options { durability, log_limit: Some(log_limit) })?;
         let mut database = Database { folder, pairs, layers, top: Layer::new() };
         changes.iter().for_each(|(_, change)| database.install(change));
         Ok(database)

@@ -137,3 +137,26 @@ fn a_log_that_is_full_refuses_updates_only_if_checkpoints_fail() {
     let refused = database.update(&change);
     assert!(matches!(refused, Err(Error::UpdatesRefused { .. })), "{refused:?}");
 }
+
+/// A call that changed nothing can be made again. After a sync that failed, it is not known what is durable.
+#[test]
+fn a_checkpoint_that_failed_before_anything_was_uncertain_can_be_repeated() {
+    let mut repeated = 0;
+    for call in 0.. {
+        let storage = Simulated::new();
+        let mut database = Database::open(&storage, Durability::Batch).unwrap();
+        let change = Change::Batch { inserts: vec![(1, 2)], deletes: vec![] };
+        database.update(&change).unwrap();
+        storage.fail(call, Fault::Error(ErrorKind::StorageFull));
+        let Err(error) = database.checkpoint(true) else { break };
+        let Error::Io { call: failed, .. } = &error else { panic!("{error}") };
+        if !failed.contains("sync") {
+            database.update(&change).unwrap();
+            database.checkpoint(true).unwrap();
+            database.update(&change).unwrap();
+            database.folder.close().unwrap();
+            repeated += 1;
+        }
+    }
+    assert!(repeated >= 6, "{repeated} calls failed");
+}

@@ -5,18 +5,19 @@ use std::path::Path;
 use crate::files::bytes::checksum;
 use crate::files::folder::Durability;
 use crate::files::log::{LogHeader, LogWriter};
-use crate::files::manifest::Manifest;
+use crate::files::manifest::{Manifest, Owner};
 use crate::files::record::{RecordHeader, Update};
 use crate::files::run::{RunInfo, RunReader, RunShape, RunWriter, Section, Widths};
 use crate::files::schema::{Kind, Part, Schema};
 use crate::files::simulated::{Random, Simulated};
-use crate::files::storage::Storage;
+use crate::files::storage::{Directory, Storage};
 use crate::files::tests::database::{Change, Database, PATH};
 
 fn manifest() -> Manifest {
     Manifest {
         identity: 0x0123_4567_89ab_cdef,
         generation: 3,
+        owner: Owner::default(),
         schema: Schema {
             key: [(Kind::Unsigned, 4), (Kind::Float, 8)]
                 .map(|(kind, width)| Part { kind, width })
@@ -45,9 +46,13 @@ fn storage() -> (Simulated, Storage) {
     (storage, raw)
 }
 
-fn write_run(raw: &Storage, path: &Path) -> RunInfo {
+fn folder(raw: &Storage) -> Directory {
+    raw.open_directory(Path::new(PATH)).unwrap()
+}
+
+fn write_run(raw: &Storage, name: &str) -> RunInfo {
     let shape = RunShape { widths: Widths { key: 4, value: 8 }, entries: 40, has_marks: true };
-    let mut run = RunWriter::new(raw.create(path).unwrap(), 0, 1, shape).unwrap();
+    let mut run = RunWriter::new(folder(raw).create(name).unwrap(), 0, 1, shape).unwrap();
     let keys: Vec<u8> = (0..40u32).flat_map(|key| (3 * key).to_le_bytes()).collect();
     run.write(Section::Keys, &keys).unwrap();
     run.write(Section::Values, &[keys.clone(), keys].concat()).unwrap();
@@ -56,14 +61,15 @@ fn write_run(raw: &Storage, path: &Path) -> RunInfo {
 }
 
 fn write_log(raw: &Storage) -> LogWriter {
-    let header = LogHeader { number: 2, identity: 0x0123_4567_89ab_cdef, first: 1, salt: 77 };
+    let header =
+        LogHeader { number: 2, identity: 0x0123_4567_89ab_cdef, first: 1, salt: 77, owner: 0 };
     let widths = Widths { key: 4, value: 8 };
     let updates = [
         Update::Batch { keys: &[1; 12], values: &[2; 24], assigned: 1, deletes: &[3; 8] },
         Update::RangeDelete { lows: &[4; 8], highs: &[5; 8] },
         Update::Clear,
     ];
-    let log = LogWriter::create(raw, Path::new(PATH), header, |log| {
+    let log = LogWriter::create(&folder(raw), header, |log| {
         updates.iter().zip(1..).try_for_each(|(update, sequence)| {
             let payload = update.payload(widths);
             log.append(payload.kind, sequence, &payload.parts())
@@ -77,7 +83,7 @@ fn the_formats_of_version_1_stay_as_they_are() {
     let (storage, raw) = storage();
     let path = |name: &str| Path::new(PATH).join(name);
     let manifest = manifest().encode();
-    write_run(&raw, &path("000001.run"));
+    write_run(&raw, "000001.run");
     let log_len = write_log(&raw).len();
     let run = storage.contents(&path("000001.run")).unwrap();
     let log = storage.contents(&path("000002.log")).unwrap();
@@ -106,7 +112,7 @@ fn notes_follow_all_other_fields() {
     let path = Path::new(PATH).join("MANIFEST");
     let read = |bytes: Vec<u8>| {
         storage.replace(&path, Some(bytes));
-        Manifest::read(&raw.open(&path).unwrap())
+        Manifest::read(&raw.open_file(&path).unwrap())
     };
     let plain = manifest().encode();
     let mut noted = manifest();
@@ -115,12 +121,31 @@ fn notes_follow_all_other_fields() {
     assert_eq!(bytes[24..plain.len() - 8], plain[24..plain.len() - 8]);
     assert_eq!(bytes.len() - plain.len(), 4 + 2 + 11 + 2 + 9);
     assert_eq!(read(bytes).unwrap().0, noted);
-    // A list of notes is never empty.
-    let mut empty = plain[..plain.len() - 8].to_vec();
-    empty[16] += 4;
-    empty.extend([0; 4]);
-    empty.extend(checksum(&empty).to_le_bytes());
-    assert!(read(empty).is_err());
+    // A list of notes is never empty, unless there is an owner, whose numbers are never 0 both.
+    for zeros in [4, 4 + 8, 4 + 16] {
+        let mut empty = plain[..plain.len() - 8].to_vec();
+        empty[16] += zeros;
+        empty.resize(empty.len() + usize::from(zeros), 0);
+        empty.extend(checksum(&empty).to_le_bytes());
+        assert!(read(empty).is_err());
+    }
+}
+
+#[test]
+fn the_owner_follows_the_notes() {
+    let (storage, raw) = storage();
+    let path = Path::new(PATH).join("MANIFEST");
+    let plain = manifest().encode();
+    let mut owned = Manifest { owner: Owner { number: 5, token: u64::MAX }, ..manifest() };
+    for notes in [vec![], vec![("numpy.value".to_string(), "'<M8[ns]'".to_string())]] {
+        owned.schema.notes = notes;
+        let bytes = owned.encode();
+        assert_eq!(bytes[24..plain.len() - 8], plain[24..plain.len() - 8]);
+        let tail = [5u64.to_le_bytes(), u64::MAX.to_le_bytes()].concat();
+        assert_eq!(bytes[bytes.len() - 24..bytes.len() - 8], tail);
+        storage.replace(&path, Some(bytes));
+        assert_eq!(Manifest::read(&raw.open_file(&path).unwrap()).unwrap().0, owned);
+    }
 }
 
 #[test]
@@ -131,7 +156,7 @@ fn manifests_with_impossible_numbers_and_right_checksums_are_errors_or_work() {
     noted.schema.notes = vec![("a".into(), "note".into()), ("another".into(), String::new())];
     let valid = noted.encode();
     storage.replace(&path, Some(valid.clone()));
-    assert_eq!(Manifest::read(&raw.open(&path).unwrap()).unwrap().0, noted);
+    assert_eq!(Manifest::read(&raw.open_file(&path).unwrap()).unwrap().0, noted);
     let mut random = Random(11);
     let mut errors = 0;
     for _ in 0..20_000 {
@@ -141,7 +166,7 @@ fn manifests_with_impossible_numbers_and_right_checksums_are_errors_or_work() {
         let sum = checksum(&bytes[..body.end]);
         bytes[body.end..].copy_from_slice(&sum.to_le_bytes());
         storage.replace(&path, Some(bytes));
-        errors += u32::from(Manifest::read(&raw.open(&path).unwrap()).is_err());
+        errors += u32::from(Manifest::read(&raw.open_file(&path).unwrap()).is_err());
         if let Ok(mut database) = Database::open(&storage.moment().end_process(), Durability::Batch)
         {
             database.update(&Change::Clear).unwrap();
@@ -192,9 +217,9 @@ fn logs_are_numbered_below_the_next_file() {
 fn runs_with_impossible_numbers_and_right_checksums_are_errors() {
     let (storage, raw) = storage();
     let path = Path::new(PATH).join("000001.run");
-    let info = write_run(&raw, &path);
+    let info = write_run(&raw, "000001.run");
     let valid = storage.contents(&path).unwrap();
-    RunReader::open(raw.open(&path).unwrap(), 0, &info).unwrap();
+    RunReader::open(raw.open_file(&path).unwrap(), 0, &info).unwrap();
     let mut random = Random(12);
     for _ in 0..20_000 {
         let mut bytes = valid.clone();
@@ -206,7 +231,7 @@ fn runs_with_impossible_numbers_and_right_checksums_are_errors() {
         bytes[4088..4096].copy_from_slice(&sum.to_le_bytes());
         let info = RunInfo { checksum: checksum(&bytes[..4096]), ..info };
         storage.replace(&path, Some(bytes));
-        assert!(RunReader::open(raw.open(&path).unwrap(), 0, &info).is_err());
+        assert!(RunReader::open(raw.open_file(&path).unwrap(), 0, &info).is_err());
     }
 }
 
