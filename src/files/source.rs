@@ -10,6 +10,7 @@ use crate::files::saved::SavedReader;
 use crate::files::storage::Storage;
 
 /// Where a dictionary is stored.
+#[allow(clippy::large_enum_variant)] // There is one at a time.
 pub(crate) enum Source {
     File(SavedReader),
     Folder(Opening),

@@ -1,5 +1,6 @@
 //! The real files.
 
+mod file;
 #[cfg(unix)]
 mod lock;
 #[cfg(unix)]
@@ -9,11 +10,9 @@ mod windows;
 
 use std::fs;
 use std::io;
-#[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use crate::files::storage::{RawDirectory, RawFile, RawStorage, Stamp};
+use crate::files::storage::{RawDirectory, RawFile, RawStorage};
 #[cfg(unix)]
 use unix as system;
 #[cfg(windows)]
@@ -24,12 +23,7 @@ pub(crate) struct Disk;
 
 impl RawStorage for Disk {
     fn open_file(&self, path: &Path) -> io::Result<Box<dyn RawFile>> {
-        // Opening a named pipe would wait for a writer, and a device has no end.
-        let metadata = fs::metadata(path)?;
-        if !metadata.is_file() && !metadata.is_dir() {
-            return Err(no_regular_file());
-        }
-        Ok(Box::new(DiskFile(fs::File::open(path)?)))
+        file::open(path)
     }
 
     fn open_directory(&self, path: &Path) -> io::Result<Box<dyn RawDirectory>> {
@@ -38,92 +32,5 @@ impl RawStorage for Disk {
 
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         fs::create_dir(path)
-    }
-}
-
-fn no_regular_file() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
-}
-
-struct DiskFile(fs::File);
-
-impl RawFile for DiskFile {
-    #[cfg(unix)]
-    fn write_at(&self, mut offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-        let mut slices: Vec<_> = parts.iter().map(|part| io::IoSlice::new(part)).collect();
-        let mut rest = &mut slices[..];
-        io::IoSlice::advance_slices(&mut rest, 0);
-        while !rest.is_empty() {
-            match rustix::io::pwritev(&self.0, rest, offset) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    offset += written as u64;
-                    io::IoSlice::advance_slices(&mut rest, written);
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    #[cfg(windows)]
-    fn write_at(&self, mut offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-        for mut part in parts.iter().copied() {
-            while !part.is_empty() {
-                let written = std::os::windows::fs::FileExt::seek_write(&self.0, part, offset)?;
-                if written == 0 {
-                    return Err(io::ErrorKind::WriteZero.into());
-                }
-                offset += written as u64;
-                part = &part[written..];
-            }
-        }
-        Ok(())
-    }
-
-    #[cfg(unix)]
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        std::os::unix::fs::FileExt::read_exact_at(&self.0, buffer, offset)
-    }
-
-    #[cfg(windows)]
-    fn read_at(&self, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
-        while !buffer.is_empty() {
-            let read = std::os::windows::fs::FileExt::seek_read(&self.0, buffer, offset)?;
-            if read == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            offset += read as u64;
-            buffer = &mut buffer[read..];
-        }
-        Ok(())
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    /// Times of access and change need not be durable, so `fdatasync` is enough: it includes the length.
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn stamp(&self) -> io::Result<Stamp> {
-        system::stamp_of(&self.0)
-    }
-
-    #[cfg(target_os = "linux")]
-    #[allow(unsafe_code)]
-    fn start_writing_back(&self, offset: u64, len: u64) {
-        let fd = self.0.as_raw_fd();
-        // SAFETY: the file is open, and no memory is passed. A failure is harmless: the sync reports what counts.
-        unsafe {
-            libc::sync_file_range(fd, offset as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE);
-        }
     }
 }

@@ -13,8 +13,8 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, retry_on_intr};
 
+use super::file::{DiskFile, no_regular_file, stamp};
 use super::lock::Lock;
-use super::{DiskFile, no_regular_file};
 use crate::files::storage::{RawDirectory, RawFile, Stamp};
 
 /// An open folder.
@@ -154,18 +154,6 @@ impl DiskDirectory {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-pub(super) fn stamp_of(file: &fs::File) -> io::Result<Stamp> {
-    Ok(stamp(&fstat(file)?))
-}
-
-/// Renaming a file changes neither of these numbers.
-#[allow(clippy::unnecessary_cast)] // Their types depend on the system.
-fn stamp(stat: &Stat) -> Stamp {
-    let changed = (stat.st_mtime as u64).wrapping_mul(1_000_000_000);
-    let changed = changed.wrapping_add(stat.st_mtime_nsec as u64);
-    Stamp([stat.st_dev as u64, stat.st_ino as u64, stat.st_size as u64, changed])
 }
 
 /// Marks a file as open by a lock of this handle, which ends with it. Returns `false` if the file was taken for an

@@ -6,8 +6,8 @@ use std::io;
 use std::os::windows::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{Disk, DiskFile};
-use crate::files::storage::{RawDirectory, RawFile, RawStorage, Stamp};
+use super::file::{self, DiskFile, stamp};
+use crate::files::storage::{RawDirectory, RawFile, Stamp};
 
 /// A folder.
 pub(super) struct DiskDirectory(PathBuf);
@@ -29,7 +29,7 @@ impl RawDirectory for DiskDirectory {
     }
 
     fn open(&self, name: &OsStr) -> io::Result<Box<dyn RawFile>> {
-        Disk.open_file(&self.0.join(name))
+        file::open(&self.0.join(name))
     }
 
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
@@ -102,15 +102,4 @@ impl RawDirectory for DiskDirectory {
     fn stamp(&self, name: &OsStr) -> io::Result<Stamp> {
         Ok(stamp(&fs::symlink_metadata(self.0.join(name))?))
     }
-}
-
-pub(super) fn stamp_of(file: &fs::File) -> io::Result<Stamp> {
-    Ok(stamp(&file.metadata()?))
-}
-
-fn stamp(metadata: &fs::Metadata) -> Stamp {
-    use std::os::windows::fs::MetadataExt;
-
-    let times = [metadata.creation_time(), metadata.last_write_time()];
-    Stamp([0, times[0], metadata.file_size(), times[1]])
 }

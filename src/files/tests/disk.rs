@@ -359,9 +359,11 @@ fn a_forked_child_does_not_keep_the_lock() {
         let _folder = opened(&path.join("dictionary"));
         // SAFETY: the child calls `pause` alone, which may be called after a fork.
         let child = unsafe { libc::fork() };
-        while child == 0 {
-            // SAFETY: as above.
-            unsafe { libc::pause() };
+        if child == 0 {
+            loop {
+                // SAFETY: as above.
+                unsafe { libc::pause() };
+            }
         }
         fs::write(path.join("child"), child.to_string()).unwrap();
         assert!(matches!(open(&path.join("dictionary")), Err(Error::Locked { .. })));
