@@ -1,12 +1,10 @@
 //! One change of a store: what a call of the dictionary amounts to, and what a log records.
 
 use crate::batch::Updates;
-use crate::error::{Error, try_zeroed};
+use crate::error::Error;
 use crate::key::OrderedKey;
-use crate::query::Query;
 use crate::ranges::RangeEnds;
 use crate::store::AnyStore;
-use crate::value::ValueBuffer;
 
 /// A change that is applied as a whole or not at all.
 pub(crate) enum Change<'a, B: OrderedKey> {
@@ -31,8 +29,17 @@ impl<B: OrderedKey> Change<'_, B> {
     /// Changes a store.
     pub fn apply(&self, store: &mut dyn AnyStore<B>) -> Result<(), Error> {
         match self {
-            Change::Batch(updates) => store.apply(updates),
-            Change::DeleteRanges(ranges) => delete_all(store, ranges),
+            Change::Batch(updates) => store.apply(updates).or_else(|error| {
+                let keys = &updates.deletes;
+                match updates.keys.is_empty() {
+                    true => remove(store, &union(keys, keys), error),
+                    false => Err(error),
+                }
+            }),
+            Change::DeleteRanges(ranges) => {
+                let doomed = union(&ranges.lo, &ranges.hi);
+                store.delete_ranges(&doomed).or_else(|error| remove(store, &doomed, error))
+            }
             Change::Clear => {
                 store.clear();
                 Ok(())
@@ -41,50 +48,25 @@ impl<B: OrderedKey> Change<'_, B> {
     }
 }
 
-/// Deletes every key of these ranges. If there is no memory for the deletes, but more pairs go than stay, those
-/// that stay are stored anew.
-fn delete_all<B: OrderedKey>(
+/// Deletes every key of these ranges, where an error says that there is no memory for that: without tombstones.
+fn remove<B: OrderedKey>(
     store: &mut dyn AnyStore<B>,
-    ranges: &RangeEnds<'_, B>,
+    doomed: &RangeEnds<'_, B>,
+    error: Error,
 ) -> Result<(), Error> {
-    let doomed = union(&ranges.lo, &ranges.hi);
-    match store.delete_ranges(&doomed) {
-        Err(error @ Error::OutOfMemory { .. }) => {
-            keep(store, &complement(&doomed)).and_then(|kept| kept.then_some(()).ok_or(error))
+    let Error::OutOfMemory { .. } = error else { return Err(error) };
+    match store.prepare_removal(doomed) {
+        Ok(change) => {
+            store.commit(change);
+            Ok(())
         }
-        outcome => outcome,
+        Err(Error::OutOfMemory { .. }) => Err(error),
+        Err(other) => Err(other),
     }
-}
-
-/// Keeps only the pairs of these ranges, which are in ascending order, if they are at most half of all;
-/// returns whether they are.
-fn keep<B: OrderedKey>(
-    store: &mut dyn AnyStore<B>,
-    ranges: &RangeEnds<'_, B>,
-) -> Result<bool, Error> {
-    let (lo, hi) = (&*ranges.lo, &*ranges.hi);
-    let mut offsets = try_zeroed(lo.len() + 1)?;
-    store.answer(Query::RangeOffsets { lo, hi, offsets: &mut offsets })?;
-    let kept = offsets[lo.len()];
-    if kept > store.len()? / 2 {
-        return Ok(false);
-    }
-    let mut keys = try_zeroed(kept as usize)?;
-    let mut values = ValueBuffer::new(kept as usize, store.value_width())?;
-    let pairs = Query::Range {
-        lo,
-        hi,
-        offsets: &mut offsets,
-        keys: &mut keys,
-        values: Some(values.bytes_mut()),
-    };
-    store.answer(pairs)?;
-    store.replace(&Updates::sorted(keys.into(), values.bytes()))?;
-    Ok(true)
 }
 
 /// Returns the union of closed ranges as ranges in ascending order that do not touch each other.
-fn union<B: OrderedKey>(lo: &[B], hi: &[B]) -> RangeEnds<'static, B> {
+pub(crate) fn union<B: OrderedKey>(lo: &[B], hi: &[B]) -> RangeEnds<'static, B> {
     let mut ranges: Vec<(B, B)> = lo.iter().copied().zip(hi.iter().copied()).collect();
     ranges.retain(|(lo, hi)| lo <= hi);
     ranges.sort_unstable();
@@ -94,22 +76,6 @@ fn union<B: OrderedKey>(lo: &[B], hi: &[B]) -> RangeEnds<'static, B> {
         meet
     });
     let (lo, hi): (Vec<B>, Vec<B>) = ranges.into_iter().unzip();
-    RangeEnds { lo: lo.into(), hi: hi.into() }
-}
-
-/// Returns the closed ranges between ranges that are in ascending order and do not touch each other.
-fn complement<B: OrderedKey>(ranges: &RangeEnds<'_, B>) -> RangeEnds<'static, B> {
-    let (mut lo, mut hi) = (vec![B::LOWEST], Vec::new());
-    for (&first, &last) in ranges.lo.iter().zip(ranges.hi.iter()) {
-        match first.previous() {
-            Some(previous) => hi.push(previous),
-            None => {
-                lo.pop();
-            }
-        }
-        lo.extend(last.next());
-    }
-    hi.resize(lo.len(), B::HIGHEST);
     RangeEnds { lo: lo.into(), hi: hi.into() }
 }
 
@@ -123,24 +89,5 @@ mod tests {
         let hi = [7, 4, 3, 25, 22, u32::MAX];
         let united = union(&lo, &hi);
         assert_eq!((&*united.lo, &*united.hi), (&[0, 5, 20, 30][..], &[4, 7, 25, u32::MAX][..]));
-        let between = complement(&united);
-        assert_eq!((&*between.lo, &*between.hi), (&[5, 8, 26][..], &[4, 19, 29][..]));
-    }
-
-    #[test]
-    fn what_is_not_deleted_is_kept() {
-        let max = u32::MAX;
-        for (lo, hi, kept) in [
-            (vec![], vec![], vec![(0, max)]),
-            (vec![0], vec![max], vec![]),
-            (vec![0], vec![9], vec![(10, max)]),
-            (vec![9], vec![max], vec![(0, 8)]),
-            (vec![0, 5], vec![2, 6], vec![(3, 4), (7, max)]),
-        ] {
-            let between = complement(&union(&lo, &hi));
-            let between: Vec<(u32, u32)> =
-                between.lo.iter().copied().zip(between.hi.iter().copied()).collect();
-            assert_eq!(between, kept);
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! What every device does with runs: the trait that each engine implements in a folder of its own.
 
+use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::batch::{Order, Updates};
@@ -91,6 +93,18 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
     /// Returns the most bytes that merging these runs in place takes, with a newer one of this many entries that is yet to
     /// come, if there are any; `None` if they cannot be.
     fn in_place_bytes(&self, runs: &[Self::Run], to_come: usize) -> Option<u64>;
+
+    /// Allocates what [`remove_entries`](Engine::remove_entries) takes.
+    fn memory_for_removal(&self, run: &Self::Run) -> Result<Box<dyn Any + Send>, Error>;
+
+    /// Removes the entries in these ranges of positions, which ascend and do not meet, and leaves some. All entries of
+    /// the run are new, and nobody else holds it. Only an error of the device itself is possible.
+    fn remove_entries(
+        &self,
+        run: &mut Self::Run,
+        positions: &[Range<u64>],
+        memory: Box<dyn Any + Send>,
+    ) -> Result<(), Error>;
 
     /// Returns whether nobody else holds a run.
     fn is_unshared(run: &mut Self::Run) -> bool;

@@ -1,7 +1,9 @@
 //! The CPU engine: implements [`Engine`] by calling the steps in the other files.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::batch::{Order, Updates};
@@ -69,7 +71,7 @@ macro_rules! with_values {
                 type $V = [u8; 16];
                 $value
             }
-            _ => unreachable!("`Value::WIDTH` lets no other width compile"),
+            _ => unreachable!("no other width compiles"),
         }
     };
 }
@@ -145,6 +147,20 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
         with_values!(self.value_width, V => {
             in_place::in_place_bytes::<B, V>(&self.cpu, runs, to_come)
         })
+    }
+
+    /// It takes none.
+    fn memory_for_removal(&self, _run: &Self::Run) -> Result<Box<dyn Any + Send>, Error> {
+        Ok(Box::new(()))
+    }
+
+    fn remove_entries(
+        &self,
+        run: &mut Self::Run,
+        positions: &[Range<u64>],
+        _memory: Box<dyn Any + Send>,
+    ) -> Result<(), Error> {
+        run.remove_entries(&self.cpu, positions)
     }
 
     fn is_unshared(run: &mut Self::Run) -> bool {

@@ -1,6 +1,8 @@
 //! A GPU as a device: each method of [`Engine`], which enters the GPU's context and calls the step.
 
+use std::any::Any;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::batch::{Order, Updates};
@@ -15,6 +17,7 @@ use crate::cuda::query::{aggregate, asof, count, lookup, nearest, range, select}
 #[cfg(feature = "testing")]
 use crate::cuda::run::inspect;
 use crate::cuda::run::reading::Reading;
+use crate::cuda::run::removal::Bounce;
 use crate::cuda::run::shrink::Oversized;
 use crate::cuda::run::{Run, resolve};
 use crate::cuda::update::absorb::absorb;
@@ -98,6 +101,20 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
 
     fn in_place_bytes(&self, runs: &[Run], _to_come: usize) -> Option<u64> {
         in_place::max_bytes(&self.cuda, runs)
+    }
+
+    fn memory_for_removal(&self, run: &Run) -> Result<Box<dyn Any + Send>, Error> {
+        Ok(Box::new(Bounce::new(&self.cuda.enter()?, run)?))
+    }
+
+    fn remove_entries(
+        &self,
+        run: &mut Run,
+        positions: &[Range<u64>],
+        memory: Box<dyn Any + Send>,
+    ) -> Result<(), Error> {
+        let bounce = memory.downcast().expect("it comes from `memory_for_removal`");
+        run.remove_entries(&self.cuda.enter()?, positions, &bounce)
     }
 
     fn is_unshared(run: &mut Run) -> bool {

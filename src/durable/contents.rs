@@ -181,14 +181,10 @@ pub(super) fn replay<B: OrderedKey>(
     store: &mut dyn AnyStore<B>,
 ) -> Result<(), Error> {
     match update {
-        Update::Batch { keys, values, assigned, deletes } => Change::Batch(&Updates {
-            keys: bytemuck::cast_slice(keys).into(),
-            values,
-            assigned: assigned as usize,
-            deletes: bytemuck::cast_slice(deletes).into(),
-            order: Order::Any,
-        })
-        .apply(store),
+        Update::Batch { keys, values, assigned, deletes } => {
+            let (keys, deletes) = (bytemuck::cast_slice(keys), bytemuck::cast_slice(deletes));
+            apply_in_parts(store, (keys, values), assigned as usize, deletes)
+        }
         Update::RangeDelete { lows, highs } => Change::DeleteRanges(&RangeEnds {
             lo: bytemuck::cast_slice(lows).into(),
             hi: bytemuck::cast_slice(highs).into(),
@@ -196,6 +192,43 @@ pub(super) fn replay<B: OrderedKey>(
         .apply(store),
         Update::Clear => Change::Clear.apply(store),
     }
+}
+
+/// Applies a batch that had room once. If it has none now, for the runs were others then, everything is cleaned up, and
+/// the batch is applied without room for another cleanup, or in parts: nobody sees a dictionary that is being opened.
+fn apply_in_parts<B: OrderedKey>(
+    store: &mut dyn AnyStore<B>,
+    (keys, values): (&[B], &[u8]),
+    assigned: usize,
+    deletes: &[B],
+) -> Result<(), Error> {
+    let updates =
+        Updates { keys: keys.into(), values, assigned, deletes: deletes.into(), order: Order::Any };
+    let mut applied = Change::Batch(&updates).apply(store);
+    if let Err(Error::OutOfMemory { .. }) = applied {
+        store.cleanup().ok();
+        store.keep_room(false);
+        applied = Change::Batch(&updates).apply(store);
+        store.keep_room(true);
+    }
+    let Err(Error::OutOfMemory { .. }) = applied else { return applied };
+    let none = (&[][..], &[][..]);
+    if !keys.is_empty() && !deletes.is_empty() {
+        // A delete wins over every insert of the batch.
+        apply_in_parts(store, (keys, values), assigned, &[])?;
+        return apply_in_parts(store, none, 0, deletes);
+    }
+    if updates.len() < 2 {
+        return applied;
+    }
+    let (first, second) = keys.split_at(keys.len() / 2);
+    let (first_values, second_values) = values.split_at(first.len() * store.value_width());
+    let (first_deletes, second_deletes) = deletes.split_at(deletes.len() / 2);
+    // Those that assign are the last.
+    let assigned_second = assigned.min(second.len());
+    let assigned_first = assigned - assigned_second;
+    apply_in_parts(store, (first, first_values), assigned_first, first_deletes)?;
+    apply_in_parts(store, (second, second_values), assigned_second, second_deletes)
 }
 
 /// Returns a change as a log records it.

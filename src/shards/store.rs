@@ -192,7 +192,8 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
     }
 
     fn delete_ranges(&mut self, ranges: &RangeEnds<'_, B>) -> Result<(), Error> {
-        let prepared = self.prepare_deletes(ranges)?;
+        let prepared =
+            self.prepare_ranges(ranges, &|store, part| store.prepare_range_deletes(part))?;
         self.commit_on_all(prepared);
         self.balance.has_changed_much();
         self.rebalance(0, 0);
@@ -207,7 +208,11 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
         &mut self,
         ranges: &RangeEnds<'_, B>,
     ) -> Result<PreparedChange, Error> {
-        Ok(Box::new(self.prepare_deletes(ranges)?))
+        Ok(Box::new(self.prepare_ranges(ranges, &|store, part| store.prepare_range_deletes(part))?))
+    }
+
+    fn prepare_removal(&mut self, ranges: &RangeEnds<'_, B>) -> Result<PreparedChange, Error> {
+        Ok(Box::new(self.prepare_ranges(ranges, &|store, part| store.prepare_removal(part))?))
     }
 
     fn commit(&mut self, change: PreparedChange) {
@@ -248,6 +253,10 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
         self.shards.iter_mut().for_each(|shard| shard.store.merge_waiting());
     }
 
+    fn keep_room(&mut self, keeps: bool) {
+        self.shards.iter_mut().for_each(|shard| shard.store.keep_room(keeps));
+    }
+
     fn clear(&mut self) {
         self.shards.iter_mut().for_each(|shard| shard.store.clear());
         self.balance = Balance::default();
@@ -261,18 +270,6 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
             shard.store.take_over(other.store);
         }
         (self.splitters, self.balance) = (splitters, balance);
-    }
-
-    fn replace(&mut self, inserts: &Updates<'_, B>) -> Result<(), Error> {
-        let mut replaced = Shards { balance: Balance::default(), ..self.shared() };
-        replaced.choose_splitters(inserts)?;
-        let divided = replaced.divided(inserts)?;
-        for (shard, part) in replaced.shards.iter_mut().zip(divided.parts(inserts)) {
-            let outcome = shard.store.replace(&part);
-            shard.named(outcome)?;
-        }
-        *self = replaced;
-        Ok(())
     }
 
     fn answer(&self, query: Query<'_, B>) -> Result<(), Error> {

@@ -21,6 +21,10 @@ pub(super) struct Prepared {
     changes: Vec<(usize, PreparedChange)>,
 }
 
+/// Prepares the deletes of ranges on one store.
+type PrepareRanges<B> =
+    dyn Fn(&mut dyn AnyStore<B>, &RangeEnds<'_, B>) -> Result<PreparedChange, Error> + Sync;
+
 /// A batch, divided by shard.
 pub(super) struct Divided<B> {
     /// The keys and values, those of each shard together, unless they were already.
@@ -83,13 +87,16 @@ impl<B: OrderedKey> Shards<B> {
     }
 
     /// Prepares the deletes of ranges, which are in ascending order and do not meet, on every shard, or on none.
-    pub(super) fn prepare_deletes(&mut self, ranges: &RangeEnds<'_, B>) -> Result<Prepared, Error> {
+    pub(super) fn prepare_ranges(
+        &mut self,
+        ranges: &RangeEnds<'_, B>,
+        prepare: &PrepareRanges<B>,
+    ) -> Result<Prepared, Error> {
         let parts = cut_ranges(&ranges.lo, &ranges.hi, &self.splitters, &self.workers)?;
         let parts = parts.into_iter().map(|pieces| (pieces.len() > 0).then_some(pieces)).collect();
         // A few ranges may have many keys.
         self.prepare_parts(usize::MAX, parts, |store, pieces| {
-            let ranges = RangeEnds { lo: pieces.lo.into(), hi: pieces.hi.into() };
-            store.prepare_range_deletes(&ranges)
+            prepare(store, &RangeEnds { lo: pieces.lo.into(), hi: pieces.hi.into() })
         })
     }
 

@@ -1,15 +1,13 @@
 //! Stores behind one trait: what dictionaries are built on.
 
 use std::any::Any;
-use std::sync::Arc;
 
-use super::levels::Levels;
 use super::settings::CleanupPolicy;
-use super::state::{State, Store};
+use super::state::Store;
 use crate::batch::Updates;
 use crate::combine::Combiner;
 use crate::device::Device;
-use crate::engine::{DeviceBatch, Engine, WriteBuffer, WritePairs};
+use crate::engine::{Engine, WriteBuffer, WritePairs};
 use crate::error::Error;
 use crate::holders::HolderKind;
 use crate::key::OrderedKey;
@@ -59,6 +57,11 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     fn prepare_range_deletes(&mut self, ranges: &RangeEnds<'_, B>)
     -> Result<PreparedChange, Error>;
 
+    /// Does the same of deleting every key of these ranges, which are in ascending order and do not meet, in another
+    /// way, which takes hardly more memory than a cleanup: everything is cleaned up, and then the keys are removed
+    /// from the run that is left. Nobody else may hold the runs.
+    fn prepare_removal(&mut self, ranges: &RangeEnds<'_, B>) -> Result<PreparedChange, Error>;
+
     /// Makes a change that this store has prepared part of it.
     fn commit(&mut self, change: PreparedChange);
 
@@ -81,13 +84,14 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
     /// Merges runs that wait, as far as that can be done in place.
     fn merge_waiting(&mut self);
 
+    /// Sets whether updates are refused unless there is room for a cleanup after them. (They are, but for those that
+    /// find none when files are opened.)
+    fn keep_room(&mut self, keeps: bool);
+
     fn clear(&mut self);
 
     /// Replaces everything by what another store of the same kind holds.
     fn take_over(&mut self, other: Box<dyn AnyStore<B>>);
-
-    /// Replaces everything by what a batch of inserts holds, as a whole or not at all.
-    fn replace(&mut self, inserts: &Updates<'_, B>) -> Result<(), Error>;
 
     fn answer(&self, query: Query<'_, B>) -> Result<(), Error>;
 
@@ -195,6 +199,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
         Ok(Box::new(self.prepare_deletes(ranges)?))
     }
 
+    fn prepare_removal(&mut self, ranges: &RangeEnds<'_, E::Key>) -> Result<PreparedChange, Error> {
+        Ok(Box::new(self.prepare_removal(ranges)?))
+    }
+
     fn commit(&mut self, change: PreparedChange) {
         self.install_prepared(*change.downcast().expect("this store has prepared it"));
     }
@@ -226,6 +234,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
         self.merge_waiting_runs();
     }
 
+    fn keep_room(&mut self, keeps: bool) {
+        self.keeps_room = keeps;
+    }
+
     fn clear(&mut self) {
         self.clear();
     }
@@ -235,19 +247,6 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
         let other = other.downcast::<Self>().expect("the stores are of the same kind");
         *self.state_mut() = other.state().clone();
         self.deferred.abandon();
-    }
-
-    fn replace(&mut self, inserts: &Updates<'_, E::Key>) -> Result<(), Error> {
-        let mut state = State::new(self.batch_size);
-        let mut levels = Levels::new(self.batch_size);
-        let batch = self.stage(inserts)?;
-        if batch.len() > 0 {
-            self.install(&self.engine, &mut levels, &batch)?;
-        }
-        state.levels = Arc::new(levels);
-        *self.state_mut() = state;
-        self.deferred.abandon();
-        Ok(())
     }
 
     fn answer(&self, query: Query<'_, E::Key>) -> Result<(), Error> {

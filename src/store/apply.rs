@@ -54,6 +54,7 @@ impl<E: Engine> Store<E> {
         let (levels, updates, merged) = match prepared {
             Prepared::Nothing | Prepared::Buffered(_) => return,
             Prepared::Clear => return self.clear(),
+            Prepared::Removal { positions, memory } => return self.remove(&positions, memory),
             Prepared::Levels { levels, updates, merged } => (levels, updates, merged),
         };
         let state = self.state_mut();
@@ -79,7 +80,7 @@ impl<E: Engine> Store<E> {
         }
         self.apply_buffered()?;
         self.merge_waiting_runs();
-        if batch.inserts() == 0 {
+        if batch.inserts() == 0 && self.keeps_room {
             self.keep_room_for_cleanup(batch.deletes())?;
         }
         self.make_room(batch.inserts())?;
@@ -114,6 +115,7 @@ impl<E: Engine> Store<E> {
     /// cleanup leaves one less.
     fn make_room(&mut self, inserts: usize) -> Result<(), Error> {
         if inserts == 0
+            || !self.keeps_room
             || self.check_room(inserts).is_ok()
             || self.deferred.abandon() && self.check_room(inserts).is_ok()
         {
@@ -135,18 +137,9 @@ impl<E: Engine> Store<E> {
         let queries = self.engine.bytes_for_queries(levels.runs(), inserts);
         let Some(free) = self.free_bytes(queries > 0) else { return Ok(()) };
         let has_limit = self.engine.budget().limit().is_some();
-        // As much as the reserve, whoever uses it now, is for the working space.
-        let working = match reserve_bytes(&self.engine, self.batch_size) {
-            Some(reserve) => reserve,
-            None => self.engine.bytes_to_apply(inserts, &[]),
-        };
-        let live = self.engine.known_len(levels.runs()).exact;
-        let live = live.unwrap_or_else(|| self.entries(&levels));
+        let (beside, working) = (self.bytes_beside(&levels), self.working_bytes(inserts));
         drop(levels);
-        // A sixteenth is for fences.
-        let bytes_of =
-            |entries: u64| entries.saturating_mul(self.engine.pair_bytes()).saturating_mul(17) / 16;
-        let (beside, inserted) = (bytes_of(live), bytes_of(2 * inserts as u64));
+        let inserted = self.bytes_of(2 * inserts as u64);
         // A cleanup of what others hold takes more than a device may have; only a limit is a promise.
         let cleanup = match self.in_place_cleanup_bytes(inserts) {
             Some(in_place) => in_place.min(beside),
@@ -159,6 +152,25 @@ impl<E: Engine> Store<E> {
             true => Ok(()),
             false => Err(Error::OutOfMemory { wanted, free: Some(free), memory: None }),
         }
+    }
+
+    /// Returns how many bytes a run of all live pairs takes.
+    pub(super) fn bytes_beside(&self, levels: &Levels<E::Run>) -> u64 {
+        let live = self.engine.known_len(levels.runs()).exact;
+        self.bytes_of(live.unwrap_or_else(|| self.entries(levels)))
+    }
+
+    /// Returns how many bytes a run of this many entries takes: a sixteenth is for fences, and it is filled up.
+    fn bytes_of(&self, entries: u64) -> u64 {
+        /// What the shortest run takes, with what is needed to write it.
+        const SHORTEST: u64 = 512;
+        entries.saturating_mul(self.engine.pair_bytes()).saturating_mul(17) / 16 + SHORTEST
+    }
+
+    /// Returns how many bytes are for the working space of a batch: as much as the reserve, whoever uses it now.
+    pub(super) fn working_bytes(&self, updates: usize) -> u64 {
+        let reserve = reserve_bytes(&self.engine, self.batch_size);
+        reserve.unwrap_or_else(|| self.engine.bytes_to_apply(updates, &[]))
     }
 
     /// Merges the batch with the runs that the counter names, and installs the resulting run. Returns how

@@ -72,23 +72,33 @@ impl<E: Engine> Store<E> {
         freed
     }
 
-    /// Cleans up before deletes take the memory that a cleanup in place needs. If the policy forbids it, or somebody holds
+    /// Cleans up before deletes take the memory that a cleanup needs. If the policy forbids it, or somebody holds
     /// the runs, it is an error: the user must, and can once they are dropped.
     pub(super) fn keep_room_for_cleanup(&mut self, deletes: usize) -> Result<(), Error> {
-        let queries = self.engine.bytes_for_queries(self.state().levels.runs(), 0);
+        let levels = self.state_mut().levels.clone();
+        let queries = self.engine.bytes_for_queries(levels.runs(), 0);
         let Some(free) = self.free_bytes(queries > 0) else { return Ok(()) };
-        let Some(in_place) = self.engine.in_place_bytes(self.state().levels.runs(), deletes) else {
-            return Ok(());
+        let in_place = self.engine.in_place_bytes(levels.runs(), deletes);
+        let cleanup = match in_place {
+            Some(bytes) => bytes,
+            None if self.engine.budget().limit().is_some() => {
+                self.bytes_beside(&levels) + self.working_bytes(deletes)
+            }
+            None => return Ok(()),
         };
-        let wanted = in_place + self.engine.pair_bytes() * 2 * deletes as u64;
+        drop(levels);
+        let wanted = cleanup + self.engine.pair_bytes() * 2 * deletes as u64;
         if free >= wanted {
             return Ok(());
         }
-        let is_held = self.in_place_cleanup_bytes(deletes).is_none();
+        let is_held = in_place.is_some() && self.in_place_cleanup_bytes(deletes).is_none();
         if is_held || self.policy == CleanupPolicy::Manual || self.is_clean() {
             return Err(Error::OutOfMemory { wanted, free: Some(free), memory: None });
         }
-        self.clean_up_in_place().ok();
+        match in_place {
+            Some(_) => self.clean_up_in_place().ok(),
+            None => self.cleanup().ok(),
+        };
         match self.free_bytes(queries > 0).is_none_or(|free| free >= wanted) {
             true => Ok(()),
             false => Err(Error::OutOfMemory { wanted, free: Some(free), memory: None }),
@@ -205,7 +215,7 @@ impl<E: Engine> Store<E> {
 
     /// Returns the levels, if nobody else holds them or any of their runs. A merge that is under way, which would,
     /// is abandoned.
-    fn unshared_levels(&mut self) -> Option<&mut Levels<E::Run>> {
+    pub(super) fn unshared_levels(&mut self) -> Option<&mut Levels<E::Run>> {
         self.deferred.abandon();
         let levels = Arc::get_mut(&mut self.state_mut().levels)?;
         levels.runs_mut().iter_mut().all(E::is_unshared).then_some(levels)
@@ -218,7 +228,7 @@ impl<E: Engine> Store<E> {
     }
 
     /// Fills the reserves again: what runs have taken of them is no longer told from the rest of the merged run.
-    fn refill_reserves(&self) {
+    pub(super) fn refill_reserves(&self) {
         let sizes = [
             (&self.merge_reserve, merge_reserve_bytes(&self.engine)),
             (&self.reserve, reserve_bytes(&self.engine, self.batch_size)),

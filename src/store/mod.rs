@@ -3,8 +3,8 @@
 //! The way of a batch: [`AnyStore::apply`] brings it to the device; `apply.rs` buffers it (`buffer.rs`) or
 //! lets the engine sort it and merge it with the runs that the counter names (`levels.rs`). A merge that
 //! would take too long for one batch is deferred (`deferred.rs`), and one for which memory is too short is done
-//! in place (`in_place.rs`). Afterwards stale entries may go
-//! (`cleanup.rs`).
+//! in place (`in_place.rs`). Where there is none even for the tombstones of a delete, entries are removed
+//! (`removal.rs`). Afterwards stale entries may go (`cleanup.rs`).
 
 mod any;
 mod apply;
@@ -14,6 +14,7 @@ mod deferred;
 mod in_place;
 mod levels;
 mod prepared;
+mod removal;
 mod settings;
 mod state;
 mod stats;

@@ -19,6 +19,8 @@ pub(crate) struct Store<E: Engine> {
     pub(super) hold: Hold,
     pub(super) policy: CleanupPolicy,
     pub(super) batch_size: usize,
+    /// Whether inserts keep room for a cleanup.
+    pub(super) keeps_room: bool,
     pub(super) state: Mutex<State<E>>,
     /// Locked by the thread that applies the buffered batches.
     pub(super) flushing: Mutex<()>,
@@ -102,6 +104,7 @@ impl<E: Engine> Clone for Store<E> {
             hold: self.hold.clone(),
             policy: self.policy,
             batch_size: self.batch_size,
+            keeps_room: self.keeps_room,
             state: Mutex::new(self.state().clone()),
             flushing: Mutex::default(),
             deferred: DeferredMerges::new(self.deferred.max_merge_per_batch()),
@@ -134,6 +137,7 @@ impl<E: Engine> Store<E> {
             hold: Hold::of_dictionary(),
             policy,
             batch_size,
+            keeps_room: true,
             state: Mutex::new(State::new(batch_size)),
             flushing: Mutex::default(),
             deferred: DeferredMerges::new(max_merge),

@@ -46,13 +46,15 @@ impl<B: OrderedKey> Fences<B> {
     /// Builds the fences of `keys` in a buffer with room for [`fence_count`] of them. No memory is allocated.
     pub fn build_in(cpu: &Cpu, keys: &[B], mut fences: Buffer<B>) -> Result<Self, Error> {
         let layers = layout(keys.len());
-        // Bottom up, as they are stored: each layer samples the one before it.
-        for (index, layer) in layers.iter().enumerate().rev() {
-            let (lower, rest) = fences.split_at_mut(layer.start);
-            let below = layers.get(index + 1).map_or(keys, |below| &lower[below.clone()]);
-            sample(cpu, below, &mut rest[..layer.len()])?;
-        }
+        fill(cpu, keys, &mut fences, &layers)?;
         Ok(Fences { keys: fences, layers })
+    }
+
+    /// Builds the fences anew, of keys of which there are no more than before.
+    pub fn rebuild(&mut self, cpu: &Cpu, keys: &[B]) -> Result<(), Error> {
+        self.layers = layout(keys.len());
+        self.keys.truncate(fence_count(keys.len()));
+        fill(cpu, keys, &mut self.keys, &self.layers)
     }
 
     /// Finds, for every query, the position of the first key ≥ it in `keys`, which these fences
@@ -178,6 +180,21 @@ fn layout(len: usize) -> Vec<Range<usize>> {
     }
     layers.reverse();
     layers
+}
+
+/// Writes all layers, bottom up, as they are stored: each layer samples the one before it.
+fn fill<B: OrderedKey>(
+    cpu: &Cpu,
+    keys: &[B],
+    fences: &mut [B],
+    layers: &[Range<usize>],
+) -> Result<(), Error> {
+    for (index, layer) in layers.iter().enumerate().rev() {
+        let (lower, rest) = fences.split_at_mut(layer.start);
+        let below = layers.get(index + 1).map_or(keys, |below| &lower[below.clone()]);
+        sample(cpu, below, &mut rest[..layer.len()])?;
+    }
+    Ok(())
 }
 
 /// Copies the first key of every node of `below`, and pads with the largest key. All threads share the work if it

@@ -54,6 +54,17 @@ pub(crate) fn key_capacity(len: usize) -> usize {
     padded(len)
 }
 
+/// Moves what stays of `len` elements of this many parts each over what is at `gaps`; returns how many elements stay.
+fn close_gaps<T: Copy>(data: &mut [T], len: usize, parts: usize, gaps: &[Range<usize>]) -> usize {
+    let mut end = gaps.first().map_or(len, |gap| gap.start);
+    for (index, gap) in gaps.iter().enumerate() {
+        let next = gaps.get(index + 1).map_or(len, |next| next.start);
+        data.copy_within(gap.end * parts..next * parts, end * parts);
+        end += next - gap.end;
+    }
+    end
+}
+
 impl<B: OrderedKey> Run<B> {
     /// Builds a run of the first `len` keys and values, or `None` if `len` is 0.
     ///
@@ -111,7 +122,7 @@ impl<B: OrderedKey> Run<B> {
             keys,
             len,
             values: values.into_bytes(),
-            value_width: V::WIDTH,
+            value_width: size_of::<V>(),
             fences,
             marks,
             filter: OnceLock::new(),
@@ -143,6 +154,29 @@ impl<B: OrderedKey> Run<B> {
     /// Frees the filter, if there is one and no clone shares it; returns whether it did.
     pub fn free_filter(&mut self) -> bool {
         Arc::get_mut(&mut self.0).is_some_and(|parts| parts.filter.take().is_some())
+    }
+
+    /// Removes the entries in these ranges of positions, which ascend and do not meet, and leaves some. All entries are
+    /// new, and no clone shares them.
+    ///
+    /// # Panics
+    ///
+    /// If a clone shares them, or there are marks.
+    pub fn remove_entries(&mut self, cpu: &Cpu, positions: &[Range<u64>]) -> Result<(), Error> {
+        let parts = Arc::get_mut(&mut self.0).expect("no clone shares the run");
+        assert!(parts.marks.is_none(), "every entry is new");
+        let positions: Vec<Range<usize>> =
+            positions.iter().map(|range| range.start as usize..range.end as usize).collect();
+        let width = parts.value_width;
+        let len = close_gaps(&mut parts.keys, parts.len, 1, &positions);
+        close_gaps(&mut parts.values, parts.len, width, &positions);
+        parts.len = len;
+        parts.keys.truncate(padded(len));
+        parts.keys[len..].fill(B::HIGHEST);
+        parts.values.truncate(len * width);
+        parts.filter.take();
+        *parts.misses.get_mut() = 0;
+        parts.fences.rebuild(cpu, &parts.keys)
     }
 
     /// Frees what only searches need, if no clone shares it. The bytes are counted elsewhere from then on. Nothing but

@@ -82,15 +82,9 @@ impl Buffer {
         entered: &Entered,
     ) -> Result<(), Error> {
         assert!(offset + bytes <= self.bytes, "room for the data");
-        if bytes == 0 {
-            return Ok(());
-        }
-        let (to, bytes) = (self.address + offset, bytes as usize);
         // SAFETY: there are `bytes` bytes here, and the caller has as many there; the copy is on the
         // buffer's own stream.
-        check("cuMemcpyDtoDAsync", unsafe {
-            result::memcpy_dtod_async(to, from, bytes, self.stream.raw(entered))
-        })
+        unsafe { copy(self.address + offset, from, bytes, &self.stream, entered) }
     }
 
     /// Sets `bytes` bytes from this offset on to zero.
@@ -140,6 +134,69 @@ pub(crate) unsafe fn write<T: Pod>(
         result::memcpy_htod_async(address, data, stream.raw(entered))
     })?;
     if is_pinned(data, entered) { stream.synchronize() } else { Ok(()) }
+}
+
+/// Copies `bytes` bytes of the GPU's memory, which do not overlap.
+///
+/// # Safety
+///
+/// As many bytes are readable there and writable here for work on this stream.
+pub(crate) unsafe fn copy(
+    to: Address,
+    from: Address,
+    bytes: u64,
+    stream: &Stream,
+    entered: &Entered,
+) -> Result<(), Error> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    check("cuMemcpyDtoDAsync", unsafe {
+        result::memcpy_dtod_async(to, from, bytes as usize, stream.raw(entered))
+    })
+}
+
+/// Copies `count` elements of `width` bytes each, which are a stride apart there, to where they follow each other.
+///
+/// # Safety
+///
+/// The elements are readable there, and as many are writable here, for work on this stream.
+pub(crate) unsafe fn copy_strided(
+    to: Address,
+    (from, stride): (Address, u64),
+    width: u64,
+    count: u64,
+    stream: &Stream,
+    entered: &Entered,
+) -> Result<(), Error> {
+    /// Rows of a copy: more than a driver may take at a time are never copied.
+    const ROWS: u64 = 1 << 16;
+    for first in (0..count).step_by(ROWS as usize) {
+        let copy = sys::CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            srcHost: std::ptr::null(),
+            srcDevice: from + first * stride,
+            srcArray: std::ptr::null_mut(),
+            srcPitch: stride as usize,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            dstHost: std::ptr::null_mut(),
+            dstDevice: to + first * width,
+            dstArray: std::ptr::null_mut(),
+            dstPitch: width as usize,
+            WidthInBytes: width as usize,
+            Height: (count - first).min(ROWS) as usize,
+        };
+        // SAFETY: the caller's promise; the structure is read before the call returns.
+        check("cuMemcpy2DAsync", unsafe {
+            sys::cuMemcpy2DAsync_v2(&copy, stream.raw(entered)).result()
+        })?;
+    }
+    Ok(())
 }
 
 /// Copies `bytes` bytes from one GPU's memory to another's, directly where the hardware can, and otherwise through the

@@ -7,6 +7,7 @@ pub(super) mod inspect;
 pub(super) mod layout;
 mod readers;
 pub(super) mod reading;
+pub(super) mod removal;
 pub(super) mod resolve;
 pub(super) mod shrink;
 pub(super) mod storage;

@@ -17,6 +17,11 @@ use crate::error::Error;
 /// The id of the next run.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
+/// Returns an id that no other run has.
+pub(super) fn next_id() -> u64 {
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A run that kernels are about to write.
 pub(crate) struct Unwritten {
     pub(crate) storage: Storage,
@@ -92,7 +97,7 @@ impl Unwritten {
             lazy_marks: OnceLock::new(),
             filter: filter.map_or_else(OnceLock::new, OnceLock::from),
             joint_filter: OnceLock::new(),
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: next_id(),
             searches: AtomicU64::new(0),
             bound,
             least_sum,
