@@ -8,6 +8,7 @@ use crate::batch::{Batch, Duplicates, Updates};
 use crate::combine::{Combine, Combiner};
 use crate::device::{Device, Devices};
 use crate::dictionary::Dictionary;
+use crate::durable::FileTypes;
 use crate::error::{Error, MAX_BATCH_SIZE, MAX_SHARDS, check_lengths};
 use crate::files::Durability;
 use crate::key::{self, Key};
@@ -43,9 +44,11 @@ pub struct Builder<K, V> {
     pub(crate) settings: Settings,
     pub(crate) durability: Durability,
     pub(crate) log_limit: Option<u64>,
+    pub(crate) creates: bool,
     pub(crate) stored_as: Option<Arc<StoredTypes>>,
     duplicates: Duplicates,
-    combine: (Combine, Element),
+    /// Default: the rule of the files, if any, or to replace.
+    combine: Option<(Combine, Element)>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -59,9 +62,10 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             settings: Settings::default(),
             durability: Durability::default(),
             log_limit: None,
+            creates: true,
             stored_as: None,
             duplicates: Duplicates::default(),
-            combine: (Combine::Replace, u32::ELEMENT),
+            combine: None,
             types: PhantomData,
         }
     }
@@ -182,7 +186,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// Sets what an insert does to a key that is already there. Default: [`Combine::Replace`].
+    /// Sets what an insert does to a key that is already there. Default: the rule of the dictionary that is
+    /// [opened](Builder::open) or [loaded](Builder::load); of a new one, [`Combine::Replace`].
     ///
     /// ```
     /// # fn main() -> Result<(), gpulsm::Error> {
@@ -215,7 +220,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Sets how values combine that are made of such elements.
     #[doc(hidden)]
     pub fn combine_as(mut self, rule: Combine, element: Element) -> Self {
-        self.combine = (rule, element);
+        self.combine = Some((rule, element));
         self
     }
 
@@ -263,8 +268,17 @@ impl<K: Key, V: Value> Builder<K, V> {
             }
         }
         self.settings.batch_size = given;
-        let (rule, element) = self.combine;
-        self.settings.combiner = Combiner::new(rule, element, V::WIDTH)?;
+        if let Some((rule, element)) = self.combine {
+            self.settings.combiner = Combiner::new(rule, element, V::TYPE.width())?;
+        }
+        Ok(self)
+    }
+
+    /// Returns the same builder with the rule of files, unless one is set.
+    pub(crate) fn with_stored_rule(mut self, types: &FileTypes) -> Result<Self, Error> {
+        if let (None, Some(element)) = (self.combine, types.element) {
+            self.settings.combiner = Combiner::new(types.rule, element, types.value_width)?;
+        }
         Ok(self)
     }
 
@@ -282,7 +296,7 @@ impl<K: Key, V: Value> Builder<K, V> {
             stream: self.stream.clone(),
         };
         let locations: Vec<Location> = devices.iter().map(location).collect();
-        let store = open(&locations, &self.settings, V::WIDTH)?;
+        let store = open(&locations, &self.settings, V::TYPE.width())?;
         let mut store = TypedStore::new(Devices::new(&devices), store);
         store.stored_as = self.stored_as;
         Ok(store)

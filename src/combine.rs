@@ -197,7 +197,7 @@ mod tests {
     use crate::aggregate::Number;
 
     fn combined<V: Number>(rule: Combine, older: V, newer: V) -> V {
-        let combiner = Combiner::new(rule, V::ELEMENT, V::WIDTH).unwrap().unwrap();
+        let combiner = Combiner::new(rule, V::ELEMENT, size_of::<V>()).unwrap().unwrap();
         combiner.function::<V>()(older, newer)
     }
 

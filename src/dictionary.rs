@@ -3,7 +3,7 @@
 use crate::aggregate::{Aggregate, Number};
 use crate::batch::{Batch, Columns, Duplicates, Updates};
 use crate::builder::Builder;
-use crate::change::Change;
+use crate::change::{self, Change};
 use crate::combine::{Combine, Combiner};
 use crate::device::{Device, Devices};
 use crate::durable::journal::Journal;
@@ -357,7 +357,15 @@ impl<K: Key, V: Value> Dictionary<K, V> {
     /// ```
     pub fn write(&mut self, batch: &WriteBatch<K, V>) -> Result<(), Error> {
         let combiner = self.store.any().combiner();
-        self.apply(&Change::Batch(&batch.columns(combiner)?.updates()?))
+        let deleted = batch.deleted_ranges();
+        if batch.only_deletes_ranges() {
+            return self.apply(&Change::DeleteRanges(&deleted));
+        }
+        let live = match deleted.len() {
+            0 => Vec::new(),
+            _ => self.store.range(&change::union(&deleted.lo, &deleted.hi))?.keys,
+        };
+        self.apply(&Change::Batch(&batch.columns(combiner, &live)?.updates()?))
     }
 
     /// Inserts every pair of another dictionary's snapshot, as one batch: its values win, or combine with

@@ -276,6 +276,15 @@ pub enum Error {
         requested: String,
     },
 
+    /// Values without a name can't be in files: nothing would tell them from others of the same size.
+    #[error(
+        "values of type `{value}` have no name, which files keep: write `gpulsm::value!({value} as \"…\")`"
+    )]
+    UnnamedValue {
+        /// The type.
+        value: &'static str,
+    },
+
     /// The dictionary can be queried, but not updated.
     #[error("updates are refused: {reason}")]
     UpdatesRefused {

@@ -119,6 +119,7 @@ pub mod private {
     pub use crate::query::{AsOf, KeyColumns};
     pub use crate::ranges::RangeEnds;
     pub use crate::typed::StoredTypes;
+    pub use crate::value::ValueType;
 }
 
 /// The README's example, so that it is tested.

@@ -163,8 +163,12 @@ impl<K: Key, V: Value> TypedStore<K, V> {
         answers: &mut [u8],
         counts: &mut [u64],
     ) -> Result<(), Error> {
-        assert!(fold.fits(V::WIDTH), "values of {} bytes are not made of {fold:?}", V::WIDTH);
-        let answers = first("answers", answers, ends.len() * fold.answer_width(V::WIDTH))?;
+        assert!(
+            fold.fits(size_of::<V>()),
+            "values of {} bytes are not made of {fold:?}",
+            size_of::<V>()
+        );
+        let answers = first("answers", answers, ends.len() * fold.answer_width(size_of::<V>()))?;
         let counts = first("counts", counts, ends.len())?;
         let (lo, hi) = (&*ends.lo, &*ends.hi);
         self.store.answer(Query::Aggregate { lo, hi, fold, answers, counts })

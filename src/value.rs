@@ -1,5 +1,7 @@
 //! Which types can be values.
 
+use std::marker::PhantomData;
+
 use bytemuck::Pod;
 
 use crate::error::{Error, try_zeroed};
@@ -39,12 +41,35 @@ use crate::error::{Error, try_zeroed};
     note = "for a struct of your own that derives `bytemuck::Pod`, write `gpulsm::value!({Self});`"
 )]
 pub trait Value: Pod + Send + Sync {
-    /// The number of bytes of a value.
-    const WIDTH: usize = size_of::<Self>();
-
-    /// The name of the type in files; empty for types of other crates.
+    /// The width of the type, and its name in files.
     #[doc(hidden)]
-    const NAME: &'static str = "";
+    const TYPE: ValueType<Self>;
+}
+
+/// What stores and files know of a type of values: its size, which is checked when it is compiled, and its name.
+#[doc(hidden)]
+pub struct ValueType<V> {
+    name: &'static str,
+    of: PhantomData<V>,
+}
+
+impl<V> ValueType<V> {
+    /// Describes a type; the name is empty if it has none in files.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        assert!(matches!(size_of::<V>(), 0 | 4 | 8 | 16), "a gpulsm value has 0, 4, 8 or 16 bytes");
+        ValueType { name, of: PhantomData }
+    }
+
+    /// Returns the number of bytes of a value.
+    pub(crate) const fn width(&self) -> usize {
+        size_of::<V>()
+    }
+
+    /// Returns the name of the type in files.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
 }
 
 /// Makes a type that implements [`bytemuck::Pod`] a [`Value`]; its size must be 0, 4, 8 or 16 bytes.
@@ -56,25 +81,50 @@ pub trait Value: Pod + Send + Sync {
 ///
 /// gpulsm::value!(Triple); // 12 bytes
 /// ```
+///
+/// For dictionaries in files it needs a name: files keep it, and can be read only as a type of the same name. Change
+/// the name when you change what the bytes mean:
+///
+/// ```
+/// # fn main() -> Result<(), gpulsm::Error> {
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C)]
+/// struct Quote {
+///     bid: f32,
+///     ask: f32,
+/// }
+///
+/// gpulsm::value!(Quote as "quote-1");
+///
+/// let mut quotes = gpulsm::Dictionary::<u64, Quote>::new();
+/// quotes.insert_one(7, Quote { bid: 0.5, ask: 0.75 })?;
+/// let path = std::env::temp_dir().join(format!("quotes-{}.gpulsm", std::process::id()));
+/// quotes.save(&path)?;
+/// let error = gpulsm::Dictionary::<u64, [f32; 2]>::load(&path).unwrap_err();
+/// assert!(error.to_string().contains("quote-1"), "{error}");
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 #[macro_export]
 macro_rules! value {
     ($Type:ty) => {
-        const _: () = assert!(
-            matches!(::core::mem::size_of::<$Type>(), 0 | 4 | 8 | 16),
-            "a gpulsm value has 0, 4, 8 or 16 bytes"
-        );
+        $crate::value!($Type as "");
+    };
+    ($Type:ty as $name:literal) => {
+        const _: $crate::private::ValueType<$Type> = $crate::private::ValueType::new($name);
 
-        impl $crate::Value for $Type {}
+        impl $crate::Value for $Type {
+            const TYPE: $crate::private::ValueType<Self> = $crate::private::ValueType::new($name);
+        }
     };
 }
 
 macro_rules! values {
     ($($type:ty),*) => {
         $(
-            const _: () = assert!(matches!(size_of::<$type>(), 0 | 4 | 8 | 16));
-
             impl Value for $type {
-                const NAME: &'static str = stringify!($type);
+                const TYPE: ValueType<Self> = ValueType::new(stringify!($type));
             }
         )*
     };
@@ -89,7 +139,7 @@ values!([u64; 1], [u64; 2], [i64; 1], [i64; 2], [f64; 1], [f64; 2], [u128; 1], [
 /// Returns `len` values from their bytes.
 #[inline]
 pub(crate) fn of_bytes<V: Value>(bytes: &[u8], len: usize) -> &[V] {
-    match V::WIDTH {
+    match size_of::<V>() {
         0 => nothings(len),
         _ => bytemuck::cast_slice(bytes),
     }
@@ -98,7 +148,7 @@ pub(crate) fn of_bytes<V: Value>(bytes: &[u8], len: usize) -> &[V] {
 /// Returns `len` values from their bytes, to be written.
 #[inline]
 pub(crate) fn of_bytes_mut<V: Value>(bytes: &mut [u8], len: usize) -> &mut [V] {
-    match V::WIDTH {
+    match size_of::<V>() {
         0 => nothings(len),
         _ => bytemuck::cast_slice_mut(bytes),
     }
@@ -107,7 +157,7 @@ pub(crate) fn of_bytes_mut<V: Value>(bytes: &mut [u8], len: usize) -> &mut [V] {
 /// Returns the bytes of values, to be written.
 #[inline]
 pub(crate) fn to_bytes_mut<V: Value>(values: &mut [V]) -> &mut [u8] {
-    match V::WIDTH {
+    match size_of::<V>() {
         0 => &mut [],
         _ => bytemuck::cast_slice_mut(values),
     }

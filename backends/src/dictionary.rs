@@ -267,7 +267,7 @@ impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
     }
 
     fn aggregate(&self, lo: &Column, hi: &Column, fold: Fold) -> Result<Vec<Option<u64>>, Error> {
-        let width = fold.answer_width(V::WIDTH);
+        let width = fold.answer_width(size_of::<V>());
         let (mut answers, mut counts) = (vec![0; lo.len() * width], vec![0; lo.len()]);
         let (lo, hi) = (K::keys(lo), K::keys(hi));
         self.aggregate_bytes_into((&*lo, &*hi), fold, &mut answers, &mut counts)?;

@@ -55,6 +55,6 @@ impl Cpu {
     /// Returns the function that combines the values of equal keys; `None` if the newer one wins.
     pub fn combine_fn<V: Value>(&self) -> Option<CombineFn<V>> {
         // Nothing is compiled for sets, as the condition is constant.
-        if const { V::WIDTH == 0 } { None } else { self.combiner.map(Combiner::function) }
+        if const { size_of::<V>() == 0 } { None } else { self.combiner.map(Combiner::function) }
     }
 }

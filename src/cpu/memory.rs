@@ -185,7 +185,7 @@ impl<T: Zeroable> Buffer<T> {
 impl<V: Value> Buffer<V> {
     /// Returns the same memory as bytes. Values of an engine are arrays of bytes, which are aligned as bytes are.
     pub fn into_bytes(self) -> Buffer<u8> {
-        let data = match V::WIDTH {
+        let data = match size_of::<V>() {
             0 => Vec::new(),
             _ => bytemuck::cast_vec(self.data),
         };

@@ -166,7 +166,8 @@ impl<K: Key, V: Value> Snapshot<K, V> {
     ///
     /// # Errors
     ///
-    /// [`Io`](Error::Io), [`OutOfMemory`](Error::OutOfMemory): an existing file is as it was.
+    /// [`Io`](Error::Io), [`OutOfMemory`](Error::OutOfMemory); [`UnnamedValue`](Error::UnnamedValue) if the values
+    /// have no name. An existing file is as it was.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         self.save_with(path, &mut |_, _| ())
     }
@@ -182,7 +183,9 @@ impl<K: Key, V: Value> Snapshot<K, V> {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Error> {
         let store = self.store.any();
-        let schema = schema_of::<K, V>(store.combiner(), self.store.stored_as.as_deref());
+        let stored_as = self.store.stored_as.as_deref();
+        check_value_name::<V>(stored_as)?;
+        let schema = schema_of::<K, V>(store.combiner(), stored_as);
         let storage = Storage::new(Disk);
         save(&storage, &destination(&storage, path.as_ref())?, schema, store, progress)
     }
@@ -193,6 +196,13 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Sets what is durable when an update of a dictionary in files returns. Default: the update.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
+        self
+    }
+
+    /// Sets whether [`open`](Self::open) creates a dictionary where there is none. Default: it does. Where one is
+    /// expected, `create(false)` tells a folder that is misspelt.
+    pub fn create(mut self, creates: bool) -> Self {
+        self.creates = creates;
         self
     }
 
@@ -215,16 +225,19 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// Opens the dictionary that lives in a folder, after a crash as well; creates it if there is none. It is on
-    /// the builder's device with the builder's settings, whatever it was before, except that the batch size, if
-    /// none is set, is the one that it was created with.
+    /// Opens the dictionary that lives in a folder, after a crash as well; creates it if there is none, unless
+    /// [`create`](Self::create) says not to. It is on the builder's device with the builder's settings, whatever it
+    /// was before, except that the batch size and the rule of combining, if none are set, are those that it was
+    /// created with.
     ///
     /// # Errors
     ///
     /// Those of [`build`](Builder::build); [`Locked`](Error::Locked) if it is open already;
     /// [`WrongType`](Error::WrongType) if it has other keys, values or another rule of combining;
-    /// [`NotADictionary`](Error::NotADictionary) if other files are there; [`CorruptFile`](Error::CorruptFile);
-    /// [`Io`](Error::Io); [`OutOfMemory`](Error::OutOfMemory). All leave the files as they were.
+    /// [`UnnamedValue`](Error::UnnamedValue) if it is new and its values have no name;
+    /// [`NotADictionary`](Error::NotADictionary) if other files are there, or none and none may be created;
+    /// [`CorruptFile`](Error::CorruptFile); [`Io`](Error::Io); [`OutOfMemory`](Error::OutOfMemory). All leave the
+    /// files as they were.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -281,11 +294,14 @@ impl<K: Key, V: Value> Builder<K, V> {
     ) -> Result<Dictionary<K, V>, Error> {
         let builder = self.validated()?;
         let options = Options { durability: builder.durability, log_limit: builder.log_limit };
-        let schema = schema_of::<K, V>(builder.settings.combiner, builder.stored_as.as_deref());
+        let schema = builder.schema();
         let settings = [(BATCH_SIZE.to_string(), builder.settings.batch_size as u64)];
-        let opening = Opening::open(storage, path, Some((&schema, &settings)))?;
-        opening.manifest().schema.check(path, &schema)?;
-        let mut store = builder.store_for(opening.manifest())?;
+        if builder.creates && Opening::read_manifest(storage, path)?.is_none() {
+            check_value_name::<V>(builder.stored_as.as_deref())?;
+        }
+        let create = builder.creates.then_some((&schema, &settings[..]));
+        let opening = Opening::open(storage, path, create)?;
+        let mut store = builder.store_for(path, opening.manifest())?;
         read_folder(&opening, store.any_mut(), progress)?;
         let recovered = opening.recovered();
         let (updates, torn_bytes) = (recovered.records(), recovered.torn_bytes);
@@ -343,10 +359,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Dictionary<K, V>, Error> {
         let builder = self.validated()?;
-        let schema = schema_of::<K, V>(builder.settings.combiner, builder.stored_as.as_deref());
         let source = Source::open(storage, path)?;
-        source.manifest().schema.check(path, &schema)?;
-        let mut store = builder.store_for(source.manifest())?;
+        let mut store = builder.store_for(path, source.manifest())?;
         match &source {
             Source::File(saved) => read_saved(saved, store.any_mut(), progress)?,
             Source::Folder(opening) => read_folder(opening, store.any_mut(), progress)?,
@@ -354,11 +368,20 @@ impl<K: Key, V: Value> Builder<K, V> {
         Ok(Dictionary { store, journal: None })
     }
 
-    /// Creates an empty store. If no batch size is set, it has that of the files. What other languages call the
-    /// types is kept.
-    fn store_for(mut self, manifest: &Manifest) -> Result<TypedStore<K, V>, Error> {
-        if !manifest.schema.notes.is_empty() {
-            self.stored_as = Some(Arc::new(stored_types(&manifest.schema)));
+    /// Returns what files say of the types and the rule.
+    fn schema(&self) -> Schema {
+        schema_of::<K, V>(self.settings.combiner, self.stored_as.as_deref())
+    }
+
+    /// Creates an empty store for what files hold. If no batch size, or no rule, is set, it has that of the files.
+    /// What other languages call the types is kept.
+    fn store_for(mut self, path: &Path, manifest: &Manifest) -> Result<TypedStore<K, V>, Error> {
+        let stored = &manifest.schema;
+        self = self.with_stored_rule(&known_types(path, stored)?)?;
+        let is_nameless = check_value_name::<V>(self.stored_as.as_deref()).is_err();
+        stored.check(path, &self.schema(), is_nameless)?;
+        if !stored.notes.is_empty() {
+            self.stored_as = Some(Arc::new(stored_types(stored)));
         }
         let stored = manifest.setting(BATCH_SIZE).and_then(|size| usize::try_from(size).ok());
         let stored = stored.filter(|size| (1..=MAX_BATCH_SIZE).contains(size));
@@ -366,6 +389,14 @@ impl<K: Key, V: Value> Builder<K, V> {
             self.settings.batch_size = batch_size;
         }
         self.empty_store()
+    }
+}
+
+/// Returns an error if files would have no name for these values.
+fn check_value_name<V: Value>(stored_as: Option<&StoredTypes>) -> Result<(), Error> {
+    match (stored_as, V::TYPE.name()) {
+        (None, "") => Err(Error::UnnamedValue { value: std::any::type_name::<V>() }),
+        _ => Ok(()),
     }
 }
 

@@ -55,11 +55,11 @@ pub(super) fn schema_of<K: Key, V: Value>(
     combiner: Option<Combiner>,
     stored_as: Option<&StoredTypes>,
 ) -> Schema {
-    let widths = Widths { key: size_of::<K::Ordered>(), value: V::WIDTH };
+    let widths = Widths { key: size_of::<K::Ordered>(), value: V::TYPE.width() };
     let types = stored_as.cloned().unwrap_or_else(|| {
         let mut key = Vec::new();
         K::add_parts(&mut key);
-        StoredTypes { key, value: V::NAME.into(), notes: Vec::new() }
+        StoredTypes { key, value: V::TYPE.name().into(), notes: Vec::new() }
     });
     Schema {
         key: types.key.into_iter().map(part).collect(),

@@ -123,8 +123,8 @@ impl Schema {
     }
 
     /// Returns an error unless the requested dictionary has these types and this rule. Names of values are
-    /// compared only if both are known.
-    pub fn check(&self, path: &Path, requested: &Schema) -> Result<(), Error> {
+    /// compared if both are known, or if the requested one is known to have none.
+    pub fn check(&self, path: &Path, requested: &Schema, is_nameless: bool) -> Result<(), Error> {
         let wrong = |what, stored: String, requested: String| {
             Err(Error::WrongType { path: path.into(), what, stored, requested })
         };
@@ -133,9 +133,11 @@ impl Schema {
         }
         let names_differ = self.value_name != requested.value_name
             && !self.value_name.is_empty()
-            && !requested.value_name.is_empty();
+            && (is_nameless || !requested.value_name.is_empty());
         if self.widths.value != requested.widths.value || names_differ {
-            return wrong("values of type", self.value_text(), requested.value_text());
+            let nameless = if is_nameless { " without a name (see `gpulsm::value!`)" } else { "" };
+            let requested = format!("{}{nameless}", requested.value_text());
+            return wrong("values of type", self.value_text(), requested);
         }
         if self.rule != requested.rule || self.element != requested.element {
             return wrong("the combining rule", self.rule_text(), requested.rule_text());

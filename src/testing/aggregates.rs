@@ -94,7 +94,7 @@ mod tests {
 
     fn aggregated<V: Number>(operation: Operation, values: &[V]) -> Vec<Aggregated> {
         let values: Vec<ValueBits> = values.iter().map(bits).collect();
-        aggregate(Fold { operation, element: V::ELEMENT }, V::WIDTH, &values)
+        aggregate(Fold { operation, element: V::ELEMENT }, size_of::<V>(), &values)
     }
 
     #[test]

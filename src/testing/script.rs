@@ -141,7 +141,7 @@ impl<I: Iterator<Item = u8>> Draw<I> {
             0 => builder,
             by => builder.max_merge_per_batch([1, 20, 100][by - 1]),
         };
-        let rules = rules(V::WIDTH);
+        let rules = rules(size_of::<V>());
         match rules.get(byte * rules.len() / 280) {
             Some(&(rule, element)) => builder.combine_as(rule, element),
             None => builder,

@@ -121,12 +121,12 @@ impl<K: Key, V: Value> Queries for Dictionary<K, V> {
         hi: &[KeyBits],
         fold: Fold,
     ) -> Answer<(Vec<u64>, Vec<u64>)> {
-        let width = fold.answer_width(V::WIDTH);
+        let width = fold.answer_width(size_of::<V>());
         // Engines overwrite whatever is in the buffers, also where a range is empty.
         let (mut answers, mut counts) = (vec![0xaa; lo.len() * width], vec![u64::MAX; lo.len()]);
         let ranges = (&typed_keys::<K>(lo), &typed_keys::<K>(hi));
         self.aggregate_bytes_into(ranges, fold, &mut answers, &mut counts)?;
-        let elements = answers.chunks_exact(width / (V::WIDTH / fold.element.width));
+        let elements = answers.chunks_exact(width / (size_of::<V>() / fold.element.width));
         Ok((elements.map(bits_of_bytes).collect(), counts))
     }
 

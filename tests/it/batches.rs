@@ -1,8 +1,10 @@
 //! Batches: columns, ordered operations, duplicates; single forms beside batch forms.
 
+use std::collections::BTreeMap;
+
 use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
-use gpulsm::{Batch, Dictionary, Duplicates, Error, WriteBatch};
+use gpulsm::{Batch, Combine, Dictionary, Duplicates, Error, WriteBatch};
 
 use crate::each_device;
 
@@ -81,6 +83,52 @@ each_device! {
             d.write(&batch).unwrap();
             assert!(d.iter().eq(model.range(0, u32::MAX)));
             d.validate().unwrap();
+        }
+    }
+
+    fn deleted_ranges_keep_their_place_in_a_write_batch(device) {
+        for rule in [Combine::Replace, Combine::Add] {
+            let builder = Dictionary::<u32, u64>::builder().device(device).batch_size(64);
+            let mut d = builder.combine(rule).build().unwrap();
+            let (mut random, mut model) = (Random::new(10), BTreeMap::new());
+            for _ in 0..60 {
+                let mut batch = WriteBatch::new();
+                for _ in 0..random.number() % 60 {
+                    let (key, value) = (random.number() as u32 % 100, random.number() % 1000);
+                    match random.number() % 8 {
+                        0 => {
+                            let end = key + random.number() as u32 % 20;
+                            batch.delete_range(key..end);
+                            model.retain(|other, _| !(key..end).contains(other));
+                        }
+                        1 => {
+                            batch.delete(key);
+                            model.remove(&key);
+                        }
+                        2 => {
+                            batch.set(key, value);
+                            model.insert(key, value);
+                        }
+                        _ => {
+                            batch.insert(key, value);
+                            let before = model.get(&key).filter(|_| rule == Combine::Add);
+                            model.insert(key, value + before.copied().unwrap_or(0));
+                        }
+                    }
+                }
+                d.write(&batch).unwrap();
+                assert!(d.iter().eq(model.iter().map(|(&key, &value)| (key, value))), "{rule}");
+                d.validate().unwrap();
+            }
+            let mut batch = WriteBatch::new();
+            batch.delete_range(5..5);
+            assert!(batch.is_empty());
+            batch.delete_range(..50);
+            batch.delete_range(70..=80);
+            assert_eq!(batch.len(), 2);
+            d.write(&batch).unwrap();
+            model.retain(|key, _| !(..50).contains(key) && !(70..=80).contains(key));
+            assert!(d.iter().eq(model.into_iter()), "{rule}");
         }
     }
 

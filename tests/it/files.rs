@@ -131,7 +131,7 @@ struct Weight {
     b: f32,
 }
 
-gpulsm::value!(Weight);
+gpulsm::value!(Weight as "weight");
 
 each_device! {
     fn rules_of_combining_survive(device) {
@@ -158,11 +158,21 @@ each_device! {
                     disk.checkpoint().unwrap();
                 }
             }
-            let disk = builder().open(&path).unwrap();
+            // Without a rule, that of the files.
+            let plain = || Dictionary::<u64, i64>::builder().device(device);
+            let disk = plain().open(&path).unwrap();
             assert_eq!(disk.to_vecs().unwrap(), memory.to_vecs().unwrap(), "{rule}");
+            disk.save(scratch.path("file")).unwrap();
             drop(disk);
-            let error = Dictionary::<u64, i64>::builder().open(&path).err().unwrap();
-            assert!(error.to_string().contains(&format!("{} of i64", rule.name())), "{error}");
+            let mut loaded = Dictionary::<u64, i64>::load(scratch.path("file")).unwrap();
+            assert_eq!((loaded.combine(), plain().load(&path).unwrap().combine()), (rule, rule));
+            loaded.insert_one(1, 9).unwrap();
+            memory.insert_one(1, 9).unwrap();
+            assert_eq!(loaded.lookup_one(1), memory.lookup_one(1), "{rule}");
+            for other in [Combine::Replace, Combine::Or] {
+                let error = plain().combine(other).open(&path).err().unwrap();
+                assert!(error.to_string().contains(&format!("{} of i64", rule.name())), "{error}");
+            }
         }
     }
 
@@ -387,6 +397,76 @@ fn integers_that_stand_for_other_types_are_stored_as_those() {
     assert_eq!(builder().load(scratch.path("f")).unwrap().len(), Ok(1));
     let plain = Dictionary::<u128, u64>::load(scratch.path("f"));
     assert!(matches!(plain.err(), Some(Error::WrongType { .. })));
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Nameless(u32, f32);
+
+gpulsm::value!(Nameless);
+
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Swapped(f32, u32);
+
+gpulsm::value!(Swapped as "weight-2");
+
+#[test]
+fn values_in_files_have_names_that_are_compared() {
+    let scratch = Scratch::new("names");
+    let (file, folder) = (scratch.path("file"), scratch.path("folder"));
+    let mut weights = Dictionary::<u32, Weight>::builder().open(&folder).unwrap();
+    weights.insert_one(1, Weight { a: 7, b: 0.5 }).unwrap();
+    weights.save(&file).unwrap();
+    weights.close().unwrap();
+    for path in [&file, &folder] {
+        let swapped = Dictionary::<u32, Swapped>::load(path).err().unwrap().to_string();
+        assert!(swapped.contains("weight (8 bytes), but weight-2"), "{swapped}");
+        let number = Dictionary::<u32, u64>::load(path).err().unwrap();
+        assert!(matches!(number, Error::WrongType { .. }), "{number}");
+        let nameless = Dictionary::<u32, Nameless>::load(path).err().unwrap().to_string();
+        assert!(nameless.contains("without a name (see `gpulsm::value!`)"), "{nameless}");
+        assert_eq!(Dictionary::<u32, Weight>::load(path).unwrap().len(), Ok(1));
+    }
+
+    let unnamed = |error: Option<Error>| matches!(error, Some(Error::UnnamedValue { value }) if value.ends_with("Nameless"));
+    let nameless = Dictionary::<u32, Nameless>::new();
+    assert!(unnamed(nameless.save(scratch.path("other")).err()));
+    let opened = Dictionary::<u32, Nameless>::builder().open(scratch.path("other"));
+    assert!(unnamed(opened.err()));
+    assert!(!scratch.path("other").exists(), "nothing was created");
+
+    // Files without a name, as older versions wrote them of structs.
+    let types = StoredTypes {
+        key: vec![Part::Number(Encoding::Unsigned, 4)],
+        value: String::new(),
+        notes: Vec::new(),
+    };
+    let mut old =
+        Dictionary::<u32, u64>::builder().stored_as(types).open(scratch.path("old")).unwrap();
+    old.insert_one(1, u64::from(0.5f32.to_bits()) << 32 | 7).unwrap();
+    old.close().unwrap();
+    let builder = || Dictionary::<u32, Nameless>::builder();
+    assert_eq!(
+        builder().open(scratch.path("old")).unwrap().lookup_one(1),
+        Ok(Some(Nameless(7, 0.5)))
+    );
+    let named = Dictionary::<u32, Weight>::load(scratch.path("old")).unwrap();
+    assert_eq!(named.lookup_one(1), Ok(Some(Weight { a: 7, b: 0.5 })));
+}
+
+#[test]
+fn a_folder_is_not_created_if_one_is_expected() {
+    let scratch = Scratch::new("expected");
+    let open = |creates| {
+        Dictionary::<u32, u32>::builder().create(creates).open(scratch.path("d")).map(drop)
+    };
+    for _ in 0..2 {
+        assert!(matches!(open(false), Err(Error::NotADictionary { .. })));
+        assert!(!scratch.path("d").exists());
+    }
+    open(true).unwrap();
+    open(false).unwrap();
 }
 
 #[test]

@@ -26,10 +26,22 @@ fn run(shards: usize, tests: &[&str]) {
 }
 
 #[test]
-fn lists_of_operations_are_answered_by_shards() {
+fn lists_of_operations_are_answered_by_one_shard() {
     run(1, &["model::u64_u64", "model::u32_set"]);
+}
+
+#[test]
+fn lists_of_operations_are_answered_by_two_shards() {
     run(2, &["model::", "corpus::", "edges::", "regressions::replayed"]);
+}
+
+#[test]
+fn lists_of_operations_are_answered_by_three_shards() {
     run(3, &["model::", "combine::", "wide::", "asof::"]);
+}
+
+#[test]
+fn lists_of_operations_are_answered_by_seven_shards() {
     run(7, &["model::", "aggregates::", "range_deletes::", "batches::", "parity::"]);
 }
 

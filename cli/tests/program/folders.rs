@@ -215,7 +215,8 @@ fn an_error_of_closing_is_reported() {
     drop(stdin);
     let output = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("gpulsm: cannot ") && said.contains(&path), "{said}");
+    assert!(said.starts_with("gpulsm: ") && said.contains("its manifest is gone"), "{said}");
+    assert!(said.contains(&path), "{said}");
     assert_eq!(output.status.code(), Some(1));
 }
 

@@ -371,7 +371,7 @@ mod tests {
                 keys.into_iter().enumerate().partition(|(at, _)| with_deletes && at % 4 == 1);
             let keys: Vec<B> = keys.into_iter().map(|(_, key)| key).collect();
             let values: Vec<u8> =
-                (0..keys.len() * V::WIDTH).map(|at| (at / 3 + age) as u8).collect();
+                (0..keys.len() * size_of::<V>()).map(|at| (at / 3 + age) as u8).collect();
             let updates = Updates {
                 values: &values,
                 assigned: if with_deletes && cpu.combiner().is_some() { keys.len() / 8 } else { 0 },

@@ -26,11 +26,11 @@ pub(crate) fn aggregate<B: OrderedKey, V: Value>(
     counts: &mut [u64],
 ) -> Result<(), Error> {
     // No number is without bytes. So nothing below is compiled for sets, as the condition is constant.
-    if const { V::WIDTH == 0 } {
+    if const { size_of::<V>() == 0 } {
         return Ok(());
     }
     let sources: Vec<Source<'_, B, V>> = runs.iter().map(Source::from).collect();
-    let folder = Folder::new(fold, V::WIDTH);
+    let folder = Folder::new(fold, size_of::<V>());
     let width = folder.answer_width();
     for part in parts_with_windows(cpu, lo.len(), runs.len()) {
         let counts = &mut counts[part.clone()];

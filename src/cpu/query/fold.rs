@@ -239,7 +239,7 @@ mod tests {
 
     /// Folds all values at once, and in pieces of these lengths that are then combined.
     fn fold<V: Number, A: Aggregate<V>>(_: A, values: &[V]) -> A::Answer {
-        let folder = Folder::new(Fold::new::<V, A>(), V::WIDTH);
+        let folder = Folder::new(Fold::new::<V, A>(), size_of::<V>());
         let mut answers = [1, 3, 7, 100, usize::MAX].map(|piece| {
             let mut whole = folder.identity();
             for values in values.chunks(piece) {

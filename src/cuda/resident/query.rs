@@ -203,13 +203,14 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         let offsets: DeviceSliceMut<'_, u64> = offsets.into();
         let keys: DeviceSliceMut<'_, K> = keys.into();
         let values: DeviceSliceMut<'_, V> = values.into();
-        let room = keys.len().min(if V::WIDTH == 0 { keys.len() } else { values.len() }) as u64;
+        let room =
+            keys.len().min(if size_of::<V>() == 0 { keys.len() } else { values.len() }) as u64;
         let cuda = self.cuda(lo.stream())?;
         let lent = Lent::new(&cuda)?;
         let len = lo.len() as u64;
         let ranges = lent.ranges(lo, hi)?;
         let offsets = lent.output("offsets", &offsets, len + 1)?;
-        let values = lent.output("values", &values, if V::WIDTH == 0 { 0 } else { room })?;
+        let values = lent.output("values", &values, if size_of::<V>() == 0 { 0 } else { room })?;
         let keys = lent.output("keys", &keys, room)?;
         let ranges = RangeQueries { lo: ranges.0.address, hi: ranges.1.address, len };
         let pairs = PairsRoom { keys, values, len: room };
@@ -273,7 +274,7 @@ impl<'a, K: ScalarKey, V: Value> Resident<'a, K, V> {
         let lo: DeviceSlice<'_, K> = lo.into();
         let cuda = self.cuda(lo.stream())?;
         let lent = Lent::new(&cuda)?;
-        let bytes = (lo.len() * fold.answer_width(V::WIDTH)) as u64;
+        let bytes = (lo.len() * fold.answer_width(size_of::<V>())) as u64;
         let out = lent.output("answers", &answers, bytes)?;
         self.fold(lent, (lo, hi.into()), fold, out, &counts)
     }

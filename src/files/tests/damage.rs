@@ -213,14 +213,15 @@ fn records_of_newer_versions_are_refused() {
 fn other_types_are_refused() {
     let stored = schema();
     let path = Path::new(PATH);
-    stored.check(path, &stored).unwrap();
+    stored.check(path, &stored, false).unwrap();
     let mut others = [stored.clone(), stored.clone(), stored.clone(), stored.clone()];
     others[0].key[0].kind = Kind::Signed;
     others[1].widths.value = 4;
     others[2].value_name = "f64".into();
     others[3].rule = 1;
     others[3].element = Some(Part { kind: Kind::Unsigned, width: 8 });
-    let texts = others.each_ref().map(|other| stored.check(path, other).unwrap_err().to_string());
+    let texts =
+        others.each_ref().map(|other| stored.check(path, other, false).unwrap_err().to_string());
     assert!(texts[0].contains("keys of type u64, but i64"), "{}", texts[0]);
     assert!(texts[1].contains("values of type u64 (8 bytes), but u64 (4 bytes)"), "{}", texts[1]);
     assert!(texts[2].contains("but f64 (8 bytes)"), "{}", texts[2]);
