@@ -27,7 +27,7 @@ class Graph:
     """An undirected graph without loops: of each edge both directions are in the set."""
 
     def __init__(self, device: str = "best") -> None:
-        self.edges = gpulsm.Dictionary(key=("uint32", "uint32"), value=None, device=device)
+        self.edges = gpulsm.Set(("uint32", "uint32"), device=device)
 
     def update(self, new: tuple[Vertices, Vertices], removed: tuple[Vertices, Vertices]) -> None:
         """Adds edges and removes others, as one batch; one that is among both is removed."""

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use gpulsm_tables::{
-    Choice, Error, Field, FixedBytes, Notes, Numbers, RowOptions, Scalar, Separator, Step, Type,
-    Unit, WriteColumn, WriteOptions,
+    Choice, Error, Field, FixedBytes, Holds, Notes, Numbers, RowOptions, Scalar, Separator, Step,
+    Type, Unit, WriteColumn, WriteOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -98,13 +98,18 @@ impl Column {
     /// The unit as NumPy's `datetime64` has it, if the numbers count since 1970.
     #[getter]
     fn datetime_unit(&self) -> Option<&'static str> {
-        match self.notes.unit? {
-            Unit::Days => Some("D"),
-            Unit::Timestamp { step: Step::Milliseconds, .. } => Some("ms"),
-            Unit::Timestamp { step: Step::Microseconds, .. } => Some("us"),
-            Unit::Timestamp { step: Step::Nanoseconds, .. } => Some("ns"),
-            Unit::TimeOfDay(_) => None,
-        }
+        self.notes.unit.and_then(datetime_unit)
+    }
+}
+
+/// The unit of NumPy's `datetime64` for what counts since 1970.
+fn datetime_unit(unit: Unit) -> Option<&'static str> {
+    match unit {
+        Unit::Days => Some("D"),
+        Unit::Timestamp { step: Step::Milliseconds, .. } => Some("ms"),
+        Unit::Timestamp { step: Step::Microseconds, .. } => Some("us"),
+        Unit::Timestamp { step: Step::Nanoseconds, .. } => Some("ns"),
+        Unit::TimeOfDay(_) => None,
     }
 }
 
@@ -125,7 +130,7 @@ pub struct Reading {
 
 /// A column by its place, counted from 1, or by its name.
 #[derive(FromPyObject)]
-enum ColumnChoice {
+pub enum ColumnChoice {
     Number(usize),
     Name(String),
 }
@@ -175,6 +180,37 @@ pub fn read(
     let columns = columns.map(|(cells, notes)| Column { cells, notes }).collect();
     let values = Column { cells: Cells::Numbers(values), notes: notes.value };
     Ok((columns, values, notes.skipped))
+}
+
+/// What messages call the columns of a Parquet file that keys and values are to be read from, and their types by
+/// NumPy's names, if they have one.
+pub fn types(
+    py: Python<'_>,
+    path: PathBuf,
+    parts: Option<usize>,
+    keys: Vec<ColumnChoice>,
+    value: Option<ColumnChoice>,
+    has_values: bool,
+) -> PyResult<Vec<(String, Option<String>)>> {
+    let options = RowOptions {
+        key_columns: keys.into_iter().map(Choice::from).collect(),
+        value_column: value.map(Choice::from),
+        ..RowOptions::new(Vec::new(), if has_values { Type::I64 } else { Type::None })
+    };
+    let types = detached(py, || gpulsm_tables::column_types(&path, parts, options))?;
+    let types = types.map_err(raise)?.into_iter();
+    Ok(types.map(|(column, holds)| (column, holds.and_then(name_of))).collect())
+}
+
+/// NumPy's name of what a column holds.
+fn name_of(holds: Holds) -> Option<String> {
+    let name = match holds {
+        Holds::Field(Field::Bytes(len)) => return Some(format!("S{len}")),
+        Holds::Field(Field::Number(number)) => TYPES.iter().find(|(_, of)| *of == number)?.0,
+        Holds::Field(Field::I128) => return None,
+        Holds::Time(unit) => return Some(format!("datetime64[{}]", datetime_unit(unit)?)),
+    };
+    Some(name.into())
 }
 
 /// A column to be written: its name, type by NumPy's name, what times count, and where the cells are.

@@ -122,6 +122,19 @@ mod _native {
         files::read(py, path, options)
     }
 
+    /// What the columns of a Parquet file are called that keys and values are to be read from, and their types.
+    #[pyfunction]
+    fn file_types(
+        py: Python<'_>,
+        path: PathBuf,
+        parts: Option<usize>,
+        keys: Vec<files::ColumnChoice>,
+        value: Option<files::ColumnChoice>,
+        has_values: bool,
+    ) -> PyResult<Vec<(String, Option<String>)>> {
+        files::types(py, path, parts, keys, value, has_values)
+    }
+
     /// Writes columns to a file.
     #[pyfunction]
     fn write_file(

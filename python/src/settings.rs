@@ -32,6 +32,8 @@ pub struct Settings {
 pub struct Files {
     durability: String,
     log_limit: Option<u64>,
+    /// Whether to create a dictionary where there is none.
+    create: bool,
 }
 
 /// Where the pairs of a dictionary come from.
@@ -123,7 +125,8 @@ impl Settings {
             Source::Nothing => builder.build(),
             Source::File(path, progress) => builder.load_with(path, progress),
             Source::Folder(path, files, progress) => {
-                builder = builder.durability(durability_of(&files.durability)?);
+                builder =
+                    builder.durability(durability_of(&files.durability)?).create(files.create);
                 if let Some(bytes) = files.log_limit {
                     builder = builder.log_limit(bytes);
                 }

@@ -25,6 +25,22 @@ impl Span {
         unsafe { std::slice::from_raw_parts(at, self.1) }
     }
 
+    /// A copy of the elements, on the host, each of which is read once: other threads may write to the array meanwhile,
+    /// and what is read twice, for the log and for the dictionary, must be the same.
+    pub fn copied<T: Copy>(self) -> Result<Vec<T>, Error> {
+        let mut copy = Vec::new();
+        if !self.is_nothing::<T>() {
+            let wanted = (self.1 * size_of::<T>()) as u64;
+            let failed = |_| Error::OutOfMemory { wanted, free: None, memory: None };
+            copy.try_reserve_exact(self.1).map_err(failed)?;
+            // SAFETY: as promised, there are as many elements, and as many were reserved.
+            unsafe { std::ptr::copy_nonoverlapping(self.0 as *const T, copy.as_mut_ptr(), self.1) };
+        }
+        // SAFETY: they were written just now, or have no bytes.
+        unsafe { copy.set_len(self.1) };
+        Ok(copy)
+    }
+
     /// The elements, on the host, to be written.
     pub fn host_mut<'a, T>(self) -> &'a mut [T] {
         let at = if self.is_nothing::<T>() { std::ptr::dangling_mut() } else { self.0 as *mut T };

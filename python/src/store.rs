@@ -20,7 +20,7 @@ use crate::packing::{PyLayout, QuestionColumns};
 use crate::saving::save_new;
 use crate::settings::{Files, Settings, Source, element_of};
 use crate::span::{Place, Span};
-use crate::typed::{AnyDictionary, Pairs, Ranges, Which};
+use crate::typed::{AnyDictionary, Change, Pairs, Pop, Ranges, Which};
 
 /// How often this process was forked from another since the module was loaded there. Threads do not
 /// survive that: what was made before must not be used after.
@@ -168,6 +168,37 @@ impl Store {
 
     fn delete_range(&self, py: Python<'_>, ranges: Ranges, stream: Option<usize>) -> PyResult<()> {
         self.call(py, stream, |dictionary, at| dictionary.delete_range(at, ranges))
+    }
+
+    /// Makes changes in their order, as one batch: `insert` and `set` of keys and values, `delete` of keys (twice),
+    /// `delete_range` of first and last keys.
+    fn write(&self, py: Python<'_>, changes: Vec<(String, Span, Span)>) -> PyResult<()> {
+        let changes = changes.into_iter().map(|(kind, first, second)| match &*kind {
+            "insert" => Ok(Change::Insert(Pairs(first, second))),
+            "set" => Ok(Change::Set(Pairs(first, second))),
+            "delete" => Ok(Change::Delete(first)),
+            "delete_range" => Ok(Change::DeleteRange(Ranges(first, second))),
+            _ => Err(PyTypeError::new_err(format!("{kind} is no change"))),
+        });
+        let changes = changes.collect::<PyResult<Vec<_>>>()?;
+        self.call(py, None, |dictionary, _| dictionary.write(&changes))
+    }
+
+    /// Deletes a pair, and writes it to where it is given, on the host: that of the key there, or the `first` or `last`
+    /// one. Says whether there was one.
+    fn pop(&self, py: Python<'_>, which: &str, pair: Pairs) -> PyResult<bool> {
+        let which = match which {
+            "key" => Pop::Key,
+            "first" => Pop::First,
+            "last" => Pop::Last,
+            _ => return Err(PyTypeError::new_err(format!("{which} is no pair to pop"))),
+        };
+        self.call(py, None, |dictionary, _| dictionary.pop(which, pair))
+    }
+
+    /// Inserts one pair on the host, unless the key has a value, which is written there then. Says whether it has.
+    fn set_default(&self, py: Python<'_>, pair: Pairs) -> PyResult<bool> {
+        self.call(py, None, |dictionary, _| dictionary.set_default(pair))
     }
 
     fn merge_from(&self, py: Python<'_>, other: &Store) -> PyResult<()> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use gpulsm::private::{AsOf, Fold, HolderKind};
-use gpulsm::{Batch, Dictionary, Error, ScalarKey, Stats, Value};
+use gpulsm::{Batch, Dictionary, Error, ScalarKey, Stats, Value, WriteBatch};
 use pyo3::FromPyObject;
 
 use crate::packing::QuestionColumns;
@@ -23,6 +23,12 @@ pub trait AnyDictionary: Any + Send + Sync {
     /// Gives keys these values, whatever the rule of the dictionary.
     fn set(&self, at: &Place, pairs: Pairs) -> Result<(), Error>;
     fn delete_range(&self, at: &Place, ranges: Ranges) -> Result<(), Error>;
+    /// Makes changes on the host in their order, as one batch.
+    fn write(&self, changes: &[Change]) -> Result<(), Error>;
+    /// Deletes a pair on the host, and writes it there; returns whether it was there.
+    fn pop(&self, which: Pop, pair: Pairs) -> Result<bool, Error>;
+    /// Gives a key on the host a value, unless it has one, which is written there then; returns whether it has one.
+    fn set_default(&self, pair: Pairs) -> Result<bool, Error>;
     fn cleanup(&self) -> Result<(), Error>;
     fn clear(&self) -> Result<(), Error>;
 
@@ -104,9 +110,36 @@ pub enum Which {
     AsOf(AsOf),
 }
 
+/// Which pair is deleted.
+#[derive(Clone, Copy)]
+pub enum Pop {
+    /// That of a key.
+    Key,
+    First,
+    Last,
+}
+
+/// One change of several, on the host.
+#[derive(Clone, Copy)]
+pub enum Change {
+    Insert(Pairs),
+    Set(Pairs),
+    Delete(Span),
+    DeleteRange(Ranges),
+}
+
 /// Keys, and as many values.
 #[derive(Clone, Copy, FromPyObject)]
 pub struct Pairs(pub Span, pub Span);
+
+impl Pairs {
+    /// Calls a function with each pair, of elements on the host that are read once.
+    fn each<A: Copy, B: Copy>(self, mut call: impl FnMut(A, B)) -> Result<(), Error> {
+        let pairs = self.0.copied()?.into_iter().zip(self.1.copied()?);
+        pairs.for_each(|(first, second)| call(first, second));
+        Ok(())
+    }
+}
 
 /// First keys of ranges, and as many last ones.
 #[derive(Clone, Copy, FromPyObject)]
@@ -125,7 +158,7 @@ impl<K: ScalarKey, V: Value> Typed<K, V> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Dictionary<K, V>> {
+    fn exclusive(&self) -> RwLockWriteGuard<'_, Dictionary<K, V>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,18 +168,29 @@ impl<K: ScalarKey, V: Value> Typed<K, V> {
         &self,
         make: impl FnOnce(&mut Dictionary<K, V>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let ticket = self.write().commit_later(make)?;
+        let ticket = self.exclusive().commit_later(make)?;
         ticket.wait()
     }
+}
+
+/// Returns whether updates read every element of arrays on the host once: they are copied to a GPU, and nothing else
+/// is made of them.
+fn reads_once<K: ScalarKey, V: Value>(dictionary: &Dictionary<K, V>) -> bool {
+    let devices = dictionary.devices();
+    dictionary.path().is_none() && devices.len() == 1 && devices[0].is_cuda()
 }
 
 impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error> {
         let Pairs(keys, values) = inserts;
         self.change(|dictionary| match at {
-            Place::Host => {
+            Place::Host if reads_once(dictionary) => {
                 let batch = Batch::new().insert(keys.host(), values.host());
                 dictionary.update(batch.delete(deletes.host()))
+            }
+            Place::Host => {
+                let (keys, values, deletes) = (keys.copied()?, values.copied()?, deletes.copied()?);
+                dictionary.update(Batch::new().insert(&keys, &values).delete(&deletes))
             }
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
@@ -157,7 +201,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
 
     fn set(&self, at: &Place, Pairs(keys, values): Pairs) -> Result<(), Error> {
         self.change(|dictionary| match at {
-            Place::Host => dictionary.set(keys.host(), values.host()),
+            Place::Host => dictionary.set(&keys.copied()?, &values.copied()?),
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => dictionary.resident_mut()?.set(keys.gpu(on), values.gpu(on)),
         })
@@ -165,7 +209,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
 
     fn delete_range(&self, at: &Place, Ranges(lo, hi): Ranges) -> Result<(), Error> {
         self.change(|dictionary| match at {
-            Place::Host => dictionary.delete_range((lo.host(), hi.host())),
+            Place::Host => dictionary.delete_range((&lo.copied()?, &hi.copied()?)),
             // The ends of the ranges, which are few, are sorted by the host, and its log takes them.
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
@@ -175,8 +219,61 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
         })
     }
 
+    fn write(&self, changes: &[Change]) -> Result<(), Error> {
+        self.change(|dictionary| {
+            let mut batch = WriteBatch::new();
+            for &change in changes {
+                match change {
+                    Change::Insert(pairs) => {
+                        pairs.each(|key: K, value: V| batch.insert(key, value))?;
+                    }
+                    Change::Set(pairs) => pairs.each(|key: K, value: V| batch.set(key, value))?,
+                    Change::Delete(keys) => {
+                        keys.copied()?.into_iter().for_each(|key| batch.delete(key));
+                    }
+                    Change::DeleteRange(Ranges(lo, hi)) => {
+                        let ranges = Pairs(lo, hi);
+                        ranges.each(|lo: K, hi: K| batch.delete_range((lo, hi)))?;
+                    }
+                }
+            }
+            dictionary.write(&batch)
+        })
+    }
+
+    fn pop(&self, which: Pop, Pairs(key, value): Pairs) -> Result<bool, Error> {
+        let mut popped = None;
+        self.change(|dictionary| {
+            popped = match which {
+                Pop::Key => {
+                    let key = key.host()[0];
+                    dictionary.delete_one(key)?.map(|value| (key, value))
+                }
+                Pop::First => dictionary.pop_first()?,
+                Pop::Last => dictionary.pop_last()?,
+            };
+            Ok(())
+        })?;
+        if let Some(pair) = popped {
+            (key.host_mut()[0], value.host_mut()[0]) = pair;
+        }
+        Ok(popped.is_some())
+    }
+
+    fn set_default(&self, Pairs(key, value): Pairs) -> Result<bool, Error> {
+        let (key, mut found) = (key.host()[0], None);
+        self.change(|dictionary| {
+            found = dictionary.lookup_one(key)?;
+            if found.is_none() { dictionary.insert_one(key, value.host()[0]) } else { Ok(()) }
+        })?;
+        if let Some(found) = found {
+            value.host_mut()[0] = found;
+        }
+        Ok(found.is_some())
+    }
+
     fn cleanup(&self) -> Result<(), Error> {
-        self.write().cleanup()
+        self.exclusive().cleanup()
     }
 
     fn clear(&self) -> Result<(), Error> {
@@ -223,7 +320,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
         counts: Span,
     ) -> Result<(), Error> {
         let dictionary = self.read();
-        let answers = answers.bytes(fold.answer_width(V::WIDTH));
+        let answers = answers.bytes(fold.answer_width(size_of::<V>()));
         match at {
             Place::Host => {
                 let (ranges, answers) = ((lo.host(), hi.host()), answers.host_mut());
@@ -367,7 +464,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     }
 
     fn panic(&self, text: &str) -> Result<(), Error> {
-        let _dictionary = self.write();
+        let _dictionary = self.exclusive();
         panic!("{text}")
     }
 
@@ -401,7 +498,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     }
 
     fn checkpoint(&self) -> Result<(), Error> {
-        self.write().checkpoint()
+        self.exclusive().checkpoint()
     }
 
     fn sync(&self) -> Result<(), Error> {
@@ -409,6 +506,6 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     }
 
     fn close(&self) -> Result<(), Error> {
-        self.write().close()
+        self.exclusive().close()
     }
 }

@@ -16,16 +16,15 @@ import gpulsm
 WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
     (
         "dtype",
-        lambda d: d.lookup(np.array([1], np.int64)),
-        TypeError,
-        r"keys: expected uint32, got int64; `.astype\('uint32'\)` converts it, if every element fits",
+        lambda d: d.lookup(np.array([1, -1], np.int64)),
+        gpulsm.OutOfRangeError,
+        r"keys\[1\] is -1: uint32 goes from 0 to 4294967295",
     ),
-    ("byte order", lambda d: d.lookup(np.array([1], ">u4")), TypeError, "expected uint32, got >u4"),
     (
         "values' dtype",
-        lambda d: d.insert(np.array([1], np.uint32), np.array([1], np.int32)),
-        TypeError,
-        "values: expected float32, got int32",
+        lambda d: d.insert(np.array([1, 2], np.uint32), np.array([1, 2**24 + 1])),
+        ValueError,
+        r"values\[1\] is 16777217, which float32 can't hold exactly",
     ),
     (
         "shape",
@@ -53,18 +52,6 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "lo has 1 element but hi has 2",
     ),
     ("ends to delete", lambda d: d.delete_range([1], [3, 4]), ValueError, "hi has 2"),
-    (
-        "strides",
-        lambda d: d.lookup(np.arange(10, dtype=np.uint32)[::2]),
-        ValueError,
-        "keys: expected a contiguous array; `numpy.ascontiguousarray` makes one",
-    ),
-    (
-        "alignment",
-        lambda d: d.lookup(np.frombuffer(b"\0" * 9, np.uint8)[1:].view(np.uint32)),
-        ValueError,
-        "keys: expected aligned elements",
-    ),
     (
         "mask",
         lambda d: d.lookup(np.ma.masked_array(np.zeros(1, np.uint32), [True])),
@@ -144,25 +131,25 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "floats",
         lambda d: d.lookup(np.zeros(1)),
         TypeError,
-        r"got float64; all of them are integers: `.astype\('uint32'\)` converts them",
+        r"got float64; all of them are integers: `.astype\('int64'\)` makes a column of them, and then each is checked",
     ),
     (
         "floats that are no integers",
         lambda d: d.lookup(np.array([1.0, 2.5])),
         TypeError,
-        r"keys\[1\] is 2.5, which is no integer: round first, then `.astype\('uint32'\)`",
+        r"keys\[1\] is 2.5, which is no integer: round first",
     ),
     (
         "a missing float",
         lambda d: d.lookup(np.array([1.0, np.nan])),
         TypeError,
-        r"keys\[1\] is nan: take what `numpy.isfinite\(…\)` says, then `.astype\('uint32'\)`",
+        r"keys\[1\] is nan: take what `numpy.isfinite\(…\)` says first",
     ),
     (
         "no floats",
         lambda d: d.lookup(np.zeros(0)),
         TypeError,
-        r"keys: expected uint32, got float64; `.astype\('uint32'\)` converts it$",
+        r"keys: expected uint32, got float64; all of them are integers: `.astype\('int64'\)`",
     ),
     (
         "objects",
@@ -184,9 +171,9 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
     ),
     (
         "a column of Polars",
-        lambda d: d.lookup(polars.Series([1])),
+        lambda d: d.lookup(polars.Series([1.0])),
         TypeError,
-        r"got int64; `.cast\(polars.UInt32\)` converts it, if every element fits",
+        r"got float64; all of them are integers: `.cast\(polars.UInt32\)` makes a column of them",
     ),
     (
         "a rounded integer",
@@ -316,7 +303,7 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
     ("arrays in a slice", lambda d: d[[1, 2] : 9], TypeError, "start: expected one uint32"),
     ("a default", lambda d: d.lookup([1], default="a"), TypeError, "default: expected float32"),
     ("defaults", lambda d: d.lookup([1], default=[1.0]), TypeError, "one float32, got an array"),
-    ("too many", lambda d: d.nlargest(-1), ValueError, "n: expected a number from 0"),
+    ("too many", lambda d: d.last(-1), ValueError, "n: expected a number from 0"),
     ("a set", lambda d: d.lookup({1}), TypeError, r"got set; `list\(…\)` makes a list of it"),
     ("bools among numbers", lambda d: d.lookup([5, True]), TypeError, r"keys\[1\] is of type bool"),
     (
@@ -325,8 +312,8 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         TypeError,
         r"keys\[0\] is of type list: expected uint32",
     ),
-    ("a text as a key", lambda d: "a" in d, TypeError, "key: expected one uint32, got str"),
-    ("indices", lambda d: d.select(np.zeros(1, np.int32)), TypeError, "indices: expected int64"),
+    ("a text as a key", lambda d: d["a"], TypeError, "key: expected one uint32, got str"),
+    ("indices", lambda d: d.select(np.zeros(1)), TypeError, "indices: expected int64"),
     ("missing", lambda d: d[77], KeyError, "77"),
     ("out of range", lambda d: d[-1], KeyError, "-1"),
     ("in a list", lambda d: [5] in d, TypeError, "key: expected one uint32, got an array"),

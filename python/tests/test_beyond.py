@@ -66,7 +66,7 @@ def test_ends_of_more_bytes_than_keys_have(closed: Any, device: str) -> None:
     ]
     assert [[d.count(lo, hi, closed=closed) for hi in ends] for lo in ends] == expected
     assert [d.count([lo] * 6, ends, closed=closed).tolist() for lo in ends] == expected
-    parts = gpulsm.Dictionary(("S2", "uint32"), None, device=device)
+    parts = gpulsm.Set(("S2", "uint32"), device=device)
     parts.insert(([b"ab", b"ab", b"ac"], [0, 2**32 - 1, 0]))
     assert parts.count((b"abc", 0), None, closed=closed) == 1
     assert parts.count(None, (b"abc", 0), closed=closed) == 2
@@ -87,7 +87,7 @@ def test_keys_of_more_bytes_are_not_there(device: str) -> None:
     for refused in (lambda: d.insert(b"abc", 1), lambda: d.lookup([b"ab", b"abc"])):
         with pytest.raises(gpulsm.OutOfRangeError, match="has 3 bytes: S2 holds 2"):
             refused()
-    parts = gpulsm.Dictionary(("S2", "uint32"), None, device=device)
+    parts = gpulsm.Set(("S2", "uint32"), device=device)
     assert (b"abc", 1) not in parts
 
 
@@ -101,7 +101,7 @@ def test_prefixes_that_no_key_has(device: str) -> None:
     assert d.count(lo, hi).tolist() == [5, 0, 0, 5]
     d.delete_range(lo, hi)
     assert len(d) == len(_KEYS) - 10
-    wide = gpulsm.Dictionary(("S2", "uint32", "uint32"), None, device=device)
+    wide = gpulsm.Set(("S2", "uint32", "uint32"), device=device)
     wide.insert(([b"ab", b"ab"], [1, 2], [3, 4]))
     lo, hi = wide.prefix_range((b"ab", [1, 2**40, 2]))
     assert wide.count(lo, hi).tolist() == [1, 0, 1]
@@ -123,7 +123,7 @@ def _nearest(keys: list[int], on: int, direction: str, tolerance: int | None) ->
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 def test_as_of_a_time_that_the_type_cannot_hold(direction: Any, device: str) -> None:
     d = _pairs(device)
-    plain = gpulsm.Dictionary("int32", None, device=device)
+    plain = gpulsm.Set("int32", device=device)
     seconds = sorted({second for _, second in _KEYS})
     plain.insert(seconds)
     for on, tolerance, exact in itertools.product(
@@ -146,12 +146,12 @@ def test_as_of_a_time_that_the_type_cannot_hold(direction: Any, device: str) -> 
 
 
 def test_as_of_floats_and_moments_that_the_type_cannot_hold(device: str) -> None:
-    d = gpulsm.Dictionary("float32", None, device=device)
+    d = gpulsm.Set("float32", device=device)
     d.insert([1.0, np.inf])
     assert d.asof(1e300)[0] == 1.0 and d.asof(1e300, direction="forward")[0] == np.inf
     assert d.asof(10**400, direction="nearest")[0] == 1.0
     assert not d.asof(1e300, tolerance=1e30)[2]
-    moments = gpulsm.Dictionary(("uint32", "datetime64[ns]"), None, device=device)
+    moments = gpulsm.Set(("uint32", "datetime64[ns]"), device=device)
     last = np.datetime64("2262-04-11T23:47:16", "ns")
     moments.insert((7, last))
     late = np.datetime64("2262-04-12", "D")

@@ -40,7 +40,7 @@ FULL_AT_THE_END = """
 import resource, sys
 import gpulsm
 
-kept = [gpulsm.open(path, "uint64", durability="checkpoint") for path in sys.argv[1:]]
+kept = [gpulsm.Set.open(path, "uint64", durability="checkpoint") for path in sys.argv[1:]]
 kept[0].insert(range(100_000))
 kept[1].insert(range(10))
 limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -114,7 +114,7 @@ def test_a_closed_dictionary_refuses_everything(path: str, device: str) -> None:
         lambda: d.asof([1]),
         lambda: d.asof(-1),
         lambda: d.first(),
-        lambda: d.nlargest(1),
+        lambda: d.last(1),
         lambda: d.arrays(),
         lambda: d.keys(),
         lambda: list(d),

@@ -105,7 +105,7 @@ def run(script: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def test_another_process_has_it_open(path: str) -> None:
-    script = "import gpulsm, sys; d = gpulsm.open(sys.argv[1], 'uint32'); print('open', flush=True); input()"
+    script = "import gpulsm, sys; d = gpulsm.Set.open(sys.argv[1], 'uint32'); print('open', flush=True); input()"
     with run(script, path) as other:
         assert other.stdout is not None and other.stdout.readline() == "open\n"
         with pytest.raises(gpulsm.Locked, match="is in use"):

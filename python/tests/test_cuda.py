@@ -157,8 +157,8 @@ def test_excluded_and_open_ends_on_the_gpu(key: str, device: str, cupy: Any, tor
     keys = np.arange(1000).astype(key)
     ends = [np.finfo(key).max, np.inf, np.nan] if key == "float32" else [np.iinfo(key).max]
     keys = np.append(keys, np.array(ends, key))
-    on_cpu = gpulsm.Dictionary.build(keys, device="cpu")
-    on_gpu = gpulsm.Dictionary.build(keys, device=device)
+    on_cpu = gpulsm.Set.build(keys, device="cpu")
+    on_gpu = gpulsm.Set.build(keys, device=device)
     makes = [cupy.asarray]
     if hasattr(torch, key):
         makes.append(lambda array: torch.from_numpy(array).cuda())
@@ -225,7 +225,7 @@ def test_tensors_of_every_key_type(device: str, torch: Any) -> None:
         assert values.shape == (3, 2) and values.device == keys.device and bool(found.all())
         assert d.range(keys[:1], keys[:1])[1].dtype == keys.dtype
     views = torch.arange(10, device="cuda")
-    s = gpulsm.Dictionary.build(views[3:6])
+    s = gpulsm.Set.build(views[3:6])
     assert s.device == "cuda" and s.keys().tolist() == [3, 4, 5]
 
 
@@ -318,19 +318,19 @@ def test_queries_with_columns_do_not_wait(device: str, torch: Any) -> None:
 
 
 def test_columns_say_where_a_dictionary_is(device: str, cupy: Any, torch: Any) -> None:
-    assert gpulsm.Dictionary.build(pairs_of(cupy, 5)).device == "cuda"
-    on_cpu = gpulsm.Dictionary(("uint32", "int64"), None, device="cpu")
+    assert gpulsm.Set.build(pairs_of(cupy, 5)).device == "cuda"
+    on_cpu = gpulsm.Set(("uint32", "int64"), device="cpu")
     with pytest.raises(
         ValueError, match=r"keys\[0\] is on cuda:0 but the dictionary is on the CPU"
     ):
         on_cpu.lookup(pairs_of(cupy, 5))
-    d = gpulsm.Dictionary(("uint32", "int64"), None, device=device)
+    d = gpulsm.Set(("uint32", "int64"), device=device)
     by, on = pairs_of(cupy, 5)
     with pytest.raises(TypeError, match=r"keys\[1\] is of torch but keys\[0\] of CuPy"):
         d.insert((by, torch.as_tensor(on, device="cuda")))
     with pytest.raises(ValueError, match=r"keys\[1\] is on the host but keys\[0\] is on cuda:0"):
         d.insert((by, on.get()))
-    times = gpulsm.Dictionary(("uint32", "datetime64[ms]"), None, device=device)
+    times = gpulsm.Set(("uint32", "datetime64[ms]"), device=device)
     with pytest.raises(TypeError, match="cupy has no arrays of datetime64"):
         times.insert((by, on))
     with pytest.raises(TypeError, match=r"CuPy has no arrays of datetime64\[ms\]"):

@@ -164,8 +164,8 @@ REFUSED: list[tuple[str, Any, type[Exception], str]] = [
 def test_what_is_no_key_is_refused(
     given: Any, kind: type[Exception], text: str, device: str
 ) -> None:
-    d = gpulsm.Dictionary("datetime64[s]", None, device=device)
-    for call in (d.lookup, d.insert, d.delete, lambda keys: d.count(keys, None)):
+    d = gpulsm.Set("datetime64[s]", device=device)
+    for call in (d.contains, d.insert, d.delete, lambda keys: d.count(keys, None)):
         with pytest.raises(kind, match=text.replace("keys", "(keys|lo)")):
             call(given)
     assert len(d) == 0
@@ -181,19 +181,19 @@ def test_the_cures_for_time_zones_work(device: str) -> None:
         arrow.cast(pyarrow.timestamp(arrow.type.unit)),
         frame.dt.convert_time_zone("UTC").dt.replace_time_zone(None),
     ):
-        d = gpulsm.Dictionary.build(keys, device=device)
+        d = gpulsm.Set.build(keys, device=device)
         assert d.first() == (np.datetime64("2023-12-31T15"), None)
 
 
 def test_moments_that_a_unit_does_not_reach(device: str) -> None:
-    d = gpulsm.Dictionary.build(hours("ns"), device=device)
+    d = gpulsm.Set.build(hours("ns"), device=device)
     late, early = np.datetime64("3000-01-01"), datetime.datetime(1, 1, 1)
-    assert late not in d and early not in d and d.lookup(late)[1] is False
+    assert late not in d and early not in d and d.contains(late) is False
     assert d.count(early, late) == d.count(early, late, closed="neither") == 48
     assert d.count(late, None) == d.count(None, early) == 0
     assert d.count([early], [late]).tolist() == [48]
     many = np.array([DAY, late], "datetime64[D]")
-    for call in (d.lookup, d.contains, d.delete, d.successor, d.rank, lambda keys: d.count(keys)):
+    for call in (d.contains, d.delete, d.successor, d.rank, lambda keys: d.count(keys)):
         with pytest.raises(gpulsm.OutOfRangeError, match=r"\[1\] is 3000-01-01, which datetime64"):
             call(many)
     with pytest.raises(ValueError, match=r"keys is 3000-01-01, which datetime64\[ns\] can't hold"):
@@ -221,7 +221,7 @@ def test_columns_of_every_library(device: str) -> None:
         )
     days = pyarrow.array([datetime.date(2024, 1, 1)])
     for column in (days, polars.Series(days)):
-        d = gpulsm.Dictionary.build(column, device=device)
+        d = gpulsm.Set.build(column, device=device)
         assert d.key_dtype == "datetime64[D]" and datetime.date(2024, 1, 1) in d
         assert (
             d.to_arrow()["key"].to_pylist()
@@ -229,32 +229,32 @@ def test_columns_of_every_library(device: str) -> None:
             == [datetime.date(2024, 1, 1)]
         )
     spans = polars.Series([datetime.timedelta(seconds=3)])
-    assert gpulsm.Dictionary.build(spans, device=device).key_dtype == "timedelta64[us]"
-    by_hour = gpulsm.Dictionary.build(hours("h"), device=device)
+    assert gpulsm.Set.build(spans, device=device).key_dtype == "timedelta64[us]"
+    by_hour = gpulsm.Set.build(hours("h"), device=device)
     assert by_hour.to_arrow()["key"].to_pylist()[1] == datetime.datetime(2024, 2, 29, 1)
 
 
 def test_units_do_not_mix_unnoticed(device: str) -> None:
-    seconds = gpulsm.Dictionary.build(hours("s"), device=device)
+    seconds = gpulsm.Set.build(hours("s"), device=device)
     with pytest.raises(TypeError, match=r"expected keys and values of datetime64\[s\] and None"):
-        seconds.merge_from(gpulsm.Dictionary.build(hours("ms"), device=device))
+        seconds.merge_from(gpulsm.Set.build(hours("ms"), device=device))
     with pytest.raises(TypeError, match=r"key: expected one of .*, got datetime64$"):
         gpulsm.Dictionary("datetime64", device=device)
 
 
 def test_tensors_are_no_times(device: str) -> None:
     torch = pytest.importorskip("torch")
-    seconds = gpulsm.Dictionary.build(hours("s"), device=device)
+    seconds = gpulsm.Set.build(hours("s"), device=device)
     with pytest.raises(TypeError, match=r"torch has no tensors of datetime64\[s\]: give NumPy"):
         seconds.arrays(like="torch")
     with pytest.raises(TypeError, match=r"torch has no arrays of datetime64\[s\]: give NumPy"):
-        seconds.lookup(torch.zeros(2, dtype=torch.int64))
+        seconds.contains(torch.zeros(2, dtype=torch.int64))
 
 
 def test_duplicates_among_times(device: str) -> None:
     keys = hours("s")[[0, 1, 0]]
     with pytest.raises(gpulsm.DuplicateKeyError, match=r"keys\[2\] is 2024-02-29T00:00:00, as"):
-        gpulsm.Dictionary.build(keys, duplicates="error", device=device)
+        gpulsm.Set.build(keys, duplicates="error", device=device)
     d = gpulsm.Dictionary.build(keys, [1, 2, 3], duplicates="first", device=device)
     assert d.values().tolist() == [1, 2]
 
@@ -348,6 +348,6 @@ def test_nat_is_a_value_but_no_key(device: str) -> None:
     built = gpulsm.Dictionary.build([1, 2], listed, device=device)
     assert np.isnat(built[2]) and built[1] == listed[0].to_datetime64()
     with pytest.raises(ValueError, match=r"keys\[1\] is NaT, which is no key"):
-        gpulsm.Dictionary.build(listed, device=device)
+        gpulsm.Set.build(listed, device=device)
     with pytest.raises(TypeError, match="values.*time zone"):
         gpulsm.Dictionary.build([1], [pandas.Timestamp("2024", tz="UTC")], device=device)

@@ -43,7 +43,7 @@ def test_first_and_last(key: str, family: Family, device: str) -> None:
 def test_an_error_names_the_first_repeat(key: str, family: Family, device: str) -> None:
     if not family.holds(key):
         pytest.skip(f"{family.name} has no arrays of {key}")
-    d = gpulsm.Dictionary(key, None, device=device)
+    d = gpulsm.Set(key, device=device)
     d.insert(family.make(np.array([8, 3, 5], key)), duplicates="error")
     keys = family.make(np.array([9, 7, 6, 4, 7, 9, 7], key))
     with pytest.raises(
@@ -56,13 +56,13 @@ def test_an_error_names_the_first_repeat(key: str, family: Family, device: str) 
     with pytest.raises(ValueError, match=r"insert\[4\] is 7"):
         d.update(insert=keys, delete=family.make(np.array([3], key)), duplicates="error")
     with pytest.raises(ValueError, match=r"keys\[4\] is 7"):
-        gpulsm.Dictionary.build(keys, device=device, duplicates="error")
+        gpulsm.Set.build(keys, device=device, duplicates="error")
     assert d.keys().tolist() == [3, 5, 8]
 
 
 @pytest.mark.parametrize("key", ["float32", "float64"])
 def test_floats_that_are_one_key_are_duplicates(key: str, family: Family, device: str) -> None:
-    d = gpulsm.Dictionary(key, None, device=device)
+    d = gpulsm.Set(key, device=device)
     integer = np.dtype(f"uint{8 * np.dtype(key).itemsize}")
     other_nan = (np.array([np.nan], key).view(integer) + np.array(1, integer)).view(key)
     tiny = np.finfo(key).smallest_subnormal

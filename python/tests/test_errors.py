@@ -57,11 +57,10 @@ def test_mistakes_are_named_and_change_nothing(
         (
             {"value": "uint8"},
             TypeError,
-            "value: expected a type of 4, 8 or 16 bytes, or None, got uint8 of 1",
+            "value: expected a type of 4, 8 or 16 bytes, got uint8 of 1",
         ),
         ({"value": object}, TypeError, "value: expected plain data, got object"),
         ({"value": ">f8"}, TypeError, "value: expected this machine's byte order, got >f8"),
-        ({"key": None}, TypeError, "key: expected one of uint32, .*, got None"),
         (
             {"device": 0},
             TypeError,
@@ -95,7 +94,7 @@ def test_settings_are_checked(settings: dict[str, Any], kind: type[Exception], t
 def test_types_of_pandas_are_types() -> None:
     d = gpulsm.Dictionary(pandas.Int64Dtype(), pandas.Series([0.5], dtype="Float32").dtype)
     assert (d.key_dtype, d.value_dtype) == (np.int64, np.float32)
-    d = gpulsm.Dictionary((pandas.UInt32Dtype(), "S4"), None)
+    d = gpulsm.Set((pandas.UInt32Dtype(), "S4"))
     assert d.key_dtype == (np.uint32, np.dtype("S4"))
 
 
@@ -162,10 +161,12 @@ def test_exceptions_are_those_of_python_too() -> None:
 
 def test_arrays_of_a_family_are_checked_likewise(family: Family, device: str) -> None:
     d = gpulsm.Dictionary("int64", "float32", device=device)
-    with pytest.raises(TypeError, match="keys: expected int64, got int32; `.* converts it"):
-        d.lookup(family.make(np.zeros(3, np.int32)))
-    with pytest.raises(ValueError, match="keys: expected a contiguous"):
-        d.lookup(family.make(np.zeros(8, np.int64))[::2])
+    if family.on_gpu:
+        with pytest.raises(TypeError, match="keys: expected int64, got int32"):
+            d.lookup(family.make(np.zeros(3, np.int32)))
+    else:
+        assert len(family.read(d.lookup(family.make(np.zeros(3, np.int32)))[1])) == 3
+    assert len(family.read(d.lookup(family.make(np.zeros(8, np.int64))[::2])[1])) == 4
     with pytest.raises(ValueError, match=r"keys: expected an array of shape \(n,\)"):
         d.lookup(family.make(np.zeros((2, 2), np.int64)))
     with pytest.raises(ValueError, match="keys: 2 keys but 1 value"):

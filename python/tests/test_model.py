@@ -37,6 +37,7 @@ def operation_strategy(dtype: str) -> st.SearchStrategy[Any]:
         st.tuples(st.just("update"), keys, keys),
         st.tuples(st.just("update"), keys, keys),
         st.tuples(st.just("delete_range"), keys, keys),
+        st.tuples(st.just("write"), keys, keys),
         st.tuples(st.sampled_from(["ask", "ask", "cleanup", "clear", "copy"]), keys, keys),
     )
 
@@ -67,7 +68,10 @@ class Run:
     ) -> None:
         self.family = family
         self.key, self.value = np.dtype(key), None if value is None else np.dtype(value)
-        self.dictionary = gpulsm.Dictionary(key, value, batch_size=batch, device=device)
+        made = gpulsm.Set(key, batch_size=batch, device=device)
+        if value is not None:
+            made = gpulsm.Dictionary(key, value, batch_size=batch, device=device)
+        self.dictionary: Any = made
         self.oracle = Oracle()
         self.written = 0
 
@@ -122,6 +126,8 @@ def run(operations: list[Any], run: Run) -> None:
             lo, hi, closed = first[:count], second[:count], CLOSED[count % 4]
             dictionary.delete_range(run.keys(lo), run.keys(hi), closed=closed)
             oracle.delete_range(run.exact(lo), run.exact(hi), closed)
+        elif name == "write":
+            write(run, first, second)
         elif name == "clear":
             dictionary.clear()
             oracle.clear()
@@ -135,6 +141,27 @@ def run(operations: list[Any], run: Run) -> None:
     ask(run, [0, 1, 5], [5, 0, 9])
 
 
+def write(run: Run, first: list[Any], second: list[Any]) -> None:
+    """Inserts, deletes a range, inserts some of them again, and deletes: in this order."""
+    given, values = run.new_values(len(first))
+    lo, hi = first[:1], second[:1]
+    count = min(len(lo), len(hi))
+    inserted, again = run.exact(first), run.exact(first[:3])
+    pairs = (given,) if run.value is not None else ()
+    some = (given[:3],) if run.value is not None else ()
+    operations = [
+        ("insert", np.array(first, run.key), *map(run.family.read, pairs)),
+        ("delete_range", np.array(lo[:count], run.key), np.array(hi[:count], run.key)),
+        ("insert", np.array(first[:3], run.key), *map(run.family.read, some)),
+        ("delete", np.array(second[1:], run.key)),
+    ]
+    run.dictionary.write(operations)
+    run.oracle.update(inserted, values, [])
+    run.oracle.delete_range(run.exact(lo[:count]), run.exact(hi[:count]), "both")
+    run.oracle.update(again, values[:3], [])
+    run.oracle.update([], [], run.exact(second[1:]))
+
+
 def ask(run: Run, first: list[Any], second: list[Any]) -> None:
     """Asks everything of the dictionary, of a snapshot, and of the oracle."""
     oracle, family = run.oracle, run.family
@@ -143,11 +170,13 @@ def ask(run: Run, first: list[Any], second: list[Any]) -> None:
     lo, hi = first[:count], second[:count]
     for asked in (run.dictionary, run.dictionary.snapshot()):
         assert len(asked) == len(oracle.pairs)
-        values, found = asked.lookup(run.keys(first))
-        there = family.read(found)
+        there = family.read(asked.contains(run.keys(first)))
+        values, found = None, there
+        if run.value is not None:
+            values, found = asked.lookup(run.keys(first))
         answers = [v if f else None for v, f in zip(run.values(values, there), there, strict=True)]
         assert answers == oracle.lookup(first)
-        assert family.read(asked.contains(run.keys(first))).tolist() == there.tolist()
+        assert family.read(found).tolist() == there.tolist()
         for closed in CLOSED:
             counts = asked.count(run.keys(lo), run.keys(hi), closed=closed)
             assert family.read(counts).tolist() == oracle.count(lo, hi, closed)

@@ -17,7 +17,7 @@ import gpulsm
 
 
 def test_settings_may_change(path: str) -> None:
-    with gpulsm.open(path, "uint32", None, batch_size=128, threads=2) as d:
+    with gpulsm.Set.open(path, "uint32", batch_size=128, threads=2) as d:
         d.insert(np.arange(1000, dtype=np.uint32))
     with gpulsm.open(path) as d:
         assert d.batch_size == 128 and d.value_dtype is None and len(d) == 1000
@@ -92,15 +92,20 @@ def test_other_types_are_refused(path: str, tmp_path: Path) -> None:
         for value in ("int64", "float64", "timedelta64[ns]", "uint32", ("int64", 1), "V8"):
             with pytest.raises(TypeError, match=r"value: expected timedelta64\[s\], as the dicti"):
                 use(at, value=value)
-    with gpulsm.open(path + "2", "uint32"):
+    with gpulsm.Set.open(path + "2", "uint32"):
         pass
     with pytest.raises(TypeError, match="value: expected none, as the dictionary in .* got uint32"):
         gpulsm.open(path + "2", value="uint32")
 
 
 def test_a_set_in_a_folder_says_how_it_became_one(path: str) -> None:
-    with gpulsm.open(path, key="uint32") as d:
-        for use in (lambda: d.insert([1], [2.5]), lambda: d.__setitem__(1, 2), lambda: d.sum()):
+    with pytest.raises(
+        TypeError, match=r"`gpulsm.Set.open\(…, 'uint32'\)` creates one without values"
+    ):
+        gpulsm.open(path, key="uint32")
+    assert not os.path.exists(path)
+    with gpulsm.Set.open(path, key="uint32") as d:
+        for use in (lambda: d.insert([1], [2.5]), lambda: d.update(insert=([1], [2.5]))):
             with pytest.raises(TypeError, match="was created without a `value` type") as error:
                 use()
             assert repr(path) in str(error.value) and "value='float64')` creates" in str(
@@ -109,6 +114,19 @@ def test_a_set_in_a_folder_says_how_it_became_one(path: str) -> None:
         assert len(d) == 0
     with pytest.raises(TypeError, match="got float64; it is a set: one with values needs another"):
         gpulsm.open(path, value="float64")
+
+
+def test_what_is_expected_is_not_created(path: str) -> None:
+    for _ in range(2):
+        for opens in (gpulsm.open, gpulsm.Set.open):
+            with pytest.raises(FileNotFoundError, match="no dictionary is here") as error:
+                opens(path, "uint32", create=False)
+            assert error.value.filename == path and not os.path.exists(path)
+    gpulsm.open(path, "uint32", "uint32").close()
+    with gpulsm.open(path, create=False) as d:
+        assert len(d) == 0
+    with pytest.raises(TypeError, match="create: expected True or False"):
+        gpulsm.open(path + "2", "uint32", "uint32", create="no")  # type: ignore[arg-type]
 
 
 def test_what_is_missing_says_so(path: str) -> None:
@@ -124,7 +142,7 @@ def test_what_is_missing_says_so(path: str) -> None:
 
 def test_files_and_folders_are_told_apart(path: str, tmp_path: Path) -> None:
     gpulsm.Dictionary().save(tmp_path / "file")
-    gpulsm.open(path, "uint32").close()
+    gpulsm.open(path, "uint32", "uint32").close()
     with pytest.raises(ValueError, match="it is a file, not a folder: saved files are loaded"):
         gpulsm.open(tmp_path / "file")
     assert len(gpulsm.Dictionary.load(path)) == 0  # A folder is loaded as well, into memory.
@@ -132,7 +150,7 @@ def test_files_and_folders_are_told_apart(path: str, tmp_path: Path) -> None:
         gpulsm.Dictionary().save(path)
     assert error.value.filename is not None
     with pytest.raises(ValueError, match="there are other files in it: choose a new or an empty"):
-        gpulsm.open(tmp_path, "uint32")
+        gpulsm.open(tmp_path, "uint32", "uint32")
     for use in (gpulsm.Dictionary.load, gpulsm.check, gpulsm.info):
         with pytest.raises(
             ValueError, match="a folder that `open` created, or a file that `save` wr"
@@ -194,7 +212,7 @@ def test_arguments_that_cannot_be_used(path: str) -> None:
             with pytest.raises(ValueError, match=f"path: expected the name of a file, got {what}"):
                 use(name)
     with pytest.raises(TypeError, match="key: expected"):
-        gpulsm.open(path, "uint16")
+        gpulsm.open(path, "uint16", "uint32")
     with pytest.raises(ValueError, match="names of this type's fields are too long"):
         gpulsm.open(path, "uint32", [("a" * 70_000, "u4")])
     assert not os.path.exists(path)

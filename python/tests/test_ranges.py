@@ -33,7 +33,7 @@ def test_every_pair_of_ends_in_every_way(
     if not family.holds(key):
         pytest.skip(f"{family.name} has no arrays of {key}")
     keys = ends_of(key)
-    d = gpulsm.Dictionary(key, None, device=device)
+    d = gpulsm.Set(key, device=device)
     d.insert(keys)
     first, last = (part.reshape(-1) for part in np.meshgrid(range(len(keys)), range(len(keys))))
     low = first + (closed in ("right", "neither"))
@@ -60,7 +60,7 @@ def test_every_pair_of_ends_in_every_way(
 @pytest.mark.parametrize("key", [*INTEGERS, "float32", "float64"])
 def test_an_open_end_is_beyond_every_key(key: str, closed: Any, device: str) -> None:
     keys = ends_of(key)
-    d = gpulsm.Dictionary.build(keys, device=device)
+    d = gpulsm.Set.build(keys, device=device)
     assert d.count(closed=closed) == d.count(None, None, closed=closed) == len(keys)
     assert d.count(None, keys[2], closed=closed) == 2 + (closed in ("both", "right"))
     assert d.count(keys[2], None, closed=closed) == len(keys) - 3 + (closed in ("both", "left"))
@@ -72,14 +72,15 @@ def test_an_open_end_is_beyond_every_key(key: str, closed: Any, device: str) -> 
 
 
 def test_minus_zero_is_zero_at_an_excluded_end(device: str) -> None:
-    d = gpulsm.Dictionary.build([-1.0, 0.0, 1.0], device=device)
+    d = gpulsm.Set.build([-1.0, 0.0, 1.0], device=device)
     for zero in (0.0, -0.0):
         assert d.count(zero, 1.0, closed="right") == 1 and d.count(-1.0, zero, closed="left") == 1
         assert d.count([zero], [zero], closed="neither").tolist() == [0]
 
 
 def test_nothing_is_less_than_an_unsigned_zero(device: str) -> None:
-    d = gpulsm.Dictionary.build(np.arange(5, dtype=np.uint32), device=device)
+    keys = np.arange(5, dtype=np.uint32)
+    d = gpulsm.Dictionary.build(keys, keys, device=device)
     d.delete_range(None, 0, closed="left")
     d.delete_range([0, 0], [0, 0], closed="left")
     d.delete_range(2**32 - 1, None, closed="right")
@@ -99,7 +100,7 @@ def test_ends_that_the_type_can_not_hold(key: str, closed: Any, device: str) -> 
     limits = np.iinfo(key)
     least, most = int(limits.min), int(limits.max)
     keys = np.array([least, 5, most], key)
-    d = gpulsm.Dictionary.build(keys, device=device)
+    d = gpulsm.Set.build(keys, device=device)
     below, above = least - 1, most + 1
     for lo, hi, expected in (
         (below, above, 3),
@@ -122,7 +123,7 @@ def test_ends_that_the_type_can_not_hold(key: str, closed: Any, device: str) -> 
 
 def test_floats_that_the_type_can_not_hold(device: str) -> None:
     most = float(np.finfo(np.float32).max)
-    d = gpulsm.Dictionary("float32", None, device=device)
+    d = gpulsm.Set("float32", device=device)
     d.insert([-np.inf, -most, 0.0, most, np.inf])
     for closed in CLOSED:
         assert d.count(-1e40, 1e40, closed=closed) == 3  # The infinities are beyond.
@@ -155,8 +156,9 @@ def test_scalars_that_the_type_can_not_hold_are_not_there(device: str) -> None:
     # Of lists and arrays every element must fit, for each has its place in the answer.
     with pytest.raises(ValueError, match=r"keys\[1\] is -1"):
         d.lookup([1, -1])
-    with pytest.raises(TypeError, match="expected uint32, got int64"):
-        d.count(np.array([0]), np.array([2**32]))
+    with pytest.raises(ValueError, match=r"keys\[1\] is -1: uint32 goes from 0"):
+        d.lookup(np.array([1, -1]))
+    assert d.count(np.array([0, -5, 2]), np.array([2**32, 1, 2**40])).tolist() == [2, 1, 1]
     assert len(d) == 2
 
 
@@ -176,5 +178,5 @@ def test_slices_are_half_open(device: str) -> None:
     assert d.keys().tolist() == [1, 4]
     del d[:]
     assert len(d) == 0
-    floats = gpulsm.Dictionary.build([1.0, np.inf, np.nan], device=device)
-    assert len(floats[:][0]) == 3 and floats[:][1] is None and len(floats[: np.nan][0]) == 2
+    floats = gpulsm.Dictionary.build([1.0, np.inf, np.nan], [1, 2, 3], device=device)
+    assert len(floats[:][0]) == 3 and len(floats[: np.nan][0]) == 2

@@ -80,7 +80,7 @@ def test_arrays_and_tables_make_dictionaries(cluster: Any) -> None:
         assert d.lookup(np.uint64(10)) == (2, True)
     parts = (KEYS, KEYS[::-1].copy())
     with ShardedDictionary.build(parts, **SETTINGS) as d:
-        assert_equal(d, gpulsm.Dictionary.build(parts))
+        assert_equal(d, gpulsm.Set.build(parts))
 
 
 def test_files_make_dictionaries(cluster: Any, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_saved_dictionaries_are_loaded(
         assert told == [(1000, 2500), (2000, 2500), (2500, 2500)]
         d.save(tmp_path / "several")
     assert_equal(gpulsm.Dictionary.load(tmp_path / "several"), saved)
-    members = gpulsm.Dictionary.build(keys)
+    members = gpulsm.Set.build(keys)
     members.save(tmp_path / "set")
     with ShardedDictionary.load(
         tmp_path / "set", key="int32", path=tmp_path / "d", **SETTINGS

@@ -88,7 +88,7 @@ def some_values(value: Any, count: int = 40) -> Any:
     return values.reshape(count, *dtype.shape)
 
 
-def bits(d: gpulsm.Dictionary | gpulsm.Snapshot) -> tuple[bytes, ...]:
+def bits(d: gpulsm.Dictionary | gpulsm.Set | gpulsm.Snapshot) -> tuple[bytes, ...]:
     """Keys and values, as bytes."""
     keys, values = d.arrays()
     columns = keys if isinstance(keys, tuple) else (keys,)
@@ -98,11 +98,15 @@ def bits(d: gpulsm.Dictionary | gpulsm.Snapshot) -> tuple[bytes, ...]:
 
 def check_round_trip(tmp_path: Path, device: str, key: Any, value: Any) -> None:
     folder, file = tmp_path / "folder", tmp_path / "file"
-    memory = gpulsm.Dictionary(key, value, device=device, batch_size=16)
-    memory.insert(some_keys(key), some_values(value))
+    named = {"key": key} if value is None else {"key": key, "value": value}
+    kind: Any = gpulsm.Set if value is None else gpulsm.Dictionary
+    create: Any = gpulsm.Set.open if value is None else gpulsm.open
+    pairs = (some_keys(key),) if value is None else (some_keys(key), some_values(value))
+    memory = kind(**named, device=device, batch_size=16)
+    memory.insert(*pairs)
     memory.delete(some_keys(key, 5))
-    with gpulsm.open(folder, key, value, device=device, batch_size=16) as d:
-        d.insert(some_keys(key), some_values(value))
+    with create(folder, **named, device=device, batch_size=16) as d:
+        d.insert(*pairs)
         d.delete(some_keys(key, 5))
         assert bits(d) == bits(memory)
     memory.save(file)
@@ -112,12 +116,10 @@ def check_round_trip(tmp_path: Path, device: str, key: Any, value: Any) -> None:
             assert bits(d) == bits(memory)
             if not is_checkpointed:
                 d.checkpoint()
-        with gpulsm.open(folder, key, value, device=device) as d:
+            assert type(d) is kind
+        with create(folder, **named, device=device) as d:
             assert bits(d) == bits(memory)
-    for loaded in (
-        gpulsm.Dictionary.load(file, device=device),
-        gpulsm.Dictionary.load(file, key=key, value=value, device=device),
-    ):
+    for loaded in (kind.load(file, device=device), kind.load(file, **named, device=device)):
         assert (loaded.key_dtype, loaded.value_dtype) == (memory.key_dtype, memory.value_dtype)
         assert bits(loaded) == bits(memory) and loaded.batch_size == 16
         loaded.validate()

@@ -141,7 +141,7 @@ def test_a_missing_folder_is_named(path: str, monkeypatch: pytest.MonkeyPatch) -
     d = gpulsm.Dictionary.build([1], [10])
     deeper = os.path.join(path, "b", "c.csv")
     uses: list[Callable[[str], Any]] = [
-        lambda at: gpulsm.open(at, "uint32"),
+        lambda at: gpulsm.open(at, "uint32", "uint32"),
         lambda at: d.save(at),
         lambda at: d.snapshot().save(at, overwrite=False),
         lambda at: d.to_file(at),
@@ -163,7 +163,7 @@ def test_a_missing_folder_is_named(path: str, monkeypatch: pytest.MonkeyPatch) -
         FileNotFoundError, match=r"`os.path.expanduser\(…\)` replaces ~ by the home"
     ):
         d.save("~/c")
-    gpulsm.open("here/", "uint32").close()
+    gpulsm.open("here/", "uint32", "uint32").close()
     assert len(gpulsm.open("here")) == 0
     d.save("b/c")
     assert len(gpulsm.Dictionary.load("b/c")) == 1

@@ -271,6 +271,149 @@ def test_an_array_that_changes_during_a_call_does_no_harm(key: str, device: str)
     d.validate()
 
 
+@pytest.mark.parametrize("where", ["folder", "devices"])
+@pytest.mark.parametrize("key", ["uint32", "float64"])
+def test_an_array_that_changes_during_an_update_is_read_once(
+    key: str, where: str, path: str, device: str
+) -> None:
+    """What the log has is what memory has, and each key is on the device that it belongs to."""
+    settings = {"device": device, "threads": 2, "batch_size": 1024}
+    if where == "folder":
+        d = gpulsm.open(path, key, "uint32", **settings)
+    else:
+        d = gpulsm.Dictionary(key, "uint32", **{**settings, "device": [device] * 3})
+    rng = np.random.default_rng(5)
+    fills = [rng.integers(0, 1 << most, 1 << 16).astype(np.uint32) for most in (4, 12, 22)]
+    keys, values, done = fills[0].astype(key), fills[0].copy(), threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            for fill in fills:
+                np.copyto(keys, fill)
+                np.copyto(values, fill)
+
+    def call() -> None:
+        try:
+            end, step = time.monotonic() + 1, 0
+            while time.monotonic() < end or step <= 4:
+                step += 1
+                d.update(insert=(keys, values), delete=keys[:100] if step % 3 else None)
+                d.set(keys[:1000], values[:1000])
+                d.delete_range(keys[:10], values[:10].astype(key))
+                d.write([("delete", keys[:50]), ("insert", keys[:500], values[:500])])
+        finally:
+            done.set()
+
+    run_all(change, call)
+    d.validate()
+    kept, kept_values = d.arrays()
+    assert (kept[1:] > kept[:-1]).all() and len(kept) == len(d)
+    looked_up, found = d.lookup(kept)
+    assert found.all() and (looked_up == kept_values).all()
+    if where == "folder":
+        d.close()
+        with gpulsm.open(path, device=device) as again:
+            assert (again.arrays()[0] == kept).all() and (again.arrays()[1] == kept_values).all()
+
+
+def test_a_list_that_changes_during_a_call_does_no_harm(device: str) -> None:
+    d = gpulsm.Dictionary("uint32", "uint32", device=device)
+    keys, done = [*range(1000)], threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            keys.extend(range(1000))
+            del keys[500:]
+            keys.append(7)
+
+    def call() -> None:
+        try:
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                d.insert(keys, 1)
+                assert d.lookup(keys)[1].all()
+                d.count(keys, 5000)
+        finally:
+            done.set()
+
+    run_all(change, call)
+    d.validate()
+    assert d.keys().max() < 1000
+
+
+def test_pops_and_defaults_lose_no_addition(device: str) -> None:
+    d = gpulsm.Dictionary("uint32", "int64", combine="add", device=device)
+    popped: list[int] = []
+    rounds, adders = 1000, 3
+    left = [adders]
+
+    def add() -> None:
+        for _ in range(rounds):
+            d.add(7)
+        left[0] -= 1
+
+    def pop(call: Any) -> Any:
+        def run() -> None:
+            while left[0]:
+                popped.append(call())
+
+        return run
+
+    def pop_first() -> int:
+        try:
+            return int(d.pop_first()[1])
+        except KeyError:
+            return 0
+
+    def default() -> None:
+        while left[0]:
+            d.setdefault(7, 0)
+
+    run_all(*[add] * adders, pop(lambda: d.pop(7, 0)), pop(pop_first), default)
+    assert sum(popped) + d.get(7, 0) == rounds * adders
+
+
+def test_all_threads_get_the_default_that_was_set(device: str) -> None:
+    d = gpulsm.Dictionary("uint32", "uint32", device=device)
+    answers: list[list[int]] = [[], [], []]
+
+    def ask(number: int) -> Any:
+        return lambda: answers[number].extend(d.setdefault(key, number) for key in range(300))
+
+    run_all(*map(ask, range(3)))
+    assert answers[0] == answers[1] == answers[2] == d.values().tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
+@pytest.mark.parametrize(
+    "call", ["d.pop(5)", "d.pop(5, None)", "d.pop_first()", "d.setdefault(5, 1)", "del d[5]"]
+)
+def test_calls_in_a_forked_process_are_refused(call: str, tmp_path: Path) -> None:
+    """Also if another thread was in such a call when it was forked."""
+    program = f"""
+import contextlib, os, threading, time
+import gpulsm
+d = gpulsm.Dictionary("int64", "int64", combine="add", device="cpu")
+def work():
+    while True:
+        d.add(range(100))
+        d.pop(5, None)
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.1)
+for _ in range(5):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            {call}
+        except gpulsm.ForkError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+    done = run_program(program, tmp_path, "-W", "ignore")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
 def test_a_forked_process_makes_its_own(device: str) -> None:
     if device != "cpu":

@@ -52,7 +52,7 @@ def numpy(d: gpulsm.Dictionary, keys: NDArray[np.uint32]) -> None:
 
 
 def composites(d: gpulsm.Dictionary, symbols: NDArray[np.uint32], times: NDArray[np.int64]) -> None:
-    gpulsm.Dictionary(key=("uint32", "datetime64[ns]"), value=None)
+    gpulsm.Set(key=("uint32", "datetime64[ns]"))
     assert_type(d.lookup((symbols, times)), tuple[Any, Any])
     assert_type(d.count((symbols, times), (7, 5), closed="left"), Any)
     assert_type(d.count(*d.prefix_range(symbols)), Any)
@@ -83,7 +83,7 @@ def others(d: gpulsm.Dictionary) -> None:
     assert_type(d.snapshot(), gpulsm.Snapshot)
     assert_type(d.keys(), NDArray[Any])
     assert_type(d.arrays(), tuple[NDArray[Any], NDArray[Any]])
-    gpulsm.Dictionary.build([1], batchsize=3)  # type: ignore[call-arg]
+    gpulsm.Set.build([1], batchsize=3)  # type: ignore[call-arg]
     assert_type(d.stats().levels, tuple[gpulsm.LevelStats, ...])
     assert_type(gpulsm.devices(), list[str])
     d.snapshot().insert([1], [2])  # type: ignore[attr-defined]

@@ -39,7 +39,8 @@ from gpulsm._native import VERSION as __version__
 from gpulsm._native import after_fork as _after_fork
 from gpulsm._native import at_exit as _at_exit
 from gpulsm._opening import FileInfo, check, info, open
-from gpulsm._snapshot import Snapshot
+from gpulsm._set import Set
+from gpulsm._snapshot import SetSnapshot, Snapshot
 from gpulsm._stats import Holders, LevelStats, MemoryStats, Stats
 
 __all__ = [
@@ -59,6 +60,8 @@ __all__ = [
     "MemoryStats",
     "OutOfMemoryError",
     "OutOfRangeError",
+    "Set",
+    "SetSnapshot",
     "Snapshot",
     "Stats",
     "ThreadsError",

@@ -121,6 +121,8 @@ class Aggregates(Base):
         return answer
 
     @overload
+    def min(self, lo: None = None, hi: None = None, *, default: Value | None = None) -> Any: ...
+    @overload
     def min(
         self,
         lo: Composite,
@@ -198,11 +200,11 @@ class Aggregates(Base):
         closed: Closed = "both",
         default: Value | None = None,
         out: tuple[Array, Array] | None = None,
-    ) -> tuple[Array, Array] | tuple[Any, bool]:
+    ) -> Any:
         """Returns, for each range, the least value of its keys, and whether it has any key.
 
-        Without `lo` and `hi` it is the least of all values. Values must be integers or floats of 32 or 64
-        bits, or several of them together, of each of which the least is found by itself.
+        Without `lo` and `hi` it is the least of all values, one number, or `default` if there is none. Values must be
+        integers or floats of 32 or 64 bits, or several of them together, of each of which the least is found by itself.
 
         Parameters
         ----------
@@ -232,11 +234,13 @@ class Aggregates(Base):
         >>> values, found = d.min([0, 15, 40], [25, 100, 50])
         >>> values.tolist(), found.tolist()
         ([6, 5, 0], [True, True, False])
-        >>> d.min()
-        (5, True)
+        >>> d.min(), d.min(15, None)
+        (5, (5, True))
         """
         return self._extreme("min", lo, hi, closed, default, out)
 
+    @overload
+    def max(self, lo: None = None, hi: None = None, *, default: Value | None = None) -> Any: ...
     @overload
     def max(
         self,
@@ -315,11 +319,11 @@ class Aggregates(Base):
         closed: Closed = "both",
         default: Value | None = None,
         out: tuple[Array, Array] | None = None,
-    ) -> tuple[Array, Array] | tuple[Any, bool]:
+    ) -> Any:
         """Returns, for each range, the greatest value of its keys, and whether it has any key.
 
-        Without `lo` and `hi` it is the greatest of all values. Values must be integers or floats of 32 or
-        64 bits, or several of them together, of each of which the greatest is found by itself.
+        Without `lo` and `hi` it is the greatest of all values, one number, or `default` if there is none. Values must be
+        integers or floats of 32 or 64 bits, or several of them together, of each of which the greatest is found by itself.
 
         Parameters
         ----------
@@ -349,16 +353,17 @@ class Aggregates(Base):
         >>> values, found = d.max([0, 15, 40], [25, 100, 50], default=-1)
         >>> values.tolist(), found.tolist()
         ([7, 6, -1], [True, True, False])
-        >>> d.max()
-        (7, True)
+        >>> d.max(), gpulsm.Dictionary().max(default=-1)
+        (7, -1)
         """
         return self._extreme("max", lo, hi, closed, default, out)
 
     def _extreme(
         self, operation: str, lo: Any, hi: Any, closed: Closed, default: Any, out: Any
-    ) -> tuple[Any, Any]:
+    ) -> Any:
         value = self._check_numbers(operation)
-        item = None if default is None else self._read_default(default)
+        is_of_all = lo is None and hi is None
+        item = None if default is None or is_of_all else self._read_default(default)
         call = self._ranges(lo, hi, closed)
         values, found = call.rooms(out, value, BOOL)
         counts = self._aggregate(operation, value, call, values)
@@ -366,7 +371,10 @@ class Aggregates(Base):
             found.array[...] = counts.array > 0
         if item is not None:
             call.family.replace_missing(values.array, found.array, item.array)
-        return call.answer(values), call.answer(found)
+        answers = call.answer(values), call.answer(found)
+        if not is_of_all:
+            return answers
+        return answers[0] if answers[1] else default
 
     def _aggregate(self, operation: str, value: DType, call: Call, answers: Room) -> Room:
         """Fills in the answers; returns how many keys each range has."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsm._base import Base
-from gpulsm._call import BOOL, Call
+from gpulsm._call import BOOL, Call, listed
 from gpulsm._composites import packed, read_columns
 from gpulsm._errors import OutOfRangeError
 from gpulsm._families import HOST
@@ -18,7 +18,7 @@ from gpulsm._keys import beside, describe_key, kind_of_last_part, last_part, no_
 from gpulsm._layouts import Layout
 from gpulsm._times import ticks
 from gpulsm._tolerances import read_tolerance
-from gpulsm._types import A, ArrayLike, Composite, Direction, Host, Scalar, Tolerance
+from gpulsm._types import A, ArrayLike, Composite, Direction, Host, Scalar, Tolerance, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class AsOf(Base):
         direction: Direction = "backward",
         tolerance: Tolerance | None = None,
         allow_exact_matches: bool = True,
+        default: Value | None = None,
     ) -> tuple[Any, Any, Any]: ...
     @overload
     def asof(
@@ -49,6 +50,7 @@ class AsOf(Base):
         direction: Direction = "backward",
         tolerance: Tolerance | None = None,
         allow_exact_matches: bool = True,
+        default: Value | None = None,
     ) -> tuple[Any, Any, bool]: ...
     @overload
     def asof(
@@ -58,6 +60,7 @@ class AsOf(Base):
         direction: Direction = "backward",
         tolerance: Tolerance | None = None,
         allow_exact_matches: bool = True,
+        default: Value | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]: ...
     @overload
     def asof(
@@ -67,6 +70,7 @@ class AsOf(Base):
         direction: Direction = "backward",
         tolerance: Tolerance | None = None,
         allow_exact_matches: bool = True,
+        default: Value | None = None,
     ) -> tuple[A, A, A]: ...
     def asof(
         self,
@@ -75,6 +79,7 @@ class AsOf(Base):
         direction: Direction = "backward",
         tolerance: Tolerance | None = None,
         allow_exact_matches: bool = True,
+        default: Value | None = None,
     ) -> tuple[Any, Any, Any]:
         """Returns, for each key, the pair that agrees with it in all parts but the last, and whose last part is
         the nearest, and whether there is one: pandas's `merge_asof`, with every part but the last as `by`,
@@ -98,6 +103,8 @@ class AsOf(Base):
             theirs. Default: any distance.
         allow_exact_matches
             Whether a pair with the key itself is an answer.
+        default
+            The value of keys without an answer: one value of the value type. Default: 0.
 
         Returns
         -------
@@ -134,15 +141,16 @@ class AsOf(Base):
             "tolerance": None if tolerance is None else read_tolerance(tolerance, self._key),
             "allows_exact_matches": bool(allow_exact_matches),
         }
+        item = None if default is None else self._read_default(default)
         try:
             questions = self._questions(keys)
         except OutOfRangeError as error:
             if error.above is None:
                 raise
-            return self._asof_beyond(keys, error.above, asked)
+            return self._asof_beyond(keys, error.above, asked, item)
         if isinstance(questions, _Columns):
-            return self._asof_of_columns(questions, asked)
-        return self._asof(questions, asked)
+            return self._asof_of_columns(questions, asked, item)
+        return self._asof(questions, asked, item)
 
     def _questions(self, keys: Any) -> Given | _Columns:
         """The keys that are asked about. _Columns on the host stay columns."""
@@ -153,26 +161,36 @@ class AsOf(Base):
             return packed("keys", call, self._key)
         return _Columns(call, self._key)
 
-    def _asof(self, given: Given, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
+    def _asof(
+        self, given: Given, asked: dict[str, Any], item: Given | None
+    ) -> tuple[Any, Any, Any]:
         call = self._call(given)
         found_keys, values, found = call.rooms(None, self._key, self._value, BOOL)
         [questions] = call.spans
         to = (found_keys.span, values.span)
         self._store.asof(asked, questions, to, found.span, call.stream)
+        if item is not None:
+            call.family.replace_missing(values.array, found.array, item.array)
         return call.keys(found_keys, found), call.answer(values), call.answer(found)
 
-    def _asof_of_columns(self, given: _Columns, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
+    def _asof_of_columns(
+        self, given: _Columns, asked: dict[str, Any], item: Given | None
+    ) -> tuple[Any, Any, Any]:
         """The same for columns, which the native half packs and unpacks as it goes."""
         call, layout = given.call, given.layout
         parts = [call.room(part) for part in layout.parts]
         values, found = call.rooms(None, self._value, BOOL)
         columns = call.spans, [part.span for part in parts]
         self._store.asof_of_columns(asked, layout.native, columns, values.span, found.span)
+        if item is not None:
+            call.family.replace_missing(values.array, found.array, item.array)
         answers = tuple(part.array for part in parts)
         layout.mark_missing(found.array, answers)
         return answers if layout.is_tuple else answers[0], values.array, found.array
 
-    def _asof_beyond(self, keys: Any, above: bool, asked: dict[str, Any]) -> tuple[Any, Any, Any]:
+    def _asof_beyond(
+        self, keys: Any, above: bool, asked: dict[str, Any], item: Given | None
+    ) -> tuple[Any, Any, Any]:
         """The answer to one question with a part above, or below, all that its type can hold."""
         self._check_open()
         tolerance, direction = asked["tolerance"], asked["direction"]
@@ -182,10 +200,11 @@ class AsOf(Base):
             if given is None:
                 continue
             free = {"direction": side, "tolerance": None, "allows_exact_matches": True}
-            answer = self._asof(given, {**asked, **free})
+            answer = self._asof(given, {**asked, **free}, item)
             if answer[2] and (tolerance is None or self._distance(keys, answer[0]) <= tolerance):
                 return answer
-        return no_key(self._key), self._zero(self._value), False
+        missing = self._zero(self._value) if item is None else listed(item.array)[0]
+        return no_key(self._key), missing, False
 
     def _distance(self, key: Any, other: Any) -> int | float:
         """How far the last parts of two keys are apart, one of which may be beyond its type."""

@@ -120,7 +120,6 @@ class Base:
 
     def __repr__(self) -> str:
         name = type(self).__name__
-        value = None if self._value is None else describe(self._value)
         length = self._store.summary()[0]
         what = "key" if self._value is None else "pair"
         if self._store.is_closed:
@@ -132,7 +131,8 @@ class Base:
         else:
             much = f"{length:,} {what}{'' if length == 1 else 's'}"
         rule = "" if self.combine == "replace" else f", combine={self.combine!r}"
-        types = f"key={self._key_text()}, value={value!r}{rule}"
+        value = "" if self._value is None else f", value={describe(self._value)!r}"
+        types = f"key={self._key_text()}{value}{rule}"
         return f"<gpulsm.{name} of {much}, {types}, {self._where()}>"
 
     def _where(self) -> str:
@@ -178,7 +178,7 @@ class Base:
     def _ranges(self, lo: Any, hi: Any, closed: Closed) -> Call:
         return self._call(*read_ranges(lo, hi, closed, self._key, self._place))
 
-    def _one(self, name: str, key: Any) -> Any:
+    def _one(self, name: str, key: Any) -> Given:
         """One key, where an array makes no sense."""
         expected = f"{name}: expected one {describe_key(self._key)}"
         takes_text = (
@@ -186,12 +186,28 @@ class Base:
         )  # To say what is wrong.
         if key is None or (isinstance(key, str) and not takes_text):
             raise TypeError(f"{expected}, got {type(key).__name__}")
-        if not self._keys(name, key).is_scalar:
+        given = self._keys(name, key)
+        if not given.is_scalar:
             raise TypeError(
                 f"{expected}, got an array; "
                 "`lookup`, `contains`, `insert`, `set` and `delete` take arrays"
             )
-        return key
+        return given
+
+    def _possible_one(self, key: Any, *, is_foreign_absent: bool = False) -> Given | None:
+        """One key; None for a number that the type can't hold, which is not there, and, if that is wanted, for what
+        is no key of this type at all."""
+        try:
+            return self._one("key", key)
+        except OutOfRangeError:
+            pass
+        except TypeError:
+            # As a dict does, but for what it would not take for a key either.
+            is_array = hasattr(key, "__len__") and not isinstance(key, (str, bytes, tuple))
+            if is_array or not is_foreign_absent:
+                raise
+        self._check_open()
+        return None
 
     def _zero(self, dtype: DType | None) -> Any:
         """What an answer has where there is nothing to say."""

@@ -97,7 +97,7 @@ class Call:
             one = self._check_out(name, array, dtype)
             _check_all_apart(one, used)
             if dtype is BOOL and self.family.place is HOST:
-                array[...] = False  # Whatever bytes there were.
+                one.array[...] = False  # Whatever bytes there were.
             rooms.append(Room(array, one.span))
         return rooms
 
@@ -120,7 +120,10 @@ class Call:
         """The caller's array, if answers can be written to it as they would be to one of ours."""
         _check_out_type(name, array, dtype, self.length)
         one = read(name, array, dtype)
-        if one.is_scalar or one.array is not array:
+        is_array = isinstance(array, np.ndarray) or any(
+            is_of(*kind, array) for kind in (("torch", "Tensor"), ("cupy", "ndarray"))
+        )
+        if one.is_scalar or not is_array:
             kind = type(array).__name__
             raise TypeError(f"{name}: expected an array of {self.family.name}, got {kind}")
         if one.family.name != self.family.name or one.family.place != self.family.place:
@@ -132,6 +135,8 @@ class Call:
             raise ValueError(
                 f"{name} has {_elements(one.length)}: expected {self.length:,}, one for each question"
             )
+        if one.span[0] != one.family.address(array):
+            raise ValueError(f"{name}: expected a contiguous array of aligned elements")
         if isinstance(array, np.ndarray) and not array.flags.writeable:
             raise ValueError(f"{name}: expected an array that can be written to")
         return one
@@ -141,14 +146,22 @@ class Call:
         keys = room.unpacked(found.array)
         if not self.is_scalar:
             return keys
-        if isinstance(room, PackedRoom):
-            parts = tuple(listed_part(column)[0] for column in room.columns)
-            return parts if room.layout.is_tuple else parts[0]
-        return listed(keys)[0]
+        return _one(keys)
+
+    def one_key(self, room: Room) -> Any:
+        """The only key that was filled in, as a caller gets it."""
+        return _one(room.unpacked())
 
     def answer(self, room: Room) -> Any:
         """What the caller gets: the array, or its only element."""
         return listed(room.array)[0] if self.is_scalar and room.array is not None else room.array
+
+
+def _one(keys: Any) -> Any:
+    """The only one of some keys as a caller gets it."""
+    if isinstance(keys, tuple):
+        return tuple(listed_part(column)[0] for column in keys)
+    return listed_part(keys)[0]
 
 
 class Room:

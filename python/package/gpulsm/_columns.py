@@ -31,14 +31,14 @@ _TABLES = [
 ]
 
 
-def cures(given: Any, dtype: DType) -> tuple[str, str]:
-    """How the library of a column converts it to a type, and how one is copied to aligned memory."""
+def cure(given: Any, dtype: DType) -> str:
+    """How the library of a column converts it to a type."""
     base = dtype.base.name
     if is_of("polars", "Series", given):
-        return f".cast(polars.{_POLARS.get(base, base)})", "numpy.asarray(…).copy()"
+        return f".cast(polars.{_POLARS.get(base, base)})"
     if is_of("pyarrow", "Array", given) or is_of("pyarrow", "ChunkedArray", given):
-        return f".cast({base!r})", "numpy.asarray(…).copy()"
-    return f".astype({base!r})", ".copy()"
+        return f".cast({base!r})"
+    return f".astype({base!r})"
 
 
 def of_column(name: str, given: Any, dtype: DType | None) -> NDArray[Any] | None:
@@ -72,9 +72,10 @@ def _of_bytes(name: str, array: NDArray[Any], dtype: DType | None) -> NDArray[An
     if not all(isinstance(item, bytes) for item in items):
         return array if dtype is None else of_sequence(name, items, dtype)
     longest = max(map(len, items))
-    if dtype is not None and longest > dtype.itemsize:
-        return of_sequence(name, items, dtype)
-    return np.array(items, dtype or f"S{longest}")
+    wanted = np.dtype(f"S{longest}") if dtype is None else dtype
+    if longest > wanted.itemsize or any(item.endswith(b"\0") for item in items):
+        return of_sequence(name, items, wanted)  # Each is checked.
+    return np.array(items, wanted)
 
 
 def is_extension_array(given: Any) -> bool:

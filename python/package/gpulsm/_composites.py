@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpulsm._arrays import is_list
 from gpulsm._call import Call, check_lengths
 from gpulsm._datetimes import read_keys as read_part
 from gpulsm._errors import OutOfRangeError
@@ -16,6 +16,7 @@ from gpulsm._families import HOST, NUMPY, DType, Place
 from gpulsm._given import Given
 from gpulsm._layouts import Layout, listed_part, on_gpu
 from gpulsm._ranges import beyond, bounds, check_closed
+from gpulsm._ranges import split as split_column
 from gpulsm._scalars import is_scalar
 from gpulsm._types import Closed
 
@@ -48,15 +49,21 @@ def prefix_range(
     try:
         return _prefix_range(columns, layout, place)
     except OutOfRangeError:
-        rows = [_prefix_columns("prefix", row, layout) for row in _rows(columns)]
-    ranges = [_possible_prefix_range(row, layout, place) for row in rows]
-    lo, hi = (
-        tuple(
-            np.array(column, part)
-            for column, part in zip(zip(*ends, strict=True), layout.parts, strict=True)
-        )
-        for ends in zip(*ranges, strict=True)
+        split = _Split.of("prefix", columns)
+    is_possible = split.kinds(_length([split])) == 0
+    lo, hi = _prefix_range(
+        [
+            (label, bounds(part)[0] if np.ndim(side) == 0 and side else column, part)
+            for (label, column, part), side in zip(split.columns, split.sides, strict=True)
+        ],
+        layout,
+        place,
     )
+    # Where one of the parts is impossible, no key begins with them.
+    nothing = _bounds(layout, is_low=False), _bounds(layout, is_low=True)
+    for end, key in zip((lo, hi), nothing, strict=True):
+        for column, part in zip(end, key, strict=True):
+            column[~is_possible] = part
     return lo, hi
 
 
@@ -112,69 +119,127 @@ def read_ranges(
 ) -> tuple[Given, Given]:
     """The first and the last integer of every range; of one that is empty, any two in the wrong order."""
     check_closed(closed)
+    excludes = closed in ("right", "neither"), closed in ("left", "neither")
     try:
-        return _read_ranges(lo, hi, closed, layout, place)
+        first = _end("lo", lo, layout, place, excludes[0], is_low=True)
+        last = _end("hi", hi, layout, place, excludes[1], is_low=False)
     except OutOfRangeError:
-        rows = _range_rows(lo, hi, layout)
-    # Lists of numbers, some of which the types can't hold.
-    ranges = [_read_ranges(first, last, closed, layout, place) for first, last in rows]
-    first, last = (
-        np.concatenate([end.array for end in ends]) for ends in zip(*ranges, strict=True)
-    )
-    length = len(ranges)
+        # Lists or arrays of numbers, some of which the types can't hold.
+        first_split, last_split = (
+            _Split.of(name, [] if end is None else _columns(name, end, layout), is_excluded)
+            for name, end, is_excluded in zip(("lo", "hi"), (lo, hi), excludes, strict=True)
+        )
+        return _read_split_ranges(first_split, last_split, layout, place)
+    return _included(first, last, layout, place)
+
+
+def _included(
+    first: tuple[Given, bool], last: tuple[Given, bool], layout: Layout, place: Place
+) -> tuple[Given, Given]:
+    """The ends of ranges, with which of them are excluded, as ends that are included."""
+    (lo, excludes_lo), (hi, excludes_hi) = first, last
+    check_lengths(lo, hi)
+    if excludes_lo or excludes_hi:
+        call = Call(place, lo, hi)
+        lo, hi = _spread(lo, call), _spread(hi, call)
+        at = on_gpu(call.family, call.stream)
+        layout.native.exclude_ends((lo.span, hi.span), (excludes_lo, excludes_hi), at)
+    return lo, hi
+
+
+@dataclass(slots=True)
+class _Split:
+    """The ends of all ranges on one side, as columns on the host, with which of their elements the types can't
+    hold: above (1) or below (-1) all that they can. No columns: no end."""
+
+    name: str
+    is_excluded: bool
+    columns: list[_Column]
+    sides: list[Any]
+    arrays: list[Given]
+
+    @classmethod
+    def of(cls, name: str, columns: list[_Column], is_excluded: bool = False) -> _Split:
+        split = cls(name, is_excluded, [], [], [])
+        for label, column, part in columns:
+            side: Any
+            if is_scalar(column, part):
+                side = _side(label, column, part)
+                split.columns.append((label, column, part))
+            else:
+                held, side = split_column(label, column, part)
+                split.columns.append((label, held.array, part))
+                split.arrays.append(held)
+            split.sides.append(side)
+        return split
+
+    def kinds(self, length: int) -> NDArray[np.int64]:
+        """For each range, which is the first part that the type can't hold, and on which side; 0: none."""
+        kinds = np.zeros(length, np.int64)
+        for at, side in reversed([*enumerate(self.sides)]):
+            side = np.broadcast_to(side, length)
+            kinds = np.where(side == 0, kinds, 1 + 2 * at + (side > 0))
+        return kinds
+
+    def end(
+        self, rows: NDArray[np.int64], kind: int, layout: Layout, place: Place, *, is_low: bool
+    ) -> tuple[Given, bool]:
+        """The ends of some ranges, which are of one kind."""
+        if not self.columns:
+            return outermost(self.name, layout, is_low=is_low), False
+        columns = [
+            (label, column if is_scalar(column, part) else column[rows], part)
+            for label, column, part in self.columns
+        ]
+        at, above = divmod(kind - 1, 2) if kind else (len(columns), 0)
+        read = [read_part(*column) for column in columns[:at]]
+        return _rest_of_end(
+            self.name,
+            read,
+            columns[at:],
+            bool(above),
+            layout,
+            place,
+            self.is_excluded,
+            is_low=is_low,
+        )
+
+
+def _length(splits: list[_Split]) -> int:
+    """How many elements their arrays have; an error if they differ in that."""
+    arrays = [array for split in splits for array in split.arrays]
+    for array in arrays[1:]:
+        check_lengths(arrays[0], array)
+    return arrays[0].length
+
+
+def _side(name: str, given: Any, part: DType) -> int:
+    """Whether a scalar is above (1) or below (-1) all that a type can hold."""
+    try:
+        read_part(name, given, part)
+    except OutOfRangeError as error:
+        return 1 if error.above else -1
+    return 0
+
+
+def _read_split_ranges(lo: _Split, hi: _Split, layout: Layout, place: Place) -> tuple[Given, Given]:
+    """The ranges between such ends: all those of one kind together."""
+    length = _length([lo, hi])
+    first, last = NUMPY.empty(length, layout.dtype), NUMPY.empty(length, layout.dtype)
+    count = 1 + 2 * len(layout.parts)
+    kinds = lo.kinds(length) * count + hi.kinds(length)
+    for kind in map(int, np.unique(kinds)):
+        rows = np.flatnonzero(kinds == kind)
+        ends = (
+            lo.end(rows, kind // count, layout, place, is_low=True),
+            hi.end(rows, kind % count, layout, place, is_low=False),
+        )
+        begin, end = _included(*ends, layout, place)
+        first[rows], last[rows] = begin.array, end.array
     return (
         Given("lo", layout.dtype, first, length, NUMPY),
         Given("hi", layout.dtype, last, length, NUMPY),
     )
-
-
-def _range_rows(lo: Any, hi: Any, layout: Layout) -> list[tuple[Any, Any]]:
-    """The ends of ranges one by one."""
-    ends = [
-        [] if end is None else _columns(name, end, layout) for name, end in (("lo", lo), ("hi", hi))
-    ]
-    count, rows = len(ends[0]), _rows([*ends[0], *ends[1]])
-    pairs = [(row[:count] or None, row[count:] or None) for row in rows]
-    if layout.is_tuple:
-        return pairs
-    return [(first and first[0], last and last[0]) for first, last in pairs]
-
-
-def _rows(columns: list[_Column]) -> list[tuple[Any, ...]]:
-    """The elements of columns, or scalars, side by side; an error unless each is a scalar, a list, or an array of
-    what its type can hold."""
-    arrays: list[Given] = []
-    elements: list[Any] = []
-    for name, given, part in columns:
-        if is_list(given):
-            array = Given(name, part, given, len(given), NUMPY)
-        else:
-            try:
-                array = read_part(name, given, part)
-            except OutOfRangeError as error:
-                if error.above is None:
-                    raise
-                array = Given(name, part, [given], 1, NUMPY, is_scalar=True)
-        arrays += [] if array.is_scalar else [array]
-        elements.append(itertools.repeat(array.array[0]) if array.is_scalar else array.array)
-    for array in arrays[1:]:
-        check_lengths(arrays[0], array)
-    return [*itertools.islice(zip(*elements, strict=False), arrays[0].length if arrays else 1)]
-
-
-def _read_ranges(
-    lo: Any, hi: Any, closed: Closed, layout: Layout, place: Place
-) -> tuple[Given, Given]:
-    """The same of ends that the types can hold, or that are one."""
-    first, excludes_lo = _end("lo", lo, layout, place, closed in ("right", "neither"), is_low=True)
-    last, excludes_hi = _end("hi", hi, layout, place, closed in ("left", "neither"), is_low=False)
-    check_lengths(first, last)
-    if excludes_lo or excludes_hi:
-        call = Call(place, first, last)
-        first, last = _spread(first, call), _spread(last, call)
-        at = on_gpu(call.family, call.stream)
-        layout.native.exclude_ends((first.span, last.span), (excludes_lo, excludes_hi), at)
-    return first, last
 
 
 def nearest(name: str, given: Any, layout: Layout, place: Place, *, is_low: bool) -> Given | None:
@@ -215,28 +280,47 @@ def _end(
         return outermost(name, layout, is_low=is_low), False
     columns = _columns(name, given, layout)
     read: list[Given] = []
+    above = False
     for column in columns:
         try:
             read.append(read_part(*column))
         except OutOfRangeError as error:
             if error.above is None or not _are_scalars(columns):
                 raise OutOfRangeError(str(error)) from None
-            rest, is_excluded = _beyond(columns[len(read) :], error.above, is_low)
-            read += rest
+            above = error.above
             break
+    return _rest_of_end(
+        name, read, columns[len(read) :], above, layout, place, is_excluded, is_low=is_low
+    )
+
+
+def _rest_of_end(
+    name: str,
+    read: list[Given],
+    rest: list[_Column],
+    above: bool,
+    layout: Layout,
+    place: Place,
+    is_excluded: bool,
+    *,
+    is_low: bool,
+) -> tuple[Given, bool]:
+    """One end of ranges, and whether it is excluded: after parts that were read, the rest, if any, begins with
+    elements above, or below, all that their type can hold, or with too many bytes. Where no such part is on this side
+    of them, the keys beside them are other ones."""
+    if rest:
+        beside, is_excluded = _beyond(rest, above, is_low)
+        read = [*read, *beside]
     return packed(name, _together(read, place), layout), is_excluded
 
 
 def _beyond(columns: list[_Column], above: bool, is_low: bool) -> tuple[list[Given], bool]:
-    """The rest of an end that begins with a number above, or below, all that its type can hold, or with too many
-    bytes, and whether the end is excluded: where no such part is on this side of it, the keys beside it are
-    other ones."""
     label, given, part = columns[0]
     if part.kind == "S":
         # Among keys, more bytes than they have come right after as many of them.
-        begins = read_part(label, bytes(given)[: part.itemsize], part)
+        begins = bytes(given)[: part.itemsize] if is_scalar(given, part) else given
         return [
-            begins,
+            read_part(label, begins, part),
             *(_bound(label, part, is_low=False) for label, _, part in columns[1:]),
         ], is_low
     found = beyond(label, part, above, is_low)

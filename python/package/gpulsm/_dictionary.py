@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import DTypeLike
 
 from gpulsm._base import whole
 from gpulsm._durable import Durable
 from gpulsm._families import HOST, DType
-from gpulsm._files import file_name, is_table
+from gpulsm._files import file_name, is_table, types_of_file
 from gpulsm._from_tables import FromTables
 from gpulsm._inference import place_of, types_of
 from gpulsm._keys import spec_of
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
 from gpulsm._native import stored_types as read_types
+from gpulsm._pair_updates import PairUpdates
 from gpulsm._settings import checked, checked_progress, checked_rule, value_dtype
 from gpulsm._settings import key_type as named_key_type
 from gpulsm._snapshot import Snapshot, pickled
@@ -37,8 +38,10 @@ from gpulsm._types import (
     Value,
 )
 
+D = TypeVar("D", bound=Durable)
 
-class Dictionary(Durable, FromTables):
+
+class Dictionary(Durable, FromTables, PairUpdates):  # type: ignore[misc]
     """A dynamic, ordered dictionary, updated and queried in batches: arrays in, arrays out.
 
     A call happens whole or not at all: after an exception the dictionary is as it was. (`KeyboardInterrupt`
@@ -48,6 +51,8 @@ class Dictionary(Durable, FromTables):
     changed, or given back, as soon as the call that it was given to has returned (on a GPU: by work on the
     stream that was current during the call). Two dictionaries are equal only if they are the same one:
     compare their `arrays()`.
+
+    It is a mapping. What it holds of keys alone is a `Set`. Ranges include both ends, unless `closed` says otherwise.
 
     Parameters
     ----------
@@ -61,7 +66,7 @@ class Dictionary(Durable, FromTables):
     value
         The type of values: any NumPy type of 4, 8 or 16 bytes, such as 'uint32', 'float64', 'complex128',
         'datetime64[ns]', a structure, or a few numbers together (`('float32', 4)`: value arrays then have
-        the shape (n, 4)). None makes a set.
+        the shape (n, 4)). Without both types they are uint32. (A dictionary without values is a `Set`.)
     combine
         What `insert` does to a key that is already there: 'replace' (the default) its value; or combine
         both values, by 'add' (integers wrap around), 'min', 'max', 'or', 'and' or 'xor' (the last three:
@@ -114,8 +119,8 @@ class Dictionary(Durable, FromTables):
 
     def __init__(
         self,
-        key: KeyLike = "uint32",
-        value: DTypeLike | None = "uint32",
+        key: KeyLike | None = None,
+        value: DTypeLike | None = None,
         *,
         combine: Combine = "replace",
         batch_size: int = 65536,
@@ -125,7 +130,14 @@ class Dictionary(Durable, FromTables):
         max_merge_per_batch: int | None = None,
         cleanup: Cleanup = "automatic",
     ) -> None:
-        keys, values = named_key_type(key), value_dtype(value)
+        if key is None and value is None:
+            key, value = "uint32", "uint32"
+        keys, values = named_key_type("uint32" if key is None else key), value_dtype(value)
+        if values is None:
+            raise TypeError(
+                f"value: expected the type of values, such as 'float64'; `gpulsm.Set({key!r})` makes a dictionary "
+                "without values"
+            )
         rule = checked_rule(combine, values)
         size = whole("batch_size", batch_size, 1)
         settings = checked(device, size, threads, memory_limit, max_merge_per_batch, cleanup, rule)
@@ -156,7 +168,7 @@ class Dictionary(Durable, FromTables):
         keys
             An array, list or column of keys; a tuple of them makes keys of several parts.
         values
-            As many values, or one for every key (then give its type, `value`). Without any it is a set.
+            As many values, or one for every key (then give its type, `value`). (`Set.build` takes keys alone.)
         key, value
             The types. Default: those of the arrays.
         duplicates
@@ -178,6 +190,10 @@ class Dictionary(Durable, FromTables):
         >>> d.key_dtype, d.value_dtype, len(d)
         (dtype('uint64'), dtype('float64'), 3)
         """
+        if values is None:
+            raise TypeError(
+                "values: expected as many values; `gpulsm.Set.build(keys)` takes keys alone"
+            )
         key, value = types_of(keys, values, key, value)
         if device is None:
             place = place_of(keys)
@@ -203,8 +219,8 @@ class Dictionary(Durable, FromTables):
         key: KeyColumns | None = None,
         value: ColumnChoice | None = None,
         *,
-        key_type: KeyLike = "uint32",
-        value_type: DTypeLike | None = "uint32",
+        key_type: KeyLike | None = None,
+        value_type: DTypeLike | None = None,
         separator: str | None = None,
         header: Header = "auto",
         missing: Missing = "error",
@@ -218,8 +234,8 @@ class Dictionary(Durable, FromTables):
         path, key, value, separator, header, missing, duplicates
             As of `insert_file`. `key` and `value` are columns, as of `from_pandas`.
         key_type, value_type
-            The types, as `key` and `value` of `Dictionary`; a tuple of types makes keys of several parts. Without
-            a `value_type` (None) it is a set.
+            The types, as `key` and `value` of `Dictionary`; a tuple of types makes keys of several parts. Default:
+            those of the columns of a Parquet file; of text, uint32.
         **settings
             As of `Dictionary`: `device`, `batch_size`, …
 
@@ -237,12 +253,13 @@ class Dictionary(Durable, FromTables):
         >>> d = gpulsm.Dictionary.from_file(path, key="id", value="price", value_type="float64")
         >>> d.first()
         (5, 0.5)
-        >>> d = gpulsm.Dictionary.from_file(path, ["name", "id"], key_type=("S4", "uint32"), value_type=None)
+        >>> types = {"key_type": ("S4", "uint32"), "value_type": "float32"}
+        >>> d = gpulsm.Dictionary.from_file(path, ["name", "id"], "price", **types)
         >>> list(d)
         [(b'bolt', 5), (b'nut\\x00', 7)]
         >>> folder.cleanup()
         """
-        types = named_key_type(key_type, "key_type"), value_dtype(value_type, "value_type")
+        types = types_of_file(path, (key, value), (key_type, value_type), has_values=True)
         made = cls(spec_of(types[0]), types[1], **settings)
         made.insert_file(
             path,
@@ -314,21 +331,21 @@ class Dictionary(Durable, FromTables):
         (dtype('uint64'), 1.5)
         >>> folder.cleanup()
         """
-        path = file_name(path)
-        try:
-            stored = read_types(path, False)
-        except ValueError as error:
-            if type(error) is ValueError and is_table(path):
-                message = f"{error}; `Dictionary.from_file` reads CSV and Parquet"
-                raise ValueError(message) from None
-            raise
-        assert stored is not None, "a file has types"
-        types = stored_types(path, stored, key, value, combine)
-        settings = checked(
-            device, batch_size, threads, memory_limit, max_merge_per_batch, cleanup, types.rule
+        made = loaded(
+            cls,
+            path,
+            (key, value, combine),
+            device,
+            batch_size,
+            threads,
+            memory_limit,
+            max_merge_per_batch,
+            cleanup,
+            progress,
         )
-        store = Store.load(path, types.names(), settings, checked_progress(progress))
-        return of_new_store(cls, store, types, settings)
+        if made.value_dtype is None:
+            raise TypeError(f"{file_name(path)!r} holds a set: `gpulsm.Set.load` loads it")
+        return made
 
     def snapshot(self) -> Snapshot:
         """Returns the dictionary as it is now, frozen: it answers the same queries whatever happens to the
@@ -358,29 +375,55 @@ class Dictionary(Durable, FromTables):
         return _unpickle, pickled(self)
 
 
-def of_store(cls: type[Dictionary], of: Queries) -> Dictionary:
-    """A dictionary of the same pairs, which shares the memory."""
+def of_store(cls: type[D], of: Queries) -> D:
+    """A dictionary or set of the same keys, which shares the memory."""
     made = cls.__new__(cls)
     Durable.__init__(made, of._store.copy("clone"), of._key, of._value, of._settings)
     return made
 
 
 def of_new_store(
-    cls: type[Dictionary],
-    store: Store,
-    types: Types,
-    settings: dict[str, Any],
-    path: str | None = None,
-) -> Dictionary:
-    """A dictionary whose pairs come from files."""
+    cls: type[D], store: Store, types: Types, settings: dict[str, Any], path: str | None = None
+) -> D:
+    """A dictionary or set whose keys come from files."""
     made = cls.__new__(cls)
     settings = {**settings, "batch_size": store.batch_size}
     Durable.__init__(made, store, types.key, types.value, settings, path)
     return made
 
 
+def loaded(
+    cls: type[D],
+    path: FilePath,
+    wanted: tuple[KeyLike | None, DTypeLike | None, Combine | None],
+    device: str | Sequence[str],
+    batch_size: int | None,
+    threads: int | None,
+    memory_limit: int | None,
+    max_merge_per_batch: int | None,
+    cleanup: Cleanup,
+    progress: Progress | None,
+) -> D:
+    """What is in a file, in memory."""
+    path = file_name(path)
+    try:
+        stored = read_types(path, False)
+    except ValueError as error:
+        if type(error) is ValueError and is_table(path):
+            message = f"{error}; `Dictionary.from_file` reads CSV and Parquet"
+            raise ValueError(message) from None
+        raise
+    assert stored is not None, "a file has types"
+    types = stored_types(path, stored, *wanted)
+    settings = checked(
+        device, batch_size, threads, memory_limit, max_merge_per_batch, cleanup, types.rule
+    )
+    store = Store.load(path, types.names(), settings, checked_progress(progress))
+    return of_new_store(cls, store, types, settings)
+
+
 def _unpickle(
-    key: KeyLike, value: DType | None, settings: dict[str, Any], keys: Any, values: Any
+    key: KeyLike, value: DType, settings: dict[str, Any], keys: Any, values: Any
 ) -> Dictionary:
     dictionary = Dictionary(key, value, **settings)
     dictionary.insert(keys, values)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gpulsm._families import Family
 from gpulsm._families import like as family_like
-from gpulsm._files import file_name, flag, naming_missing_folder, write_columns
+from gpulsm._files import check_regular, file_name, flag, naming_missing_folder, write_columns
 from gpulsm._given import Given
 from gpulsm._keys import outermost
 from gpulsm._range_queries import RangeQueries
@@ -68,14 +68,6 @@ class Exports(RangeQueries):
     def keys(self, like: Like | None = None) -> Any:
         """Returns every key, in order, as one array; `like` as for `arrays`."""
         return self.arrays(like)[0]
-
-    @overload
-    def values(self, like: None = None) -> NDArray[Any]: ...
-    @overload
-    def values(self, like: Like) -> Any: ...
-    def values(self, like: Like | None = None) -> Any:
-        """Returns every value, in the order of their keys, as one array; `like` as for `arrays`."""
-        return self.arrays(like)[1]
 
     def to_arrow(self) -> pyarrow.Table:
         """Returns every pair as a PyArrow table with the columns `key` and, unless it is a set, `value`.
@@ -215,8 +207,10 @@ class Exports(RangeQueries):
         path, told = file_name(path), checked_progress(progress)
         check_storable(self._value)
         is_replaced = flag("overwrite", overwrite)
-        if os.path.isdir(path) and is_replaced:
-            raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file in it", path)
+        if is_replaced:
+            check_regular(path)
+            if os.path.isdir(path):
+                raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file in it", path)
         with naming_missing_folder(path):
             self._store.save(path, is_replaced, told)
 

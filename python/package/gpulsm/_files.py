@@ -5,20 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from gpulsm._base import whole
 from gpulsm._families import NUMPY, DType, describe
 from gpulsm._keys import KeyType, describe_key
 from gpulsm._layouts import Layout
-from gpulsm._native import Column, read_file, write_file
+from gpulsm._native import Column, file_types, read_file, write_file
+from gpulsm._settings import key_type, value_dtype
 from gpulsm._times import check_no_nat, in_unit
-from gpulsm._types import ColumnChoice, FilePath, Header, KeyColumns, Missing
+from gpulsm._types import ColumnChoice, FilePath, Header, KeyColumns, KeyLike, Missing
 
 _TYPES = ("uint32", "uint64", "int32", "int64", "float32", "float64")
 
@@ -49,6 +51,7 @@ def read_columns(
 ) -> FileColumns:
     """The keys and values of a file, as arrays of these types over the memory that they were read to."""
     path, value = file_name(path), types[1]
+    check_regular(path)
     parts = _named_parts(types[0])
     if value is None and columns[1] is not None:
         raise TypeError("value: expected none, for a set has no values")
@@ -88,6 +91,7 @@ def write_columns(
 ) -> None:
     """Writes keys and values to a file."""
     path = file_name(path)
+    check_regular(path)
     parts, value = _named_parts(types[0]), types[1]
     options = {"separator": _separator(separator), "force": flag("force", force)}
     stored = [_stored_part(name, part, path) for name, part in parts]
@@ -108,6 +112,52 @@ def write_columns(
         written.append({"name": title, "cell_type": cell_type, "times": times, "cells": cells})
     with naming_missing_folder(path):
         write_file(path, written, options)
+
+
+def types_of_file(
+    path: FilePath,
+    columns: tuple[KeyColumns | None, ColumnChoice | None],
+    types: tuple[KeyLike | None, DTypeLike | None],
+    *,
+    has_values: bool,
+) -> tuple[KeyType, DType | None]:
+    """The types of keys and values that were given, or else those of the columns of a Parquet file; of text, uint32."""
+    path, (key, value) = file_name(path), types
+    check_regular(path)
+    if key is None or (value is None and has_values):
+        is_list = isinstance(columns[0], (list, tuple))
+        chosen: list[Any] = [columns[0]]
+        if columns[0] is None or isinstance(columns[0], (list, tuple)):
+            chosen = [*(columns[0] or ())]
+        if path.lower().endswith(".parquet"):
+            keys = [_chosen(f"key[{at}]", one) for at, one in enumerate(chosen)]
+            count = None if key is None else len(key) if isinstance(key, tuple) else 1
+            found = file_types(path, count, keys, _chosen("value", columns[1]), has_values)
+        else:
+            found = [("", "uint32")] * (max(len(chosen), 1) + has_values)
+        if value is None and has_values:
+            value = _found_type("value", *found[-1])
+        if key is None:
+            parts = found[:-1] if has_values else found
+            names = [f"key[{at}]" for at in range(len(parts))]
+            if len(parts) == 1 and not is_list:
+                key = _found_type("key", *parts[0])
+            else:
+                key = tuple(
+                    _found_type(name, *part) for name, part in zip(names, parts, strict=True)
+                )
+    return key_type(key, "key_type"), value_dtype(value, "value_type") if has_values else None
+
+
+def _found_type(argument: str, column: str, found: str | None) -> str:
+    """The type of a column; an error if it does not say one."""
+    if found is not None:
+        return found
+    kind = argument.partition("[")[0]
+    raise TypeError(
+        f"{argument}: {column} has no type that dictionaries have: give one, such as {kind}_type='S12' for texts of "
+        "at most 12 bytes"
+    )
 
 
 @contextmanager
@@ -143,6 +193,16 @@ def file_name(path: FilePath) -> str:
         what = "one with a null character" if name else "an empty text"
         raise ValueError(f"path: expected the name of a file, got {what}")
     return name
+
+
+def check_regular(path: str) -> None:
+    """An error for a pipe or a device: reading from one, or opening it to be written, may wait for ever."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return  # Nothing, or nothing that can be seen: opening it says why.
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise ValueError(f"path: expected a file, got a pipe or a device, {path!r}")
 
 
 def is_table(path: str) -> bool:

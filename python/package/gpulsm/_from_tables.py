@@ -42,11 +42,11 @@ class FromTables:
             The data frame; or a series, whose index has the keys of its values.
         key
             The name of the column of keys, or a list of names, one for each part of the keys. Default: 'key',
-            or 'key_0', 'key_1', …, as `to_pandas` names them, with 'value' as the default of `value`; if there
-            are no such columns, the index, of which each level is a part of the keys.
+            or 'key_0', 'key_1', …, as `to_pandas` names them; if there are no such columns, the index, of which
+            each level is a part of the keys.
         value
             The name of the column of values, or a list of names of columns of one type, which become rows
-            of several numbers. Default, with a `key`: none; it is a set.
+            of several numbers. Default: 'value'; if there is no such column, the only one beside an index of keys.
         key_type, value_type
             The types, as `key` and `value` of `Dictionary`. Default: those of the columns; of bytes, as many as
             the longest has.
@@ -57,6 +57,8 @@ class FromTables:
         ------
         KeyError
             If there is no such column.
+        TypeError
+            If no columns are chosen, and none have these names.
         TypeError, ValueError, DuplicateKeyError, OutOfMemoryError
             As for `build`.
 
@@ -69,7 +71,7 @@ class FromTables:
         >>> gpulsm.Dictionary.from_pandas(frame.set_index("id")["price"]).first()
         (5, 0.5)
         """
-        from gpulsm._tables import check_table, exported_columns, index, key_columns, value_columns
+        from gpulsm._tables import check_table, index, indexed_columns
 
         if is_of("pandas", "Series", frame):
             if key is not None or value is not None:
@@ -78,10 +80,7 @@ class FromTables:
                 )
             return cls._of_columns((index(frame), frame), (key_type, value_type), settings)
         check_table(frame, "frame", "a pandas DataFrame or Series")
-        if key is None and value is None:
-            key, value = exported_columns(frame)
-        keys = index(frame) if key is None else key_columns(frame, key)
-        columns = keys, value_columns(frame, value)
+        columns = indexed_columns(frame, key, value)
         return cls._of_columns(columns, (key_type, value_type), settings)
 
     @classmethod

@@ -9,12 +9,113 @@ from numpy.typing import NDArray
 
 from gpulsm._base import Base
 from gpulsm._call import BOOL, INT64, listed
+from gpulsm._given import Given
 from gpulsm._keys import nearest
 from gpulsm._types import A, Array, ArrayLike, Composite, Host, Scalar, Value
 
 
 class Lookups(Base):
     """Answers for each key."""
+
+    @overload
+    def contains(self, keys: Composite, *, out: Array | None = None) -> Any: ...
+    @overload
+    def contains(self, keys: Scalar, *, out: None = None) -> bool: ...
+    @overload
+    def contains(
+        self, keys: Host, *, out: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.bool_]: ...
+    @overload
+    def contains(self, keys: A, *, out: A | None = None) -> A: ...
+    def contains(
+        self, keys: Scalar | ArrayLike | Composite, *, out: Array | None = None
+    ) -> Array | bool:
+        """Returns, for each key, whether it is there.
+
+        Parameters
+        ----------
+        keys
+            An array, list or column of keys, or one key, as for `lookup`.
+        out
+            An array of booleans to write the answer to.
+
+        Returns
+        -------
+        array of bool, or bool
+            One boolean for each key.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `keys` or `out` can't be used.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> d.contains([10, 11]).tolist()
+        [True, False]
+        """
+        given = self._possible_keys("keys", keys)
+        answer: Array | bool = False if given is None else self._contains(given, out)
+        return answer
+
+    def _contains(self, given: Given, out: Any) -> Any:
+        call = self._call(given)
+        [found] = call.rooms(out, BOOL)
+        [at] = call.spans
+        self._store.contains(at, found.span, call.stream)
+        return call.answer(found)
+
+    @overload
+    def rank(self, keys: Composite, *, out: Array | None = None) -> Any: ...
+    @overload
+    def rank(self, keys: Scalar, *, out: None = None) -> int: ...
+    @overload
+    def rank(self, keys: Host, *, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]: ...
+    @overload
+    def rank(self, keys: A, *, out: A | None = None) -> A: ...
+    def rank(
+        self, keys: Scalar | ArrayLike | Composite, *, out: Array | None = None
+    ) -> Array | int:
+        """Returns, for each key, how many keys of the dictionary are less.
+
+        Parameters
+        ----------
+        keys
+            An array, list or column of keys, or one key. They need not be there.
+        out
+            An array of int64 to write the answer to.
+
+        Returns
+        -------
+        array of int64, or int
+            One number for each key.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `keys` or `out` can't be used.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).rank([5, 20, 99]).tolist()
+        [0, 1, 3]
+        """
+        given = nearest("keys", keys, self._key, self._place, is_low=True)
+        if given is None:
+            return len(self)
+        call = self._call(given)
+        [ranks] = call.rooms(out, INT64)
+        [at] = call.spans
+        self._store.rank(at, ranks.span, call.stream)
+        answer: Array | int = call.answer(ranks)
+        return answer
+
+
+class ValueLookups(Base):
+    """The value of each key."""
 
     @overload
     def lookup(
@@ -86,7 +187,10 @@ class Lookups(Base):
         (1, True)
         """
         item = None if default is None else self._read_default(default)
-        given = self._possible_keys("keys", keys)
+        return self._lookup(self._possible_keys("keys", keys), item, out)
+
+    def _lookup(self, given: Given | None, item: Given | None, out: Any) -> tuple[Any, Any]:
+        """The values of keys, or `item`; of one key that the type can't hold, there is none."""
         if given is None:
             missing = self._zero(self._value) if item is None else listed(item.array)[0]
             return missing, False
@@ -97,98 +201,3 @@ class Lookups(Base):
         if item is not None:
             call.family.replace_missing(values.array, found.array, item.array)
         return call.answer(values), call.answer(found)
-
-    @overload
-    def contains(self, keys: Composite, *, out: Array | None = None) -> Any: ...
-    @overload
-    def contains(self, keys: Scalar, *, out: None = None) -> bool: ...
-    @overload
-    def contains(
-        self, keys: Host, *, out: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.bool_]: ...
-    @overload
-    def contains(self, keys: A, *, out: A | None = None) -> A: ...
-    def contains(
-        self, keys: Scalar | ArrayLike | Composite, *, out: Array | None = None
-    ) -> Array | bool:
-        """Returns, for each key, whether it is there.
-
-        Parameters
-        ----------
-        keys
-            An array, list or column of keys, or one key, as for `lookup`.
-        out
-            An array of booleans to write the answer to.
-
-        Returns
-        -------
-        array of bool, or bool
-            One boolean for each key.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `keys` or `out` can't be used.
-
-        Examples
-        --------
-        >>> import gpulsm
-        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
-        >>> d.contains([10, 11]).tolist()
-        [True, False]
-        """
-        given = self._possible_keys("keys", keys)
-        if given is None:
-            return False
-        call = self._call(given)
-        [found] = call.rooms(out, BOOL)
-        [at] = call.spans
-        self._store.contains(at, found.span, call.stream)
-        answer: Array | bool = call.answer(found)
-        return answer
-
-    @overload
-    def rank(self, keys: Composite, *, out: Array | None = None) -> Any: ...
-    @overload
-    def rank(self, keys: Scalar, *, out: None = None) -> int: ...
-    @overload
-    def rank(self, keys: Host, *, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]: ...
-    @overload
-    def rank(self, keys: A, *, out: A | None = None) -> A: ...
-    def rank(
-        self, keys: Scalar | ArrayLike | Composite, *, out: Array | None = None
-    ) -> Array | int:
-        """Returns, for each key, how many keys of the dictionary are less.
-
-        Parameters
-        ----------
-        keys
-            An array, list or column of keys, or one key. They need not be there.
-        out
-            An array of int64 to write the answer to.
-
-        Returns
-        -------
-        array of int64, or int
-            One number for each key.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `keys` or `out` can't be used.
-
-        Examples
-        --------
-        >>> import gpulsm
-        >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).rank([5, 20, 99]).tolist()
-        [0, 1, 3]
-        """
-        given = nearest("keys", keys, self._key, self._place, is_low=True)
-        if given is None:
-            return len(self)
-        call = self._call(given)
-        [ranks] = call.rooms(out, INT64)
-        [at] = call.spans
-        self._store.rank(at, ranks.span, call.stream)
-        answer: Array | int = call.answer(ranks)
-        return answer

@@ -178,20 +178,26 @@ class Neighbors(Base):
         frozen.count((first, last), length.span, call.stream)
         return length.array
 
-    def nsmallest(self, n: int, *, like: Like | None = None) -> tuple[Array, Array | None]:
-        """Returns the pairs with the `n` least keys, in ascending key order.
+    @overload
+    def first(self, n: None = None) -> tuple[Any, Any] | None: ...
+    @overload
+    def first(self, n: int, *, like: None = None) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def first(self, n: int, *, like: Like) -> tuple[Any, Any]: ...
+    def first(self, n: int | None = None, *, like: Like | None = None) -> tuple[Any, Any] | None:
+        """Returns the pair with the least key, or None; with `n`, the pairs with as many of the least keys.
 
         Parameters
         ----------
         n
-            How many; all of them if there are fewer.
+            How many, as arrays in ascending key order; all of them if there are fewer. Default: one pair.
         like
             The family that the arrays come in, as for `arrays`.
 
         Returns
         -------
-        keys, values
-            Two arrays; for a set the values are None.
+        (key, value) or None, or (keys, values)
+            For a set the values are None.
 
         Raises
         ------
@@ -201,25 +207,38 @@ class Neighbors(Base):
         Examples
         --------
         >>> import gpulsm
-        >>> keys, values = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).nsmallest(2)
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> d.first()
+        (10, 1)
+        >>> keys, values = d.first(2)
         >>> keys.tolist(), values.tolist()
         ([10, 20], [1, 2])
         """
+        if n is None:
+            return self._pair("successor", outermost(self._key, is_low=True))
         count = whole("n", n, 0)
         return self._at(lambda length: np.arange(min(count, length)), like)
 
-    def nlargest(self, n: int, *, like: Like | None = None) -> tuple[Array, Array | None]:
-        """Returns the pairs with the `n` greatest keys, in descending key order.
+    @overload
+    def last(self, n: None = None) -> tuple[Any, Any] | None: ...
+    @overload
+    def last(self, n: int, *, like: None = None) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def last(self, n: int, *, like: Like) -> tuple[Any, Any]: ...
+    def last(self, n: int | None = None, *, like: Like | None = None) -> tuple[Any, Any] | None:
+        """Returns the pair with the greatest key, or None; with `n`, the pairs with as many of the greatest keys.
 
         Parameters
         ----------
-        n, like
-            As for `nsmallest`.
+        n
+            How many, as arrays in descending key order; all of them if there are fewer. Default: one pair.
+        like
+            The family that the arrays come in, as for `arrays`.
 
         Returns
         -------
-        keys, values
-            Two arrays; for a set the values are None.
+        (key, value) or None, or (keys, values)
+            For a set the values are None.
 
         Raises
         ------
@@ -229,19 +248,29 @@ class Neighbors(Base):
         Examples
         --------
         >>> import gpulsm
-        >>> keys, values = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).nlargest(2)
+        >>> d = gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2])
+        >>> d.last()
+        (30, 3)
+        >>> keys, values = d.last(2)
         >>> keys.tolist(), values.tolist()
         ([30, 20], [3, 2])
         """
+        if n is None:
+            return self._pair("predecessor", outermost(self._key, is_low=False))
         count = whole("n", n, 0)
         return self._at(lambda length: np.arange(length - 1, max(length - 1 - count, -1), -1), like)
+
+    def _pair(self, which: str, end: Given) -> tuple[Any, Any] | None:
+        """The pair next to one key, or None."""
+        key, value, found = self._pairs(which, end, None)
+        return (key, value) if found else None
 
     def _at(self, places: Any, like: Like | None) -> tuple[Any, Any]:
         """The pairs at places that depend on how many keys there are."""
         family = family_like(like, self._place)
         frozen = self._store.copy("snapshot")
         indices = family.of_host(np.ascontiguousarray(places(frozen.len()), np.int64))
-        given = Given("indices", INT64, indices, len(indices), family)
+        given = Given("indices", INT64, indices, indices.shape[0], family)
         keys, values, _ = self._pairs("select", given, None, frozen)
         return keys, values
 

@@ -14,8 +14,9 @@ from gpulsm import _native
 from gpulsm._base import whole
 from gpulsm._dictionary import Dictionary, of_new_store
 from gpulsm._families import DType
-from gpulsm._files import file_name, naming_missing_folder
+from gpulsm._files import file_name, flag, naming_missing_folder
 from gpulsm._keys import spec_of
+from gpulsm._set import Set
 from gpulsm._settings import checked, checked_progress
 from gpulsm._stored import new_types, stored_key, stored_types, stored_value
 from gpulsm._types import Cleanup, Combine, Durability, FilePath, KeyLike, Progress
@@ -35,11 +36,14 @@ def open(
     memory_limit: int | None = None,
     max_merge_per_batch: int | None = None,
     cleanup: Cleanup = "automatic",
+    create: bool = True,
     progress: Progress | None = None,
-) -> Dictionary:
-    """Returns the dictionary that lives in a folder, also after a crash; creates it if there is none.
+) -> Dictionary | Set:
+    """Returns the dictionary, or the set, that lives in a folder, also after a crash; creates it if there is none.
 
-    An update is written to a log before it returns. Several threads that make updates at the same time share the
+    All of it is held in memory, as that of any other dictionary is; the folder makes it last. An update is written to a
+    log before it returns, and with `durability="batch"` also synced, which takes about a hundred times as long as a short
+    update does in memory: give many keys at a time, or choose 'os'. Several threads that make updates at the same time share the
     writing to stable storage. Copies, snapshots and what pickling makes are in memory only. A process that was forked
     can't use the dictionary of its parent. Close the dictionary, or use it in a `with` block, to release the folder.
 
@@ -50,7 +54,7 @@ def open(
         exist.
     key, value
         The types, as of `Dictionary`. They may be left out if the dictionary exists; if given, they must be those
-        that it has. To create one, `key` is needed; without a `value` it is a set (not uint32, as of `Dictionary`).
+        that it has. To create one, both are needed (`Set.open` creates a set).
     durability
         What is durable when an update returns. 'batch': the update, whatever happens to the machine. 'os': it
         survives the end of the process; a crash of the machine may lose the last updates, in order (`sync` waits
@@ -65,6 +69,8 @@ def open(
         As of `Dictionary`. Default: the one that it was created with.
     threads, memory_limit, max_merge_per_batch, cleanup
         As of `Dictionary`.
+    create
+        Whether to create a dictionary where there is none. False tells a path that is misspelt.
     progress
         Is called now and then with how many bytes were read, of how many. An exception of its own is raised at
         the end.
@@ -72,7 +78,8 @@ def open(
     Raises
     ------
     FileNotFoundError
-        If there is no dictionary, and no `key` to create one with; or no folder to create it in, which it names.
+        If there is no dictionary, and no types to create one with, or none is to be created; or if there is no folder
+        to create it in, which it names.
     OSError
         If the system refuses to read or write a file.
     Locked
@@ -96,6 +103,74 @@ def open(
     1.5
     >>> folder.cleanup()
     """
+    return _open(
+        path,
+        (key, value, combine),
+        False,
+        durability,
+        device,
+        log_limit,
+        batch_size,
+        threads,
+        memory_limit,
+        max_merge_per_batch,
+        cleanup,
+        create,
+        progress,
+    )
+
+
+def open_set(
+    path: FilePath,
+    key: KeyLike | None = None,
+    *,
+    durability: Durability = "batch",
+    device: str | Sequence[str] = "best",
+    log_limit: int | None = None,
+    batch_size: int | None = None,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    max_merge_per_batch: int | None = None,
+    cleanup: Cleanup = "automatic",
+    create: bool = True,
+    progress: Progress | None = None,
+) -> Set:
+    """`Set.open`."""
+    opened = _open(
+        path,
+        (key, None, None),
+        True,
+        durability,
+        device,
+        log_limit,
+        batch_size,
+        threads,
+        memory_limit,
+        max_merge_per_batch,
+        cleanup,
+        create,
+        progress,
+    )
+    assert isinstance(opened, Set)
+    return opened
+
+
+def _open(
+    path: FilePath,
+    wanted: tuple[KeyLike | None, DTypeLike | None, Combine | None],
+    is_set: bool,
+    durability: Durability,
+    device: str | Sequence[str],
+    log_limit: int | None,
+    batch_size: int | None,
+    threads: int | None,
+    memory_limit: int | None,
+    max_merge_per_batch: int | None,
+    cleanup: Cleanup,
+    create: bool,
+    progress: Progress | None,
+) -> Dictionary | Set:
+    key, value, combine = wanted
     path = file_name(path)
     if durability not in get_args(Durability):
         known = ", ".join(map(repr, get_args(Durability)))
@@ -104,18 +179,31 @@ def open(
     stored = _native.stored_types(path, True)
     if stored is not None:
         types = stored_types(path, stored, key, value, combine)
-    elif key is None:
-        need = "no dictionary is here; to create one, give its types: key=…, and value=… unless it is a set"
+        if is_set and types.value is not None:
+            what = f"{path!r} holds a dictionary with values"
+            raise TypeError(f"{what}: `gpulsm.open` opens it")
+    elif key is None or not flag("create", create):
+        need = "no dictionary is here"
+        if create:
+            types_needed = "key=…" if is_set else "key=… and value=…"
+            need += f"; to create one, give its types: {types_needed}"
         raise FileNotFoundError(errno.ENOENT, need, path)
+    elif value is None and not is_set:
+        raise TypeError(
+            "value: expected the type of values of a new dictionary, such as 'float64'; "
+            f"`gpulsm.Set.open(…, {key!r})` creates one without values"
+        )
     else:
         types = new_types(key, value, combine)
     settings = checked(
         device, batch_size, threads, memory_limit, max_merge_per_batch, cleanup, types.rule
     )
-    files = {"durability": durability, "log_limit": limit}
+    files = {"durability": durability, "log_limit": limit, "create": stored is None}
     told = checked_progress(progress)
     with naming_missing_folder(path):
         store = _native.Store.open(path, types.names(), settings, files, told)
+    if types.value is None:
+        return of_new_store(Set, store, types, settings, path)
     return of_new_store(Dictionary, store, types, settings, path)
 
 

@@ -147,7 +147,7 @@ class RangeQueries(Base):
         Examples
         --------
         >>> import gpulsm
-        >>> friends = gpulsm.Dictionary(key=("uint32", "uint32"), value=None)
+        >>> friends = gpulsm.Set(("uint32", "uint32"))
         >>> friends.insert(([1, 1, 2], [7, 9, 7]))
         >>> friends.count(*friends.prefix_range([1, 2, 3])).tolist()
         [2, 1, 0]

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsm._arrays import is_list
 from gpulsm._call import Call, check_lengths
+from gpulsm._columns import of_column
 from gpulsm._datetimes import read_keys, stored
 from gpulsm._errors import OutOfRangeError
 from gpulsm._families import HOST, INTEGERS, NUMPY, DType, Family, Place
@@ -89,6 +91,41 @@ def beyond(name: str, key: DType, above: bool, is_low: bool) -> Given | None:
     return Given(name, key, NUMPY.full(1, key, end), 1, NUMPY, is_scalar=True)
 
 
+def split(name: str, given: Any, key: DType) -> tuple[Given, NDArray[np.int8]]:
+    """A list or an array of the host's, of whose elements the type can't hold some: others stand for those (of
+    bytes, their beginnings). Beside it, which of them are above (1) or below (-1) all that it can hold."""
+    items = list(given) if is_list(given) else of_column(name, given, None)
+    if items is None:
+        if not isinstance(given, np.ndarray):
+            return read_keys(name, given, key), np.zeros(1, np.int8)  # Raises an error.
+        items = np.asarray(given)
+    if key.kind == "S":
+        sides = np.array([len(item) > key.itemsize for item in items], np.int8)
+        items = [bytes(item[: key.itemsize]) for item in items]
+    elif key.kind in "Mm":
+        sides = np.array([_side(name, item, key) for item in items], np.int8)
+        other = np.zeros(1, key)[0]
+        items = [other if side else item for item, side in zip(items, sides, strict=True)]
+    else:
+        numbers = items if isinstance(items, np.ndarray) else np.array(items, object)
+        limits = np.iinfo(key) if key.kind in "iu" else np.finfo(key)
+        is_finite = np.abs(numbers) != np.inf
+        above, below = numbers > limits.max, numbers < limits.min
+        sides = (above & is_finite).astype(np.int8) - (below & is_finite)
+        numbers = np.where(sides == 0, numbers, 0)
+        items = numbers.tolist() if numbers.dtype.kind == "O" else numbers
+    return read_keys(name, items, key), sides
+
+
+def _side(name: str, item: Any, key: DType) -> int:
+    """Whether one time is above (1) or below (-1) all that a type can hold."""
+    try:
+        read_keys(name, item, key)
+    except OutOfRangeError as error:
+        return 1 if error.above else -1
+    return 0
+
+
 @dataclass(slots=True)
 class _End:
     """One end of all ranges.
@@ -110,10 +147,8 @@ class _End:
         try:
             return cls(read_keys(name, given, key), is_low, is_excluded)
         except OutOfRangeError as error:
-            if error.above is None and is_list(given):
-                return cls._of_list(name, given, key, is_excluded, is_low=is_low)
             if error.above is None:
-                raise
+                return cls._of_many(name, given, key, is_excluded, is_low=is_low)
             found = beyond(name, key, error.above, is_low)
         if found is not None:
             return cls(found, is_low, False)  # It is inside, whether the end given is or not.
@@ -121,14 +156,19 @@ class _End:
         return cls(any_key, is_low, False, nothing=True)
 
     @classmethod
-    def _of_list(
+    def _of_many(
         cls, name: str, given: Any, key: DType, is_excluded: bool, *, is_low: bool
     ) -> _End:
-        """A list of numbers, some of which the type can't hold."""
-        ends = [cls.read(name, item, key, is_excluded, is_low=is_low).moved() for item in given]
-        array = np.concatenate([end.given.array for end in ends])
-        nothing = np.array([end.nothing for end in ends])
-        return cls(Given(name, key, array, len(array), NUMPY), is_low, False, nothing)
+        """Numbers of which the type can't hold some."""
+        held, sides = split(name, given, key)
+        end = cls(held, is_low, is_excluded).moved()
+        array, nothing = end.given.array.copy(), np.zeros(held.length, np.bool_) | end.nothing
+        for side in (-1, 1):
+            found, there = beyond(name, key, side > 0, is_low), sides == side
+            nothing[there] = found is None
+            if found is not None:
+                array[there] = found.array[0]
+        return cls(held.with_array(array), is_low, False, nothing)
 
     def moved(self) -> _End:
         """The same end, included."""

@@ -143,6 +143,15 @@ def _numbers(name: str, given: Sequence[Any], dtype: DType) -> NDArray[Any]:
             if not isinstance(item, expected) or isinstance(item, (bool, np.timedelta64)):
                 place, kind = _place(index, array.shape), type(item).__name__
                 raise TypeError(f"{name}{place} is of type {kind}: expected {describe(base)}")
+    has_integers = any(issubclass(one, (int, np.integer)) for one in types)
+    if base.kind == "f" and array.dtype.kind == "f" and has_integers:
+        # Among floats, an integer may have been rounded already.
+        _check_exact(name, np.array(given, object), base)
+    return fitting(name, array, base)
+
+
+def fitting(name: str, array: NDArray[Any], base: DType) -> NDArray[Any]:
+    """Numbers in another type; an error if one of them is beyond it, or an integer would be rounded."""
     limits = np.iinfo(base) if base.kind in "iu" else np.finfo(base)
     outside = (array < limits.min) | (array > limits.max)
     if base.kind == "f":
@@ -151,12 +160,8 @@ def _numbers(name: str, given: Sequence[Any], dtype: DType) -> NDArray[Any]:
         index = int(np.flatnonzero(outside)[0])
         number = array.flat[index]
         raise OutOfRangeError(f"{name}{_place(index, array.shape)} is {number}: {_limits(base)}")
-    if base.kind == "f" and (
-        array.dtype.kind in "iu" or any(issubclass(one, (int, np.integer)) for one in types)
-    ):
-        # Among floats, an integer may have been rounded already.
-        exact = array if array.dtype.kind in "iuO" else np.array(given, object)
-        _check_exact(name, exact, base)
+    if base.kind == "f" and array.dtype.kind in "iuO":
+        _check_exact(name, array, base)
     return array.astype(base)
 
 
@@ -228,6 +233,12 @@ def _check_text(name: str, given: Any, dtype: DType) -> None:
         raise OutOfRangeError(text, above=True)
     if dtype.kind == "V" and length != dtype.itemsize:
         raise ValueError(text)
+    raw = given if isinstance(given, bytes) else given.tobytes()
+    if dtype.kind == "S" and length < dtype.itemsize and raw.endswith(b"\0"):
+        raise ValueError(
+            f"{name} is {raw!r}, which ends in a zero: {describe(dtype)} takes it for shorter bytes, to which "
+            f"zeros are appended; give all {dtype.itemsize} bytes, or others"
+        )
 
 
 def _wrong(name: str, given: Any, dtype: DType) -> TypeError:

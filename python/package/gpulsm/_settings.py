@@ -193,7 +193,7 @@ def value_dtype(value: DTypeLike | None, name: str = "value") -> DType | None:
         raise TypeError(f"{name}: expected {_TIMES}, got {describe(dtype)} without a unit")
     if dtype.itemsize not in _WIDTHS:
         raise TypeError(
-            f"{name}: expected a type of 4, 8 or 16 bytes, or None, "
+            f"{name}: expected a type of 4, 8 or 16 bytes, "
             f"got {describe(dtype)} of {dtype.itemsize} byte{'s' * (dtype.itemsize != 1)}"
         )
     return dtype

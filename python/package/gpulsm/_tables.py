@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from gpulsm._columns import of_column
 from gpulsm._families import DType, is_of
-from gpulsm._layouts import listed_part
 from gpulsm._times import in_other_unit
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def index(frame: Any) -> Any:
 
 def column(table: Any, name: Any, argument: str) -> Any:
     """A column of a table by its name."""
-    names = list(table.column_names if hasattr(table, "column_names") else table.columns)
+    names = names_of(table)
     if name not in names:
         known = ", ".join(map(repr, names))
         cure = ""
@@ -56,17 +55,21 @@ def column(table: Any, name: Any, argument: str) -> Any:
     return table[name]
 
 
-def exported_columns(table: Any) -> tuple[Any, Any]:
-    """The names of the columns of keys and values that tables of dictionaries have; None for those that are
-    not there."""
-    names = list(table.column_names if hasattr(table, "column_names") else table.columns)
-    key, value = (_exported(names, name) for name in ("key", "value"))
+def exported_key(table: Any) -> Any:
+    """The names of the columns of keys that tables of dictionaries have; None if they are not there."""
+    return _exported(names_of(table), "key")
+
+
+def exported_value(table: Any) -> Any:
+    """The names of the columns of values that tables of dictionaries have; None if they are not there."""
+    names = names_of(table)
+    value = _exported(names, "value")
     parts = [name for name in names if isinstance(name, str) and name.startswith("value_")]
-    if key is not None and value is None and parts:
+    if value is None and parts:
         raise KeyError(
             f"value: no column is named 'value'; to take {', '.join(map(repr, parts))}, name key and value"
         )
-    return key, value
+    return value
 
 
 def _exported(names: list[Any], name: str) -> Any:
@@ -86,15 +89,69 @@ def key_columns(table: Any, names: Any) -> Any:
 
 def columns_of(table: Any, key: Any, value: Any) -> tuple[Any, Any]:
     """The keys and the values of a table that has no index."""
-    if key is None and value is None:
-        key, value = exported_columns(table)
-    return key_columns(table, "key" if key is None else key), value_columns(table, value)
+    key = exported_key(table) if key is None else key
+    value = exported_value(table) if value is None else value
+    missing = [name for name, chosen in (("key", key), ("value", value)) if chosen is None]
+    if missing:
+        raise _not_chosen(table, missing)
+    return key_columns(table, key), value_columns(table, value)
+
+
+def indexed_columns(frame: Any, key: Any, value: Any) -> tuple[Any, Any]:
+    """The keys and the values of a pandas data frame, whose index has the keys if no column is chosen for them."""
+    key = exported_key(frame) if key is None else key
+    value = exported_value(frame) if value is None else value
+    if key is None:
+        if value is None and len(frame.columns) == 1 and not _is_numbered(frame.index):
+            value = frame.columns[0]
+        if value is None:
+            raise _not_chosen(frame, ["key", "value"])
+        return index(frame), value_columns(frame, value)
+    if value is None:
+        raise _not_chosen(frame, ["value"])
+    return key_columns(frame, key), value_columns(frame, value)
+
+
+def keys_of(table: Any, key: Any, expected: str) -> Any:
+    """The keys of a set: a column of a table, or several; or one column that is given by itself."""
+    has_columns = hasattr(table, "column_names") or hasattr(table, "columns")
+    if not has_columns:
+        if key is not None:
+            raise TypeError("key: expected none with a single column, which has the keys")
+        if is_of("pandas", "MultiIndex", table):
+            return tuple(table.get_level_values(level) for level in range(table.nlevels))
+        return table
+    check_table(table, "table", expected)
+    names = names_of(table)
+    if key is None:
+        key = exported_key(table)
+    if key is None and len(names) == 1:
+        [key] = names
+    if key is None:
+        raise _not_chosen(table, ["key"])
+    return key_columns(table, key)
+
+
+def names_of(table: Any) -> list[Any]:
+    """The names of the columns of a table."""
+    return list(table.column_names if hasattr(table, "column_names") else table.columns)
+
+
+def _not_chosen(table: Any, arguments: list[str]) -> TypeError:
+    """An error that says which columns there are to choose from."""
+    known = ", ".join(map(repr, names_of(table)))
+    needed = " and ".join(f"{name}=…" for name in arguments)
+    cure = "" if arguments == ["key"] else "; `gpulsm.Set` has ways to make a set of keys alone"
+    return TypeError(f"choose columns by {needed}: none has that name, and there are {known}{cure}")
+
+
+def _is_numbered(index: Any) -> bool:
+    """Whether an index only numbers the rows."""
+    return is_of("pandas", "RangeIndex", index) and index.name is None
 
 
 def value_columns(table: Any, names: Any) -> Any:
-    """The values: one column; those of a list, of one type, as rows; or none."""
-    if names is None:
-        return None
+    """The values: one column; or those of a list, of one type, as rows."""
     if not isinstance(names, list):
         return column(table, names, "value")
     columns = [
@@ -130,7 +187,16 @@ def _arrow_column(values: NDArray[Any]) -> Any:
         names = list(values.dtype.fields)
         columns = [pyarrow.array(values[name].copy()) for name in names]
         return pyarrow.StructArray.from_arrays(columns, names)
-    if values.dtype.kind in "cSUV":
+    if values.dtype.kind == "S":
+        # Without the zeros at their end, so that they are equal to those that came in.
+        lengths = np.char.str_len(values)
+        raw = values.view(np.uint8).reshape(len(values), values.dtype.itemsize)
+        data = raw[np.arange(values.dtype.itemsize) < lengths[:, None]]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        buffers = [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(data)]
+        large = pyarrow.LargeBinaryArray.from_buffers(pyarrow.large_binary(), len(values), buffers)
+        return large.cast(pyarrow.binary()) if offsets[-1] < 1 << 31 else large
+    if values.dtype.kind in "cUV":
         # Arrow knows no such numbers or texts of one length: their bytes, as they are.
         width = pyarrow.binary(values.dtype.itemsize)
         buffers = [None, pyarrow.py_buffer(values)]
@@ -176,7 +242,7 @@ def _key_columns(keys: Keys) -> dict[str, NDArray[Any]]:
 def _columns(keys: Keys, values: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
     """The column `key` and, unless it is of a set, `value`; where a value is a few numbers or a structure,
     a column for each of its parts: `value_0`, `value_1`, …, or `value_name`."""
-    columns = {name: _whole_bytes(part) for name, part in _key_columns(keys).items()}
+    columns = {name: _bytes_as_objects(part) for name, part in _key_columns(keys).items()}
     if values is not None and values.dtype.fields is not None:
         columns.update({f"value_{name}": values[name].copy() for name in values.dtype.fields})
     elif values is not None and values.ndim > 1:
@@ -187,13 +253,9 @@ def _columns(keys: Keys, values: NDArray[Any] | None) -> dict[str, NDArray[Any]]
     return columns
 
 
-def _whole_bytes(column: NDArray[Any]) -> NDArray[Any]:
-    """Bytes as Python's objects, which keep the zeros at their end; other elements as they are."""
-    if column.dtype.kind != "S":
-        return column
-    objects = np.empty(len(column), object)
-    objects[:] = listed_part(column)
-    return objects
+def _bytes_as_objects(column: NDArray[Any]) -> NDArray[Any]:
+    """Bytes as Python's objects, without the zeros at their end; other elements as they are."""
+    return column.astype(object) if column.dtype.kind == "S" else column
 
 
 def _in_unit(library: str, array: NDArray[Any], units: tuple[str, ...]) -> NDArray[Any]:

@@ -1,44 +1,27 @@
-"""What changes a dictionary."""
+"""What changes dictionaries and sets."""
 
 from __future__ import annotations
 
-from threading import RLock
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from gpulsm._arrays import read
 from gpulsm._call import Call
 from gpulsm._duplicates import check_duplicates, resolved
-from gpulsm._families import DType, Span, describe
+from gpulsm._families import HOST, Span, describe
 from gpulsm._given import Given
-from gpulsm._keys import KeyType, describe_key
+from gpulsm._keys import describe_key
 from gpulsm._layouts import Layout
 from gpulsm._mapping import Queries
 from gpulsm._native import Store
 from gpulsm._types import ArrayLike, Closed, Composite, Duplicates, Scalar, Value
 
-
-class _NoDefault:
-    """Stands for a default that was not given."""
-
-    def __repr__(self) -> str:
-        return "<no default>"
-
-
-_NO_DEFAULT: Any = _NoDefault()
+#: What `write` does.
+_OPERATIONS = ("insert", "set", "delete", "delete_range")
 
 
 class Updates(Queries):
     """Batches that insert and delete, and single keys."""
-
-    def __init__(
-        self, store: Store, key: KeyType, value: DType | None, settings: dict[str, Any]
-    ) -> None:
-        super().__init__(store, key, value, settings)
-        # Held while a key is looked up and then deleted, so that no other thread gets it too. The same
-        # thread may come again, by a signal handler or a `__del__` that removes a key: the number of
-        # removals tells that one came between looking up and deleting.
-        self._removing = RLock()
-        self._removals = 0
 
     def insert(
         self,
@@ -84,71 +67,6 @@ class Updates(Queries):
         """
         self._apply(self._keys("keys", keys), self._read_values(values), None, duplicates)
 
-    def set(
-        self, keys: Scalar | ArrayLike | Composite, values: Value | ArrayLike | None = None
-    ) -> None:
-        """Gives each key its value, whatever value it has, also where `insert` would combine them. Of equal
-        keys the last counts. `d[key] = value` is short for one key.
-
-        Parameters
-        ----------
-        keys, values
-            As for `insert`.
-
-        Raises
-        ------
-        TypeError, ValueError, OutOfMemoryError
-            As for `insert`. The dictionary is as it was.
-
-        Examples
-        --------
-        >>> import gpulsm
-        >>> best = gpulsm.Dictionary("uint32", "float32", combine="max")
-        >>> best.insert([1, 1, 2], [0.5, 0.25, 1.0])
-        >>> best.set([1], 0.125)
-        >>> best[2] = 0.5
-        >>> list(best.items())
-        [(1, 0.125), (2, 0.5)]
-        """
-        given, read_values = self._keys("keys", keys), self._read_values(values)
-        self._check_lengths(given, read_values)
-        call, inserted, with_values, _ = self._spans(given, read_values, None)
-        self._store.set((inserted, with_values), call.stream)
-
-    def add(self, keys: Scalar | ArrayLike | Composite, amounts: Value | ArrayLike = 1) -> None:
-        """Adds to the value of each key; a key that isn't there gets the amount as its value. A key that is
-        there several times is added to as often.
-
-        Parameters
-        ----------
-        keys
-            As for `insert`.
-        amounts
-            What to add: one for each key, or one for all. Default: 1, which counts.
-
-        Raises
-        ------
-        TypeError
-            If the dictionary was not made with `combine='add'`.
-        TypeError, ValueError, OutOfMemoryError
-            As for `insert`. The dictionary is as it was.
-
-        Examples
-        --------
-        >>> import gpulsm
-        >>> words = gpulsm.Dictionary("uint64", "int64", combine="add")
-        >>> words.add([3, 5, 3, 3])
-        >>> words.add([5], [10])
-        >>> list(words.items())
-        [(3, 3), (5, 11)]
-        """
-        if self.combine != "add":
-            raise TypeError(
-                f"add: expected a dictionary made with combine='add', this one has combine={self.combine!r}; "
-                "`insert` combines values by the dictionary's own rule"
-            )
-        self._apply(self._keys("keys", keys), self._read_values(amounts, "amounts"), None)
-
     def delete(self, keys: Scalar | ArrayLike | Composite) -> None:
         """Deletes each key; one that isn't there is no error.
 
@@ -183,7 +101,8 @@ class Updates(Queries):
         delete: Scalar | ArrayLike | Composite | None = None,
         duplicates: Duplicates | None = None,
     ) -> None:
-        """Inserts and deletes, as one batch. A key that is both inserted and deleted is deleted.
+        """Inserts and deletes, as one batch. A key that is both inserted and deleted is deleted, whatever the order of
+        the arguments: to delete old pairs and insert new ones of the same keys, use `write`, which keeps the order.
 
         Unlike `dict.update` it takes keywords only: of a dict, give
         `insert=(list(….keys()), list(….values()))`.
@@ -240,6 +159,73 @@ class Updates(Queries):
             values = self._read_values(insert[1], "insert[1]")
         deletes = None if delete is None else self._possible_keys("delete", delete)
         self._apply(keys, values, deletes, duplicates)
+
+    def write(self, operations: Iterable[tuple[Any, ...]]) -> None:
+        """Makes changes in their order, as one batch: each sees what those before it left, and all happen or none.
+        `update`, of which deletes always win, costs less.
+
+        Parameters
+        ----------
+        operations
+            Tuples of what is done and its arguments, which are arrays, lists or scalars as for the methods of these
+            names: `("insert", keys, values)`, `("set", keys, values)`, `("delete", keys)` and
+            `("delete_range", lo, hi)`. Of a set, `("insert", keys)`.
+
+        Raises
+        ------
+        TypeError, ValueError, OutOfMemoryError
+            As for the methods. The dictionary is as it was.
+
+        Examples
+        --------
+        >>> import gpulsm
+        >>> ticks = gpulsm.Dictionary.build([10, 11, 12, 20], [1, 2, 3, 4])
+        >>> ticks.write([("delete_range", 10, 15), ("insert", [11], [5])])
+        >>> list(ticks.items())
+        [(11, 5), (20, 4)]
+        """
+        changes, kept = [], []
+        for at, operation in enumerate(operations):
+            name = f"operations[{at}]"
+            if not isinstance(operation, tuple) or not operation or operation[0] not in _OPERATIONS:
+                known = ", ".join(map(repr, _OPERATIONS))
+                raise TypeError(
+                    f"{name}: expected a tuple that begins with {known}, got {operation!r}"
+                )
+            kind, *arguments = operation
+            takes = (
+                2 if kind == "delete_range" or (kind != "delete" and self._value is not None) else 1
+            )
+            if len(arguments) != takes:
+                raise TypeError(
+                    f"{name}: expected {takes} argument{'s' * (takes > 1)} of {kind!r}, got {len(arguments)}"
+                )
+            call, spans = self._spans_of(kind, name, arguments)
+            if call.family.place is not HOST:
+                raise TypeError(
+                    f"{name}: expected arrays on the host; `update` takes those of a GPU"
+                )
+            changes.append((kind, *spans))
+            kept.append(call)  # Until their arrays were read.
+        self._store.write(changes)
+
+    def _spans_of(
+        self, kind: str, name: str, arguments: list[Any]
+    ) -> tuple[Call, tuple[Span, Span]]:
+        """What one operation is about, and where that is."""
+        if kind == "delete_range":
+            call = self._ranges(arguments[0], arguments[1], "both")
+            first, last = call.spans
+            return call, (first, last)
+        if kind == "delete":
+            deletes = self._possible_keys(f"{name}[1]", arguments[0])
+            call, _, _, deleted = self._spans(None, None, deletes)
+            return call, (deleted, (0, 0))
+        keys = self._keys(f"{name}[1]", arguments[0])
+        values = self._read_values(arguments[1], f"{name}[2]") if len(arguments) > 1 else None
+        self._check_lengths(keys, values)
+        call, inserted, with_values, _ = self._spans(keys, values, None)
+        return call, (inserted, with_values)
 
     def delete_range(
         self,
@@ -324,46 +310,6 @@ class Updates(Queries):
         """Removes everything."""
         self._store.clear()
 
-    def pop(self, key: Scalar | Composite, default: Any = _NO_DEFAULT) -> Any:
-        """Deletes one key and returns its value; `default`, if there is one, for a key that isn't there.
-
-        Threads that pop, or that delete with `del`, never get the same key, and neither do signal handlers
-        and `__del__` methods that run meanwhile. If a `KeyboardInterrupt` is raised, the key may have been
-        deleted.
-
-        Parameters
-        ----------
-        key
-            One key.
-        default
-            What to return if it is not there.
-
-        Raises
-        ------
-        KeyError
-            If the key is not there and no default is given.
-        TypeError
-            If `key` is an array, or no key at all, or if this is a set.
-
-        Examples
-        --------
-        >>> import gpulsm
-        >>> d = gpulsm.Dictionary.build([10, 20], [1, 2])
-        >>> d.pop(10), d.pop(10, None), len(d)
-        (1, None, 1)
-        """
-        with self._removing:
-            while True:
-                before = self._removals
-                value = self.get(key, _NO_DEFAULT)
-                if value is _NO_DEFAULT:
-                    break
-                if self._remove(key, before):
-                    return value
-        if default is _NO_DEFAULT:
-            raise KeyError(key)
-        return default
-
     def pop_first(self) -> tuple[Any, Any]:
         """Deletes the least key and returns it with its value (None for a set).
 
@@ -378,7 +324,7 @@ class Updates(Queries):
         >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).pop_first()
         (10, 1)
         """
-        return self._pop_end(self.first)
+        return self._pop_end("first")
 
     def pop_last(self) -> tuple[Any, Any]:
         """Deletes the greatest key and returns it with its value (None for a set).
@@ -394,56 +340,14 @@ class Updates(Queries):
         >>> gpulsm.Dictionary.build([10, 30, 20], [1, 3, 2]).pop_last()
         (30, 3)
         """
-        return self._pop_end(self.last)
+        return self._pop_end("last")
 
-    def _pop_end(self, end: Any) -> tuple[Any, Any]:
-        with self._removing:
-            while True:
-                before = self._removals
-                pair: tuple[Any, Any] | None = end()
-                if pair is None:
-                    raise KeyError("the dictionary is empty")
-                if self._remove(pair[0], before):
-                    return pair
-
-    def _remove(self, key: Any, before: int) -> bool:
-        """Deletes one key, unless the number of removals is not what it was before the key was looked up."""
-        deletes = self._keys("key", key)
-        call = Call(self._place, deletes)
-        update, nothing, deleted, stream = (
-            self._store.update,
-            ((0, 0), (0, 0)),
-            call.span(deletes),
-            call.stream,
-        )
-        # From the comparison to the deletion the interpreter makes no object that could start the garbage
-        # collector, calls no other function, and does not jump: no signal handler and no `__del__` runs.
-        if self._removals == before:
-            self._removals = before + 1
-            update(nothing, deleted, stream)
-            return True
-        return False
-
-    def __setitem__(self, key: Scalar | Composite, value: Value) -> None:
-        self._check_has_values()
-        if isinstance(key, slice):
-            raise TypeError(
-                "a slice of keys can't be assigned to: `set(keys, values)` assigns values to keys, and "
-                "`delete_range(lo, hi)` or `del d[a:b]` deletes those that are there first"
-            )
-        self.set(self._one("key", key), value)
-
-    def __delitem__(self, key: Scalar | Composite | slice) -> None:
-        if isinstance(key, slice):
-            self.delete_range(*self._slice(key), closed="left")
-            return
-        with self._removing:
-            while True:
-                before = self._removals
-                if key not in self:
-                    raise KeyError(key)
-                if self._remove(key, before):
-                    return
+    def _pop_end(self, which: str) -> tuple[Any, Any]:
+        call = Call(self._place)
+        key, value = call.room(self._key), call.room(self._value)
+        if not self._store.pop(which, (key.span, value.span)):
+            raise KeyError("the dictionary is empty")
+        return call.one_key(key), call.answer(value)
 
     def _read_values(self, values: Any, name: str = "values") -> Given | None:
         if self._value is None:

@@ -20,6 +20,7 @@ from gpulsm._imports import Imports
 from gpulsm._keys import KeyType, stored_name
 from gpulsm._layouts import Layout as KeyLayout
 from gpulsm._mapping import Queries
+from gpulsm._pair_updates import PairUpdates
 from gpulsm._settings import checked, checked_progress, checked_rule, value_dtype
 from gpulsm._settings import key_type as named_key_type
 from gpulsm._stats import Stats
@@ -45,7 +46,7 @@ _LONGEST = 1_000_000_000
 
 
 @on_any_device
-class ShardedDictionary(Closing, OneCall, Imports, Constructors):
+class ShardedDictionary(Closing, OneCall, Imports, PairUpdates, Constructors):  # type: ignore[misc]
     """A dictionary whose keys are divided among the actors of a Ray cluster.
 
     It has the methods of `gpulsm.Dictionary`, with the same meaning: a batch happens on all shards or on none, all

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulsm._call import Call
 from gpulsm._families import HOST
-from gpulsm._mapping import Queries
+from gpulsm._mapping import PairQueries
 from gpulsm.ray.cluster import IN_FLIGHT, Cluster, Description
 from gpulsm.ray.devices import on_any_device
 from gpulsm.ray.layout import Layout
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="Closing")
 
 
-class OneCall(Queries):
+class OneCall(PairQueries):
     """Queries that are one call to each shard, where a dictionary in one process makes two."""
 
     _store: Any
@@ -59,7 +59,7 @@ class Closing:
 
 
 @on_any_device
-class ShardedSnapshot(Closing, OneCall):
+class ShardedSnapshot(Closing, OneCall):  # type: ignore[misc]
     """A dictionary over shards as it was at one moment, made by `ShardedDictionary.snapshot`. It answers every
     query that the dictionary does."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -50,6 +51,7 @@ class LiveStore(ShardedQueries):
         super().__init__(cluster.config)
         self.cluster = cluster
         self._divide_after = -math.inf
+        self._popping = threading.RLock()
 
     def _run(self, query: Callable[[View], Any]) -> Any:
         return self.cluster.query(query)
@@ -82,6 +84,40 @@ class LiveStore(ShardedQueries):
         """Deletes every key of ranges, as one batch."""
         lo, hi = self.keys(ranges[0]), self.keys(ranges[1])
         self.cluster.change(lambda layout: bodies_of_delete_range(layout, lo, hi))
+
+    def write(self, changes: list[tuple[str, Span, Span]]) -> None:
+        """Changes in their order can't be made over shards."""
+        raise TypeError(
+            "write: expected a dictionary of this process; over shards, `update` makes one batch"
+        )
+
+    def pop(self, which: str, pair: Spans) -> bool:
+        """Deletes one pair, and writes it. Another process may pop it too."""
+        with self._popping:
+            key, value = pair
+            found = np.zeros(1, np.bool_)
+            to = (NUMPY.address(found), 1)
+            if which == "key":
+                self.lookup(key, value, to, None)
+            else:
+                index = np.array([0 if which == "first" else max(self.len() - 1, 0)])
+                self.pairs("select", (NUMPY.address(index), 1), pair, to, None)
+            if found[0]:
+                self.update(((0, 0), (0, 0)), key, None)
+            return bool(found[0])
+
+    def set_default(self, pair: Spans) -> bool:
+        """Inserts one pair, unless the key has a value, which is written. Another process may do so meanwhile."""
+        with self._popping:
+            key, value = pair
+            present, found = self.values(value).copy(), np.zeros(1, np.bool_)
+            held = (NUMPY.address(present), 1)
+            self.lookup(key, held, (NUMPY.address(found), 1), None)
+            if found[0]:
+                self.values(value)[...] = present
+            else:
+                self.update(pair, (0, 0), None)
+            return bool(found[0])
 
     def clear(self) -> None:
         """Removes everything, as one batch."""
