@@ -166,8 +166,11 @@ impl<K: Key, V: Value> Dictionary<K, V> {
         self.apply(&Change::Batch(&Columns::new(keys, values, &[])?.updates()?))
     }
 
-    /// Inserts one key, replacing the value it had or combining with it. A call of one pair costs as much as one of thousands:
-    /// collect pairs in a [`WriteBatch`] where you can.
+    /// Inserts one key, replacing the value it had or combining with it.
+    ///
+    /// On the CPU a stream of such calls is buffered and costs little; a query in between applies what is
+    /// buffered, so that inserts that alternate with lookups take much longer. On a GPU a call of one pair costs as much
+    /// as one of thousands. Collect pairs in a [`WriteBatch`] where you can.
     ///
     /// # Errors
     ///

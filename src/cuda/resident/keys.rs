@@ -9,7 +9,27 @@ use crate::key::{Encoding, ScalarKey};
 /// Keys as ordered integers: the caller's own, or a mapped copy.
 pub(super) struct EncodedKeys {
     pub address: Address,
-    _copy: Option<Buffer>,
+    copy: Option<Buffer>,
+}
+
+impl EncodedKeys {
+    /// Returns a copy of `len` keys, unless these are one already. What is read twice must not be the caller's: work on
+    /// another stream may write to it meanwhile.
+    pub fn copied(mut self, cuda: &EnteredCuda<'_>, len: usize) -> Result<Self, Error> {
+        if self.copy.is_none() && len > 0 {
+            let copy = copied(cuda, self.address, len as u64 * cuda.key_width as u64)?;
+            self.address = copy.address();
+            self.copy = Some(copy);
+        }
+        Ok(self)
+    }
+}
+
+/// Copies `bytes` bytes of the GPU's memory, which are there for work on this stream.
+pub(super) fn copied(cuda: &EnteredCuda<'_>, from: Address, bytes: u64) -> Result<Buffer, Error> {
+    let copy = cuda.alloc_uncounted(bytes)?;
+    copy.copy(0, from, bytes, cuda.entered())?;
+    Ok(copy)
 }
 
 /// Maps `len` keys to ordered integers, in a copy if they aren't already.
@@ -19,7 +39,7 @@ pub(super) fn encode<K: ScalarKey>(
     len: usize,
 ) -> Result<EncodedKeys, Error> {
     if K::ENCODING == Encoding::Unsigned || len == 0 {
-        return Ok(EncodedKeys { address: keys, _copy: None });
+        return Ok(EncodedKeys { address: keys, copy: None });
     }
     let copy = cuda.alloc_uncounted(bytes_of::<K>(len))?;
     let (address, len) = (copy.address(), len as u64);
@@ -28,7 +48,7 @@ pub(super) fn encode<K: ScalarKey>(
         let (encoding, stream) = (K::ENCODING as i32, cuda.raw_stream());
         ffi::gpulsm_encode(cuda.key_width, encoding, keys, len, address, stream)
     })?;
-    Ok(EncodedKeys { address, _copy: Some(copy) })
+    Ok(EncodedKeys { address, copy: Some(copy) })
 }
 
 /// Maps ordered integers back to keys, in place: those `found`, or all where that is 0; as many as are

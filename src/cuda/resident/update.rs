@@ -6,11 +6,13 @@ use std::sync::{MutexGuard, PoisonError};
 use crate::batch::Order;
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::staging::Staging;
+use crate::cuda::resident::keys::copied;
 use crate::cuda::resident::lend::Lent;
 use crate::cuda::resident::shards;
 use crate::cuda::resident::slice::DeviceSlice;
 use crate::cuda::resident::store::{on_cuda, on_cuda_mut, on_shards};
 use crate::cuda::update::batch::Batch;
+use crate::cuda::update::sort::MAX_TILED;
 use crate::durable::journal::Journal;
 use crate::error::{Error, check_lengths, try_zeroed};
 use crate::files::Update;
@@ -104,11 +106,25 @@ impl<'a, K: ScalarKey, V: Value> ResidentMut<'a, K, V> {
         };
         let lent = Lent::new(&cuda)?;
         let (inserts, delete_count) = (keys.len() as u64, deletes.len() as u64);
-        let (keys, deletes) = (lent.keys(keys)?, lent.keys(deletes)?);
+        let is_logged = self.journal.as_ref().is_some_and(|journal| journal.has_log());
+        let (mut keys, mut deletes) = (lent.keys(keys)?, lent.keys(deletes)?);
+        if is_logged || on_shards(self.store).is_some() || inserts + delete_count > MAX_TILED {
+            // A radix sort and dividing among shards read keys twice.
+            lent.cuda().refuse_capture()?;
+            keys = keys.copied(lent.cuda(), inserts as usize)?;
+            deletes = deletes.copied(lent.cuda(), delete_count as usize)?;
+        }
+        let mut values = lent.input(values)?;
+        let mut logged_values = None;
+        if is_logged && inserts > 0 {
+            let copy = copied(lent.cuda(), values, cuda.value_bytes(inserts as usize))?;
+            values = copy.address();
+            logged_values = Some(copy);
+        }
         let combines = cuda.combiner.is_some();
         let batch = Batch {
             keys: keys.address,
-            values: lent.input(values)?,
+            values,
             inserts,
             delete_keys: deletes.address,
             deletes: delete_count,
@@ -116,7 +132,7 @@ impl<'a, K: ScalarKey, V: Value> ResidentMut<'a, K, V> {
             assigned: if assigns && combines { inserts } else { 0 },
             numbers: 0,
             order: Order::Any,
-            ..Batch::default()
+            _memory: logged_values.into_iter().collect(),
         };
         let apply = |store: &mut dyn AnyStore<_>| match on_shards(store) {
             Some(_) => shards::apply(store, lent.cuda(), &batch),

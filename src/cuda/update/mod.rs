@@ -6,4 +6,4 @@ pub(super) mod buffer;
 pub(super) mod plan;
 mod radix_sort;
 mod scratch;
-mod sort;
+pub(super) mod sort;

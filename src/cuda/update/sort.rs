@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// Batches up to this length are sorted in tiles: a radix sort of all of it would take longer than sorting
 /// tiles and merging them with what is carried.
-pub(super) const MAX_TILED: u64 = 1 << 17;
+pub(crate) const MAX_TILED: u64 = 1 << 17;
 
 /// Returns whether the part may be sorted in tiles.
 pub(super) fn can_be_tiled(part: &BatchPart) -> bool {
