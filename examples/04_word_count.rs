@@ -3,7 +3,7 @@
 //! Keys are the first eight bytes of a word, most significant first, so that keys sort as words do, and all words
 //! with a prefix are a range.
 //!
-//!     cargo run --release --example 04_word_count [FILE …]
+//!     cargo run --release -p gpulsm --example 04_word_count [FILE …]
 
 use std::collections::BTreeMap;
 

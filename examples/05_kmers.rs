@@ -1,7 +1,7 @@
 //! Counts k-mers: the strings of k letters that occur in DNA, each together with its reverse complement, as
 //! genome assemblers and metagenomics do. Reads come in batches; most k-mers come again and again.
 //!
-//!     cargo run --release --example 05_kmers [READS]
+//!     cargo run --release -p gpulsm --example 05_kmers [READS]
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! A graph that changes: its edges are a set of pairs `(from, to)`, so that the edges of a vertex are a range. Edges
 //! of an R-MAT graph, in which few vertices have most of them as in social networks, come and go in batches.
 //!
-//!     cargo run --release --example 06_graph -- [--device D] [--scale S] [--edges E] [--batch B]…
+//!     cargo run --release -p gpulsm --example 06_graph -- [--device D] [--scale S] [--edges E] [--batch B]…
 //!
 //! The graph has 2^S vertices and about 2^E edges; batches have 2^B. On a GPU, edges are inserted and deleted from its
 //! own memory: for a large one try `--device cuda --scale 22 --edges 26 --batch 16 --batch 18 --batch 20`.

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use gpulsm::private::{AsOf, Fold, HolderKind, Replayed};
-use gpulsm::{Batch, Builder, Combine, Devices, Dictionary, Error, Key, OrderedKey, Stats};
+use gpulsm::{
+    Batch, Builder, Combine, Devices, Dictionary, Error, Key, OrderedKey, Stats, WriteBatch,
+};
 
 use crate::stored::{Origin, stored_types};
 use crate::types::{Column, Element, Types, ValueType};
@@ -20,6 +22,8 @@ pub trait AnyDictionary: Any + Send + Sync {
     /// Gives keys these values, whatever the rule of the dictionary, and deletes others.
     fn set(&mut self, pairs: (&Column, &Column), deletes: &Column) -> Result<(), Error>;
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error>;
+    /// Makes changes in their order, as one batch.
+    fn write(&mut self, changes: &[Change]) -> Result<(), Error>;
     fn cleanup(&mut self) -> Result<(), Error>;
     fn clear(&mut self) -> Result<(), Error>;
     /// Applies the batches that are still buffered.
@@ -64,6 +68,15 @@ pub trait AnyDictionary: Any + Send + Sync {
     fn frozen(&self) -> Box<dyn AnyDictionary>;
     /// Returns a snapshot, which keeps the present runs alive.
     fn snapshot(&self) -> Box<dyn Any>;
+}
+
+/// One change of several: keys are the integers they sort by.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    Insert(Pair),
+    Delete(u128),
+    /// Deletes every key between these, both included.
+    DeleteRange(u128, u128),
 }
 
 /// Is told how many bytes are done, of how many, now and then.
@@ -203,6 +216,18 @@ impl<K: ColumnKey, V: Element> AnyDictionary for Dictionary<K, V> {
 
     fn delete_range(&mut self, lo: u128, hi: u128) -> Result<(), Error> {
         self.delete_range_one((key::<K>(lo), key::<K>(hi)))
+    }
+
+    fn write(&mut self, changes: &[Change]) -> Result<(), Error> {
+        let mut batch = WriteBatch::with_capacity(changes.len());
+        for &change in changes {
+            match change {
+                Change::Insert((of, value)) => batch.insert(key(of), V::from_bits(value)),
+                Change::Delete(of) => batch.delete(key(of)),
+                Change::DeleteRange(lo, hi) => batch.delete_range((key::<K>(lo), key::<K>(hi))),
+            }
+        }
+        self.write(&batch)
     }
 
     fn cleanup(&mut self) -> Result<(), Error> {

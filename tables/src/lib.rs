@@ -109,6 +109,28 @@ pub fn read_rows(
     Ok(rows.notes)
 }
 
+/// What a column of a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Numbers, or as many bytes in each row.
+    Field(Field),
+    /// Times, as 64-bit integers that count this.
+    Time(Unit),
+}
+
+/// Returns what messages call the columns of a Parquet file that hold the parts of keys and, of other than sets, the
+/// values, and what they hold, if a key or a value can hold just that. Of the options, only columns count, and whether
+/// there are values. Without a number of parts there are as many as columns are chosen, or named `key1`, `key2`, ….
+pub fn column_types(
+    path: &Path,
+    parts: Option<usize>,
+    options: RowOptions,
+) -> Result<Vec<(String, Option<Holds>)>, Error> {
+    let file = File::open(path).for_path(path)?;
+    let types = parquet::types(file, parts, options);
+    types.map_err(|message| Error::Content { path: path.into(), message })
+}
+
 /// Writes keys and values, as columns `key` and `value`, to a file whose format its name tells. Until all
 /// of it is written, an old file of this name stays as it was.
 pub fn write(

@@ -24,6 +24,11 @@ pub const COMMANDS: &[Usage] = &[
         "+K=V -K …",
         "insert and delete in one batch, in which a delete wins (in a set: +K -K …)",
     ),
+    usage(
+        "write",
+        "+K=V -K -LO..HI …",
+        "insert, delete and delete ranges of keys in this order, in one batch (in a set: +K -K -LO..HI …)",
+    ),
     usage("delete_range", "LO HI", "delete every key from LO to HI"),
     usage("lookup", "K [K …]", "the value of each key"),
     usage("contains", "K [K …]", "whether each key is there"),

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use gpulsm::private::{Fold, Operation};
 use gpulsm_backends::asof::asof;
-use gpulsm_backends::dictionary::{AnyDictionary, Pair, Settings};
+use gpulsm_backends::dictionary::{AnyDictionary, Change, Pair, Settings};
 use gpulsm_backends::types::{Column, End, Key, Scalar, Type, Types, ValueType};
 
 use super::answer::Answer;
@@ -19,8 +19,18 @@ use super::snapshots::Snapshots;
 use super::type_options::TypeOptions;
 
 /// Commands that change the dictionary.
-const UPDATES: &[&str] =
-    &["insert", "set", "delete", "update", "delete_range", "import", "load", "cleanup", "clear"];
+const UPDATES: &[&str] = &[
+    "insert",
+    "set",
+    "delete",
+    "update",
+    "write",
+    "delete_range",
+    "import",
+    "load",
+    "cleanup",
+    "clear",
+];
 
 /// Commands for a dictionary that lives in a folder.
 const FOLDER_COMMANDS: &[&str] = &["checkpoint", "sync"];
@@ -104,6 +114,7 @@ impl Interpreter {
             "set" => self.set(command, args),
             "delete" => self.delete(command, args),
             "update" => self.update(command, args),
+            "write" => self.write(command, args),
             "delete_range" => self.delete_range(command, args),
             "lookup" => self.lookup(command, args),
             "contains" => self.contains(command, args),
@@ -201,6 +212,28 @@ impl Interpreter {
             }
         }
         done(self.dictionary.update((&keys, &values), &deletes))
+    }
+
+    fn write(&mut self, command: Word<'_>, args: &[Word<'_>]) -> Outcome {
+        expect_args(command, args)?;
+        let mut changes = Vec::new();
+        for &word in args {
+            changes.push(if let Some(pair) = word.text.strip_prefix('+') {
+                Change::Insert(self.insertion(word, pair)?)
+            } else if let Some(text) = word.text.strip_prefix('-') {
+                match text.split_once("..") {
+                    Some((lo, hi)) => {
+                        let (lo, hi) = (Word { text: lo, ..word }, Word { text: hi, ..word });
+                        let (lo, hi) = (self.end(lo, End::First)?, self.end(hi, End::Last)?);
+                        Change::DeleteRange(lo.ordered(), hi.ordered())
+                    }
+                    None => Change::Delete(self.key_of(word, text)?),
+                }
+            } else {
+                return Err(word.wrong("an insert begins with +, a delete with -"));
+            });
+        }
+        done(self.dictionary.write(&changes))
     }
 
     /// Parses what follows the plus of an insertion: `K=V`, or in a set `K`.

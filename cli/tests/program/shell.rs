@@ -42,6 +42,8 @@ fn every_command_answers_in_json() {
             ("contains 5 4", r#"{"contains":[true,false]}"#),
             ("update +7=70 -1 +3=31", r#"{"ok":true}"#),
             ("range 0 9", r#"{"pairs":[[3,31],[5,50],[7,70]]}"#),
+            ("write -3..5 +5=50 -7 +3=31 -9..8 +7=70", r#"{"ok":true}"#),
+            ("range 0 9", r#"{"pairs":[[3,31],[5,50],[7,70]]}"#),
             ("update +9=90 -9", r#"{"ok":true}"#),
             ("lookup 9", r#"{"values":[null]}"#),
             ("delete 5 6", r#"{"ok":true}"#),

@@ -3,7 +3,7 @@
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::schema::types::ColumnDescriptor;
 
-use crate::{Field, Step, Unit};
+use crate::{Field, Holds, Step, Type, Unit};
 
 /// How the numbers of a column are understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,31 @@ impl Kind {
             Kind::Time(unit) => Some(unit),
             _ => None,
         }
+    }
+
+    /// Returns what a column holds, if a field can hold just that.
+    pub fn holds(column: &ColumnDescriptor) -> Option<Holds> {
+        let wide = match column.physical_type() {
+            Physical::INT32 | Physical::FLOAT => false,
+            Physical::INT64 | Physical::DOUBLE | Physical::INT96 => true,
+            Physical::FIXED_LEN_BYTE_ARRAY => {
+                let len = usize::try_from(column.type_length()).ok()?;
+                let is_bytes = Kind::of_bytes(column, len).is_ok();
+                return is_bytes.then_some(Holds::Field(Field::Bytes(len)));
+            }
+            Physical::BOOLEAN | Physical::BYTE_ARRAY => return None,
+        };
+        let number = match (Kind::of(column, Type::I64.into()).ok()?, wide) {
+            (Kind::Signed, false) => Type::I32,
+            (Kind::Signed, true) => Type::I64,
+            (Kind::Unsigned, false) => Type::U32,
+            (Kind::Unsigned, true) => Type::U64,
+            (Kind::Float, false) => Type::F32,
+            (Kind::Float, true) => Type::F64,
+            (Kind::Time(unit), _) => return Some(Holds::Time(unit)),
+            (Kind::Decimal(_) | Kind::Bytes(_), _) => return None,
+        };
+        Some(Holds::Field(number.into()))
     }
 
     /// Returns the kind of a column of bytes or text.

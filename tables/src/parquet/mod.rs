@@ -15,10 +15,10 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::SchemaDescriptor;
 
-use crate::Field;
 use crate::columns::{self, Names};
 use crate::error::plain;
 use crate::rows::{RowOptions, Rows};
+use crate::{Field, Holds, Type};
 use kind::Kind;
 use pages::Pages;
 use source::Source;
@@ -58,6 +58,31 @@ pub fn read(file: File, options: &RowOptions, rows: &mut Rows<'_>) -> Result<(),
         while read_chunk(&mut sources, rows)? {}
     }
     Ok(())
+}
+
+/// Returns what messages call the columns of the parts of keys and of values, and what they hold, if it is known.
+pub fn types(
+    file: File,
+    parts: Option<usize>,
+    mut options: RowOptions,
+) -> Result<Vec<(String, Option<Holds>)>, String> {
+    let reader = SerializedFileReader::new(file).map_err(|error| reason(&error))?;
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let fields = schema.root_schema().get_fields();
+    let names: Vec<String> = fields.iter().map(|field| field.name().into()).collect();
+    let is_named = |part: &usize| names.iter().any(|name| *name == format!("key{part}"));
+    let parts = parts.unwrap_or_else(|| match options.key_columns.len() {
+        0 => (1..).take_while(is_named).count().max(1),
+        chosen => chosen,
+    });
+    options.keys = vec![Type::I64.into(); parts];
+    let names = Names::Known(names);
+    let places = columns::find(&names, &options.roles())?;
+    let types = places.into_iter().map(|place| {
+        let leaf = leaf_of(schema, place, &names)?;
+        Ok((names.shown(place), Kind::holds(&schema.column(leaf))))
+    });
+    types.collect()
 }
 
 /// A column to be read.
