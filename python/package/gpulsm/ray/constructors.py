@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from gpulsm._dictionary import Dictionary
+from gpulsm._dictionary import Dictionary, loaded
 from gpulsm._from_tables import FromTables
 from gpulsm._inference import types_of
 from gpulsm._keys import spec_of
@@ -159,8 +159,9 @@ class Constructors(FromTables):
             As for `Dictionary.load` and `ShardedDictionary`. The actors have ended then.
         """
         tell = checked_progress(progress)
-        with Dictionary.load(
-            file, key=key, value=value, combine=combine, batch_size=batch_size, device="cpu"
+        types = (key, value, combine)
+        with loaded(
+            Dictionary, file, types, "cpu", batch_size, None, None, None, "automatic", None
         ) as saved:
             settings = {**settings, "combine": saved.combine, "batch_size": saved.batch_size}
             with filling(cls._empty(spec_of(saved._key), saved._value, settings)) as made:
