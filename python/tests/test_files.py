@@ -487,6 +487,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, device: str)
         os.mkfifo(tmp_path / name)
     calls: list[Callable[[Path], Any]] = [
         lambda path: d.to_file(path),
+        lambda path: d.to_file(path, force=True),
         lambda path: d.save(path, overwrite=True),
         lambda path: Dictionary.from_file(path, "a", "b"),
         lambda path: gpulsm.Set.from_file(path, "a"),

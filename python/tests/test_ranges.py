@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,23 @@ def test_slices_are_half_open(device: str) -> None:
     assert len(d) == 0
     floats = gpulsm.Dictionary.build([1.0, np.inf, np.nan], [1, 2, 3], device=device)
     assert len(floats[:][0]) == 3 and len(floats[: np.nan][0]) == 2
+
+
+def test_ends_that_a_part_does_not_hold_cost_no_more_than_others() -> None:
+    """There was one native call for each row of such a query."""
+    d = gpulsm.Set.build(([1, 2, 3], [10, 20, 30]), key=("uint32", "uint32"), device="cpu")
+    rows = 100_000
+    first, second = np.arange(rows) % 5, np.arange(rows) % 40
+    far = second.copy()
+    far[rows // 2] = 2**40
+
+    def seconds(last: Any) -> float:
+        start = time.perf_counter()
+        d.count((first, second), (first, last))
+        return time.perf_counter() - start
+
+    usual = min(seconds(second) for _ in range(3))
+    assert min(seconds(far) for _ in range(3)) < 10 * usual + 0.1
+    counts = d.count((first, second), (first, far))
+    expected = d.count((first, second), (first, np.where(far > 2**32 - 1, 2**32 - 1, far)))
+    assert counts.tolist() == expected.tolist()
