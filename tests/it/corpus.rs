@@ -1,16 +1,10 @@
 //! The fuzzer's corpus, replayed on every run.
 
-use std::path::{Path, PathBuf};
+use crate::of_checkout;
 
 #[test]
 fn every_kept_input_passes() {
-    let corpus = match std::env::var_os("GPULSM_CORPUS") {
-        Some(corpus) => PathBuf::from(corpus),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/operations"),
-    };
-    if !corpus.exists() {
-        return; // Here are only binaries.
-    }
+    let corpus = of_checkout("fuzz/corpus/operations");
     let mut replayed = 0;
     for entry in std::fs::read_dir(corpus).unwrap() {
         let path = entry.unwrap().path();

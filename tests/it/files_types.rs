@@ -1,7 +1,6 @@
 //! Files say what their keys and values are, whoever wrote them: callers that know their types at run time only, as
 //! the Python package does, read what typed dictionaries wrote, and the other way round.
 
-use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use gpulsm::files::{check, info};
@@ -10,6 +9,7 @@ use gpulsm::{Combine, Dictionary, Error, Key};
 
 use crate::each_device;
 use crate::files::Scratch;
+use crate::of_checkout;
 
 type Quote = (u32, i64);
 
@@ -103,21 +103,13 @@ fn types_are_read_without_opening() {
     assert!(matches!(types_in_folder(&scratch.path("file")), Err(Error::NotADictionary { .. })));
 }
 
-/// Returns the path of a file that is kept with the tests.
-fn kept(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
-}
-
 /// The Python package's tests read this file. `GPULSM_GOLDEN_REWRITE=1` writes it anew, if the format changes.
 #[test]
 fn the_file_that_python_reads_has_quotes() {
-    let path = kept("python/tests/data/quotes.gpulsm");
+    let path = of_checkout("python/tests/data/quotes.gpulsm");
     if env::var_os("GPULSM_GOLDEN_REWRITE").is_some() {
         let quotes: Dictionary<Quote, f64> = quotes().into_iter().collect();
         quotes.save(&path).unwrap();
-    }
-    if !path.exists() {
-        return; // The library's own package is without the Python package.
     }
     check(&path).unwrap();
     let loaded = Dictionary::<Quote, f64>::load(&path).unwrap();
@@ -128,7 +120,7 @@ fn the_file_that_python_reads_has_quotes() {
 /// The Python package wrote this file: `python/tests/test_persistence.py` says how.
 #[test]
 fn a_file_that_python_wrote_is_read() {
-    let path = kept("tests/it/data/python.gpulsm");
+    let path = of_checkout("tests/it/data/python.gpulsm");
     check(&path).unwrap();
     let loaded = Dictionary::<([u8; 4], i64), i64>::load(&path).unwrap();
     assert_eq!(

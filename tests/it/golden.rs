@@ -13,6 +13,7 @@ use gpulsm::{Batch, Combine, Device, Dictionary, Key, Value, WriteBatch};
 
 use crate::each_device;
 use crate::files::{Scratch, bits};
+use crate::of_checkout;
 
 type Pairs<K, V> = (Vec<K>, Vec<V>);
 
@@ -192,7 +193,7 @@ fn read_folders(device: Device, folder: &Path) {
 
 each_device! {
     fn golden_files_of_every_version_are_read(device) {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/golden");
+        let golden = of_checkout("tests/it/golden");
         let versions = fs::read_dir(golden).unwrap().map(|entry| entry.unwrap().path());
         let read = versions.map(|version| read_golden_files(device, &version)).count();
         assert!(read > 0, "no golden files");

@@ -52,6 +52,13 @@ mod shards;
 mod small_limits;
 mod wide;
 
+/// Returns the path of what is kept in the checkout, or in the folder that `GPULSM_CHECKOUT` names.
+fn of_checkout(path: &str) -> std::path::PathBuf {
+    let checkout = std::env::var_os("GPULSM_CHECKOUT");
+    let checkout = checkout.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/..").into());
+    std::path::PathBuf::from(checkout).join(path)
+}
+
 /// Returns what a dictionary holds and takes. What else takes the device's memory changes at any time.
 fn figures<K: gpulsm::Key, V: gpulsm::Value>(d: &gpulsm::Dictionary<K, V>) -> gpulsm::Stats {
     let mut stats = d.stats().unwrap();

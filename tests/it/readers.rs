@@ -11,6 +11,7 @@ use gpulsm::files::simulated::Random;
 use gpulsm::testing::readers::{Files, folder_input, read_folder, read_saved_file, saved_input};
 
 use crate::faults::LARGEST;
+use crate::of_checkout;
 
 /// What is allocated at once however short the files are: buffers of the engine, a chunk of a log.
 const SMALL: usize = 2 << 20;
@@ -97,7 +98,7 @@ fn mutations() -> u64 {
 }
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("it/golden/0.1")
+    of_checkout("tests/it/golden/0.1")
 }
 
 /// Returns the files in a folder, by their paths in it.
@@ -172,10 +173,7 @@ fn changed_folders_are_opened_or_refused() {
 fn kept_inputs_are_read() {
     let targets: [(_, Reader); 2] = [("saved_file", read_saved_file), ("folder", read_folder)];
     for (target, reader) in targets {
-        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
-        if !corpus.exists() {
-            continue; // Here are only binaries.
-        }
+        let corpus = of_checkout("fuzz/corpus").join(target);
         let inputs = fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path());
         let outcomes = inputs.map(|path| read(reader, &fs::read(&path).unwrap(), target));
         assert!(outcomes.filter(|&is_dictionary| is_dictionary).count() > 0, "{target}");
