@@ -2,10 +2,72 @@
 
 #![allow(unsafe_code)]
 
-use std::ops::Range;
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+use std::sync::{Mutex, MutexGuard};
 
 use gpulsm::{Device, Error};
-use pyo3::FromPyObject;
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyCapsuleMethods};
+
+/// The most bytes of a copy whose memory is kept for the next one, and how many are: to touch new memory costs as much
+/// as to copy.
+const MAX_KEPT: usize = 16 << 20;
+const KEPT: usize = 3;
+
+/// Memory of copies; nothing while another thread is at it, which in a forked child may be for ever.
+fn kept() -> Option<MutexGuard<'static, Vec<Vec<u128>>>> {
+    static KEPT: Mutex<Vec<Vec<u128>>> = Mutex::new(Vec::new());
+    KEPT.try_lock().ok()
+}
+
+/// A copy of elements. None needs more than 16 bytes, or to be aligned to more.
+pub struct Copied<T> {
+    memory: Vec<u128>,
+    len: usize,
+    kind: PhantomData<T>,
+}
+
+impl<T: Copy> Deref for Copied<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        const { assert!(align_of::<T>() <= align_of::<u128>()) };
+        // SAFETY: as many elements were written to this memory, or have no bytes.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.len) }
+    }
+}
+
+impl<T> Drop for Copied<T> {
+    fn drop(&mut self) {
+        let memory = std::mem::take(&mut self.memory);
+        if size_of::<u128>() * memory.capacity() <= MAX_KEPT
+            && let Some(mut kept) = kept()
+            && kept.len() < KEPT
+        {
+            kept.push(memory);
+        }
+    }
+}
+
+/// Elements of the caller's, or a copy of them.
+pub enum Elements<'a, T> {
+    Lent(&'a [T]),
+    Copied(Copied<T>),
+}
+
+impl<T: Copy> Deref for Elements<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match self {
+            Elements::Lent(elements) => elements,
+            Elements::Copied(elements) => elements,
+        }
+    }
+}
 
 /// `len` elements from `address` on, in the host's memory or a GPU's.
 ///
@@ -27,18 +89,26 @@ impl Span {
 
     /// A copy of the elements, on the host, each of which is read once: other threads may write to the array meanwhile,
     /// and what is read twice, for the log and for the dictionary, must be the same.
-    pub fn copied<T: Copy>(self) -> Result<Vec<T>, Error> {
-        let mut copy = Vec::new();
-        if !self.is_nothing::<T>() {
-            let wanted = (self.1 * size_of::<T>()) as u64;
-            let failed = |_| Error::OutOfMemory { wanted, free: None, memory: None };
-            copy.try_reserve_exact(self.1).map_err(failed)?;
-            // SAFETY: as promised, there are as many elements, and as many were reserved.
-            unsafe { std::ptr::copy_nonoverlapping(self.0 as *const T, copy.as_mut_ptr(), self.1) };
+    pub fn copied<T: Copy>(self) -> Result<Copied<T>, Error> {
+        let len = if self.is_nothing::<T>() { 0 } else { self.1 };
+        let bytes = len * size_of::<T>();
+        let mut memory = kept().and_then(|mut kept| kept.pop()).unwrap_or_default();
+        memory.clear();
+        let failed = |_| Error::OutOfMemory { wanted: bytes as u64, free: None, memory: None };
+        memory.try_reserve_exact(bytes.div_ceil(size_of::<u128>())).map_err(failed)?;
+        // SAFETY: as promised, there are as many elements, and room for as many was reserved.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.0 as *const u8, memory.as_mut_ptr().cast(), bytes);
         }
-        // SAFETY: they were written just now, or have no bytes.
-        unsafe { copy.set_len(self.1) };
-        Ok(copy)
+        Ok(Copied { memory, len: self.1, kind: PhantomData })
+    }
+
+    /// The elements, on the host; a copy if they are read twice.
+    pub fn read<'a, T: Copy>(self, is_read_twice: bool) -> Result<Elements<'a, T>, Error> {
+        Ok(match is_read_twice {
+            true => Elements::Copied(self.copied()?),
+            false => Elements::Lent(self.host()),
+        })
     }
 
     /// The elements, on the host, to be written.
@@ -125,4 +195,30 @@ impl Place {
             Some(_) => Err(Error::NotOnCuda),
         }
     }
+}
+
+/// What NumPy's `__array_struct__` leads to; its attribute is named after the structure `PyArrayInterface`.
+#[repr(C)]
+struct ArrayInterface {
+    two: i32,
+    dimensions: i32,
+    kind: u8,
+    width: i32,
+    flags: i32,
+    shape: *const isize,
+    strides: *const isize,
+    data: *const u8,
+}
+
+/// Returns where the first element of an array is. The array must be one of NumPy's own class.
+pub fn address_of(array: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let capsule = array.getattr(intern!(array.py(), "__array_struct__"))?;
+    let capsule = capsule.cast::<PyCapsule>()?;
+    let interface = capsule.pointer_checked(None)?.cast::<ArrayInterface>();
+    // SAFETY: NumPy documents what such a capsule, which has no name, holds, and it lives as long as the capsule.
+    let interface = unsafe { interface.as_ref() };
+    if interface.two != 2 {
+        return Err(PyTypeError::new_err("expected an array of NumPy's"));
+    }
+    Ok(interface.data.addr())
 }

@@ -135,8 +135,8 @@ pub struct Pairs(pub Span, pub Span);
 impl Pairs {
     /// Calls a function with each pair, of elements on the host that are read once.
     fn each<A: Copy, B: Copy>(self, mut call: impl FnMut(A, B)) -> Result<(), Error> {
-        let pairs = self.0.copied()?.into_iter().zip(self.1.copied()?);
-        pairs.for_each(|(first, second)| call(first, second));
+        let (first, second) = (self.0.copied()?, self.1.copied()?);
+        first.iter().zip(&*second).for_each(|(&first, &second)| call(first, second));
         Ok(())
     }
 }
@@ -173,23 +173,20 @@ impl<K: ScalarKey, V: Value> Typed<K, V> {
     }
 }
 
-/// Returns whether updates read every element of arrays on the host once: they are copied to a GPU, and nothing else
-/// is made of them.
-fn reads_once<K: ScalarKey, V: Value>(dictionary: &Dictionary<K, V>) -> bool {
-    let devices = dictionary.devices();
-    dictionary.path().is_none() && devices.len() == 1 && devices[0].is_cuda()
+/// Returns whether updates read elements of arrays on the host twice, and must find the same: for the log and for
+/// memory, or for dividing and applying. (One device in memory copies them to a GPU, or notices a change.)
+fn reads_twice<K: ScalarKey, V: Value>(dictionary: &Dictionary<K, V>) -> bool {
+    dictionary.path().is_some() || dictionary.devices().len() > 1
 }
 
 impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
     fn update(&self, at: &Place, inserts: Pairs, deletes: Span) -> Result<(), Error> {
         let Pairs(keys, values) = inserts;
         self.change(|dictionary| match at {
-            Place::Host if reads_once(dictionary) => {
-                let batch = Batch::new().insert(keys.host(), values.host());
-                dictionary.update(batch.delete(deletes.host()))
-            }
             Place::Host => {
-                let (keys, values, deletes) = (keys.copied()?, values.copied()?, deletes.copied()?);
+                let twice = reads_twice(dictionary);
+                let (keys, values) = (keys.read(twice)?, values.read(twice)?);
+                let deletes = deletes.read(twice)?;
                 dictionary.update(Batch::new().insert(&keys, &values).delete(&deletes))
             }
             #[cfg(feature = "cuda")]
@@ -201,7 +198,10 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
 
     fn set(&self, at: &Place, Pairs(keys, values): Pairs) -> Result<(), Error> {
         self.change(|dictionary| match at {
-            Place::Host => dictionary.set(&keys.copied()?, &values.copied()?),
+            Place::Host => {
+                let twice = reads_twice(dictionary);
+                dictionary.set(&keys.read(twice)?, &values.read(twice)?)
+            }
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => dictionary.resident_mut()?.set(keys.gpu(on), values.gpu(on)),
         })
@@ -209,7 +209,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
 
     fn delete_range(&self, at: &Place, Ranges(lo, hi): Ranges) -> Result<(), Error> {
         self.change(|dictionary| match at {
-            Place::Host => dictionary.delete_range((&lo.copied()?, &hi.copied()?)),
+            Place::Host => dictionary.delete_range((&*lo.copied()?, &*hi.copied()?)),
             // The ends of the ranges, which are few, are sorted by the host, and its log takes them.
             #[cfg(feature = "cuda")]
             Place::Gpu(on) => {
@@ -229,7 +229,7 @@ impl<K: ScalarKey, V: Value> AnyDictionary for Typed<K, V> {
                     }
                     Change::Set(pairs) => pairs.each(|key: K, value: V| batch.set(key, value))?,
                     Change::Delete(keys) => {
-                        keys.copied()?.into_iter().for_each(|key| batch.delete(key));
+                        keys.copied()?.iter().for_each(|&key| batch.delete(key));
                     }
                     Change::DeleteRange(Ranges(lo, hi)) => {
                         let ranges = Pairs(lo, hi);

@@ -511,6 +511,7 @@ def test_types_are_those_of_parquet(tmp_path: Path, device: str) -> None:
         "at": pyarrow.array([1, 2], pyarrow.timestamp("ms")),
         "small": pyarrow.array([1, 2], pyarrow.int16()),
         "name": pyarrow.array(["a", "bc"]),
+        "half": pyarrow.array(np.array([1, 2], np.float16)),
     }
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
     d = Dictionary.from_file(path, "id", "price", device=device)
@@ -520,8 +521,11 @@ def test_types_are_those_of_parquet(tmp_path: Path, device: str) -> None:
     assert d.value_dtype == np.dtype("datetime64[D]")
     assert gpulsm.Set.from_file(path, "id", device=device).key_dtype == np.int64
     assert Dictionary.from_file(path, "id", "price", key_type="uint32", device=device)[7] == 0.7
-    with pytest.raises((TypeError, ValueError), match="key_type"):
-        Dictionary.from_file(path, "name", "price", device=device)
+    for column in ("name", "half"):
+        with pytest.raises((TypeError, ValueError), match="key_type"):
+            Dictionary.from_file(path, column, "price", device=device)
+    with pytest.raises((TypeError, ValueError), match="holds numbers, not bytes"):
+        gpulsm.Set.from_file(path, "half", key_type="S2", device=device)
 
 
 def test_a_column_is_not_both_key_and_value(tmp_path: Path, device: str) -> None:

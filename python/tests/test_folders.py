@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,6 @@ def test_a_link_that_is_turned_changes_nothing(tmp_path: Path) -> None:
     assert (keys_in(first), keys_in(second)) == ([1, 2], [5])
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("how", ["removed", "unlocked"])
 def test_only_one_of_two_handles_acknowledges(how: str, tmp_path: Path) -> None:
     folder = tmp_path / "d"
@@ -124,6 +124,44 @@ def test_a_copy_of_an_open_folder_is_another(how: str, tmp_path: Path) -> None:
     d.close()
     assert keys_in(folder) == [*range(100), 1000, 1001]
     assert keys_in(copy) == [*range(100), 1000, 5000]
+
+
+@pytest.mark.parametrize("part", ["log", "runs"])
+def test_subfolders_that_are_replaced_are_noticed(part: str, tmp_path: Path) -> None:
+    folder, aside = tmp_path / "d", tmp_path / "aside"
+    d = opened(folder)
+    d.insert([1], 1)
+    d.checkpoint()
+    (folder / part).rename(aside)
+    shutil.copytree(aside, folder / part)
+    start = time.monotonic()
+    with pytest.raises(gpulsm.UpdatesRefused, match=f"`{part}` was removed or replaced"):
+        while time.monotonic() < start + 5:
+            d.insert([2], 2)
+    with pytest.raises(gpulsm.UpdatesRefused):
+        d.checkpoint()
+    d.save(tmp_path / "saved")
+    d.close()  # That it is lost was said.
+    assert d.closed and list(gpulsm.Dictionary.load(tmp_path / "saved")) == [1, 2]
+    shutil.rmtree(folder / part)
+    aside.rename(folder / part)
+    assert keys_in(folder)[0] == 1
+
+
+def test_a_refused_handle_is_closed(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "d", tmp_path / "copy"
+    with opened(folder) as d:
+        d.insert([1], 1)
+    shutil.copytree(folder, copy)
+    d = opened(folder)
+    d.insert([2], 2)
+    subprocess.run(["cp", "-a", f"{copy}/.", folder], check=True)
+    with pytest.raises(gpulsm.UpdatesRefused):
+        d.close()
+    assert not d.closed and list(d) == [1, 2]
+    d.close()
+    with opened(folder) as again:
+        assert list(again) == [1]
 
 
 @pytest.mark.parametrize("part", ["log", "runs"])

@@ -78,8 +78,16 @@ def test_a_dictionary_is_a_mapping(device: str) -> None:
 
 def test_what_is_no_key_is_not_there(device: str) -> None:
     d = gpulsm.Dictionary.build([10, 20], [1, 2], device=device)
-    for foreign in ("a", None, 1.5, b"x", 2**80, -(2**70), (1, 2)):
+    for foreign in ("a", None, 1.5, np.nan, np.inf, b"x", 2**80, -(2**70), (1, 2), 1e300):
         assert foreign not in d and d.get(foreign) is None and d.get(foreign, 7) == 7
+    for same in (10.0, np.float32(10)):
+        assert same in d and d.get(same) == {10: 1}[same] == 1
+        with pytest.raises(TypeError):
+            d[same]
+    assert True in gpulsm.Set.build([1], device=device)
+    parts = gpulsm.Dictionary.build(([1], [2]), [3], device=device)
+    assert parts.get((1.0, 2)) == 3 and (1, 2.5) not in parts and ("a", 2.0) not in parts
+    assert np.datetime64("NaT") not in gpulsm.Set("datetime64[s]", device=device)
     for many in ([10], np.array([10])):
         with pytest.raises(TypeError):
             many in d  # noqa: B015

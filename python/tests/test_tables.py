@@ -224,6 +224,18 @@ def test_what_pandas_keeps_columns_in_comes_in_too(device: str) -> None:
         gpulsm.Set.build(times.tz_localize("UTC"), device=device)
 
 
+def test_decimals_of_arrow_are_no_bytes(device: str) -> None:
+    decimals = pyarrow.array([1.5, 2.25]).cast(pyarrow.decimal128(10, 2))
+    for column in (decimals, pyarrow.chunked_array([decimals])):
+        with pytest.raises(TypeError, match=r"got decimal128\(10, 2\); `.cast\('float64'\)` makes"):
+            gpulsm.Set.build(column, device=device)
+        d = gpulsm.Dictionary("int64", "float64", device=device)
+        with pytest.raises(TypeError, match="values: expected float64, got decimal128"):
+            d.insert([1, 2], column)
+        d.insert([1, 2], column.cast("float64"))
+        assert d.values().tolist() == [1.5, 2.25]
+
+
 def test_nulls_inside_of_values(device: str) -> None:
     d = gpulsm.Dictionary("int64", ("float32", 2), device=device)
     lists = pyarrow.array([[1, 2], [3, None]], pyarrow.list_(pyarrow.float32(), 2))

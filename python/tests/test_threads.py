@@ -317,8 +317,8 @@ def test_an_array_that_changes_during_an_update_is_read_once(
 
 
 def test_a_list_that_changes_during_a_call_does_no_harm(device: str) -> None:
-    d = gpulsm.Dictionary("uint32", "uint32", device=device)
     keys, done = [*range(1000)], threading.Event()
+    d = gpulsm.Dictionary.build(keys, 0, key="uint32", value="uint32", device=device)
 
     def change() -> None:
         while not done.is_set():

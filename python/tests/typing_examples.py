@@ -83,7 +83,7 @@ def others(d: gpulsm.Dictionary) -> None:
     assert_type(d.snapshot(), gpulsm.Snapshot)
     assert_type(d.keys(), NDArray[Any])
     assert_type(d.arrays(), tuple[NDArray[Any], NDArray[Any]])
-    gpulsm.Set.build([1], batchsize=3)  # type: ignore[call-arg]
+    gpulsm.Dictionary.build([1], [2], batchsize=3)  # type: ignore[call-arg]
     assert_type(d.stats().levels, tuple[gpulsm.LevelStats, ...])
     assert_type(gpulsm.devices(), list[str])
     d.snapshot().insert([1], [2])  # type: ignore[attr-defined]
@@ -101,9 +101,15 @@ def files(d: gpulsm.Dictionary) -> None:
 
 
 def dictionaries_in_files(d: gpulsm.Dictionary) -> None:
-    with gpulsm.open(Path("prices"), key=("uint32", "datetime64[ns]"), durability="os") as opened:
-        assert_type(opened, gpulsm.Dictionary)
-    gpulsm.open("prices", durability="always")  # type: ignore[arg-type]
+    key = ("uint32", "datetime64[ns]")
+    with gpulsm.open(Path("prices"), key=key, value="float64", durability="os") as created:
+        assert_type(created, gpulsm.Dictionary)
+    with gpulsm.open("prices", key, "float64") as created:
+        assert_type(created, gpulsm.Dictionary)
+    with gpulsm.open("prices", threads=2) as opened:
+        assert_type(opened, gpulsm.Dictionary | gpulsm.Set)
+    assert_type(gpulsm.Set.open("seen", "int64"), gpulsm.Set)
+    gpulsm.open("prices", durability="always")  # type: ignore[call-overload]
     assert_type(gpulsm.Dictionary.load("prices.gpulsm", device="cpu"), gpulsm.Dictionary)
     d.snapshot().save("prices.gpulsm", progress=lambda done, total: print(done / total))
     assert_type(d.path, str | None)

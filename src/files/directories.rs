@@ -42,6 +42,18 @@ impl Directories {
         io_error(&self.root.path_of(name), "open the folder")(io::ErrorKind::NotFound.into())
     }
 
+    /// Returns the name of a folder that is not where it was opened: what is written there would not be found.
+    pub fn misplaced(&self) -> Result<Option<&'static str>, Error> {
+        for (name, folder) in [(names::RUNS, &self.runs), (names::LOGS, &self.logs)] {
+            if let Some(folder) = folder
+                && !self.root.leads_to(name, folder)?
+            {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
     pub fn each(&self) -> impl Iterator<Item = &Directory> {
         [Some(&self.root), self.runs.as_ref(), self.logs.as_ref()].into_iter().flatten()
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::files::directories::Directories;
 use crate::files::log::{LogHeader, LogWriter};
 use crate::files::manifest::Manifest;
-use crate::files::publish::{Claim, PublishError, publish};
+use crate::files::publish::{Claim, PublishError, lost, publish};
 use crate::files::record::Update;
 
 /// What is durable when an update returns.
@@ -44,6 +44,8 @@ pub(crate) struct Options {
 /// milliseconds.
 const CHECK_INTERVAL: u64 = 1000;
 
+const LOST_LOG: &str = "its log was removed or replaced";
+
 /// How long updates that need a checkpoint are refused after one has failed, before another is tried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -63,6 +65,8 @@ pub(crate) struct Folder {
     opened_at: Instant,
     /// Why the folder is no longer this handle's.
     lost: OnceLock<Error>,
+    /// Whether an error has said so.
+    has_told_loss: AtomicBool,
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
@@ -142,6 +146,7 @@ impl Folder {
             checked_at: AtomicU64::new(0),
             opened_at: Instant::now(),
             lost: OnceLock::new(),
+            has_told_loss: AtomicBool::new(false),
             lock: Mutex::new(Some(opened.lock)),
         }
     }
@@ -218,11 +223,32 @@ impl Folder {
     fn check_claim_if_due(&self) -> Result<(), Error> {
         let now = self.opened_at.elapsed().as_millis() as u64;
         let is_due = now.saturating_sub(self.checked_at.load(Relaxed)) >= CHECK_INTERVAL;
-        // While a manifest is published, that is looked up as well.
-        if is_due && let Ok(claim) = self.claim.try_lock() {
-            self.check_with(claim)?;
-        }
+        let check = || {
+            // While a manifest is published, that is looked up as well.
+            if is_due && let Ok(claim) = self.claim.try_lock() {
+                self.check_with(claim)?;
+                self.check_log()?;
+            }
+            self.check_not_lost()
+        };
+        check().map_err(|error| self.told(error))
+    }
+
+    /// Returns an error if the folder is known to be no longer this handle's.
+    fn check_not_lost(&self) -> Result<(), Error> {
         self.lost.get().map_or(Ok(()), |lost| Err(lost.clone()))
+    }
+
+    /// Returns an error if the name of the log leads to another file, or to none.
+    fn check_log(&self) -> Result<(), Error> {
+        let Some(log) = self.state().log.clone() else { return Ok(()) };
+        // A checkpoint may have followed it by another one meanwhile, and have removed it.
+        if log.is_in(self.directories.logs()?)?
+            || !self.state().log.as_ref().is_some_and(|now| Arc::ptr_eq(now, &log))
+        {
+            return Ok(());
+        }
+        Err(lost(&self.directories.root, LOST_LOG))
     }
 
     /// Returns an error if the folder is no longer this handle's, or if that can't be found out now.
@@ -231,7 +257,8 @@ impl Folder {
     }
 
     fn check_with(&self, mut claim: MutexGuard<'_, Claim>) -> Result<(), Error> {
-        claim.check(&self.directories.root).inspect_err(|error| self.note_loss(error))?;
+        let checked = claim.check(&self.directories.root).and_then(|()| self.check_places());
+        checked.inspect_err(|error| self.note_loss(error))?;
         self.checked_at.store(self.opened_at.elapsed().as_millis() as u64, Relaxed);
         Ok(())
     }
@@ -239,8 +266,30 @@ impl Folder {
     /// Makes a manifest the folder's, if that is still this handle's; `number` is new.
     pub(super) fn publish(&self, manifest: &Manifest, number: u64) -> Result<(), PublishError> {
         let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
-        let published = publish(&self.directories.root, manifest, number, &mut claim);
+        let unpublished = |error| PublishError { error, may_be_published: false };
+        let published = self
+            .check_places()
+            .map_err(unpublished)
+            .and_then(|()| publish(&self.directories.root, manifest, number, &mut claim));
         published.inspect_err(|failed| self.note_loss(&failed.error))
+    }
+
+    /// Returns an error if a folder in this one is not where it was opened.
+    fn check_places(&self) -> Result<(), Error> {
+        match self.directories.misplaced()? {
+            None => Ok(()),
+            Some(name) => {
+                let reason = format!("its folder `{name}` was removed or replaced");
+                Err(lost(&self.directories.root, &reason))
+            }
+        }
+    }
+
+    /// Returns an error that the caller gets; one that says that the folder is lost need not be told again.
+    fn told(&self, error: Error) -> Error {
+        self.note_loss(&error);
+        self.has_told_loss.store(self.lost.get().is_some(), Relaxed);
+        error
     }
 
     fn note_loss(&self, error: &Error) {
@@ -327,9 +376,14 @@ impl Folder {
     }
 
     /// Syncs the log and releases the lock. Without a log, what is not in a checkpoint is lost. After an error
-    /// the folder is open as before.
+    /// the folder is open as before. If it is no longer this handle's, and an error has said so, there is nothing to do.
     pub fn close(&self) -> Result<(), Error> {
-        self.end_session(&mut *self.usable_state()?)?;
+        if self.has_told_loss.load(Relaxed) {
+            self.release();
+            return Ok(());
+        }
+        let ended = self.usable_state().and_then(|mut state| self.end_session(&mut state));
+        ended.map_err(|error| self.told(error))?;
         self.release();
         Ok(())
     }
@@ -345,6 +399,9 @@ impl Folder {
         let Some(log) = state.log.clone() else { return Ok(()) };
         log.sync()?;
         log.check()?;
+        if !log.is_in(self.directories.logs()?)? {
+            return Err(lost(&self.directories.root, LOST_LOG));
+        }
         if state.is_checkpointing || state.manifest.synced == state.sequence {
             return Ok(());
         }
@@ -383,7 +440,7 @@ impl Folder {
 
     pub(super) fn usable_state(&self) -> Result<MutexGuard<'_, State>, Error> {
         self.check_process()?;
-        self.lost.get().map_or(Ok(()), |lost| Err(lost.clone()))?;
+        self.check_not_lost()?;
         let state = self.state();
         if state.is_closed { Err(refused("the dictionary is closed")) } else { Ok(state) }
     }

@@ -287,6 +287,11 @@ impl LogWriter {
         self.state().check()
     }
 
+    /// Returns whether its name in an open folder still leads to it.
+    pub fn is_in(&self, folder: &Directory) -> Result<bool, Error> {
+        self.file.is_in(folder)
+    }
+
     pub fn has_no_records(&self) -> bool {
         self.len() == LOG_HEADER as u64
     }

@@ -56,7 +56,7 @@ impl Claim {
     }
 }
 
-fn lost(folder: &Directory, reason: &str) -> Error {
+pub(crate) fn lost(folder: &Directory, reason: &str) -> Error {
     let reason = format!(
         "the folder {} is no longer this handle's: {reason}. Nothing more is written there; queries go on: save the \
          dictionary elsewhere, or close it and open the folder again",

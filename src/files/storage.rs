@@ -60,6 +60,12 @@ pub trait RawDirectory: Send + Sync {
     /// Makes its names durable.
     fn sync(&self) -> io::Result<()>;
 
+    /// Returns where the folder itself is, as the [`Stamp`] of its name in the folder around it says; `None` if that
+    /// never changes.
+    fn place(&self) -> io::Result<Option<[u64; 2]>> {
+        Ok(None)
+    }
+
     /// Locks a file, which is created if it is missing, until the returned guard is dropped or the process
     /// ends. If it is locked already, here or in another process, the error is of the kind `WouldBlock`.
     fn lock(&self, name: &OsStr) -> io::Result<Box<dyn Send + Sync>>;
@@ -75,6 +81,13 @@ pub struct Stamp(
     /// Numbers of the file system: where the file is, its length, when it changed.
     pub [u64; 4],
 );
+
+impl Stamp {
+    /// Returns where the file is: the same however it is written to.
+    pub fn place(self) -> [u64; 2] {
+        [self.0[0], self.0[1]]
+    }
+}
 
 /// An open file.
 pub trait RawFile: Send + Sync {
@@ -230,6 +243,14 @@ impl Directory {
         self.raw.sync().map_err(io_error(&self.path, "sync the folder"))
     }
 
+    /// Returns whether a name in it still leads to another open folder.
+    pub fn leads_to(&self, name: &str, to: &Directory) -> Result<bool, Error> {
+        let Some(place) = to.raw.place().map_err(io_error(&to.path, "look at"))? else {
+            return Ok(true);
+        };
+        Ok(self.stamp(name)?.is_some_and(|stamp| stamp.place() == place))
+    }
+
     /// Locks a file of it.
     pub fn lock(&self, name: &str) -> Result<Box<dyn Send + Sync>, Error> {
         self.raw.lock(name.as_ref()).map_err(|error| match error.kind() {
@@ -297,6 +318,13 @@ impl File {
 
     pub fn stamp(&self) -> Result<Stamp, Error> {
         self.raw.stamp().map_err(io_error(&self.path, "look at"))
+    }
+
+    /// Returns whether its name in an open folder still leads to it.
+    pub fn is_in(&self, folder: &Directory) -> Result<bool, Error> {
+        let name = self.path.file_name().unwrap_or_default();
+        let place = self.stamp()?.place();
+        Ok(folder.stamp(name)?.is_some_and(|stamp| stamp.place() == place))
     }
 
     /// Lets the system begin to write what is at `offset` to the disk, so that a later sync has less to do.

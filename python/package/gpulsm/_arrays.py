@@ -63,7 +63,7 @@ def read(name: str, given: Any, dtype: DType) -> Given:
     except TypeError:
         raise unreadable(name, given, dtype) from None
     if isinstance(given, (bytes, bytearray)) and dtype.base != np.uint8:
-        kind, read_by = type(given).__name__, f"`numpy.frombuffer(…, {dtype.base.name!r})`"
+        kind, read_by = type(given).__name__, f"`numpy.frombuffer(…, {describe(dtype.base)!r})`"
         raise TypeError(
             f"{name}: expected {describe(dtype)}, got {kind}; {read_by} reads such numbers from bytes"
         )

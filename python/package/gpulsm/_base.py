@@ -195,17 +195,20 @@ class Base:
         return given
 
     def _possible_one(self, key: Any, *, is_foreign_absent: bool = False) -> Given | None:
-        """One key; None for a number that the type can't hold, which is not there, and, if that is wanted, for what
-        is no key of this type at all."""
+        """One key; None for a number that the type can't hold, which is not there. For `in` and `get`, which do as those of
+        a dict, also for what is no key of this type at all; and 1.0 is 1."""
         try:
             return self._one("key", key)
         except OutOfRangeError:
             pass
-        except TypeError:
-            # As a dict does, but for what it would not take for a key either.
+        except (TypeError, ValueError):
+            # What a dict would not take for a key either is no question.
             is_array = hasattr(key, "__len__") and not isinstance(key, (str, bytes, tuple))
             if is_array or not is_foreign_absent:
                 raise
+            integer = _integer_of(key)
+            if integer is not None:
+                return self._possible_one(integer, is_foreign_absent=True)
         self._check_open()
         return None
 
@@ -223,6 +226,17 @@ class Base:
     def _why_a_set(self) -> str:
         """What makes a dictionary a set, for who wanted one with values."""
         return "it is a set because it was made without a `value` type, such as value='float64'"
+
+
+def _integer_of(key: Any) -> Any:
+    """The integers that a key is equal to, if some are of other types."""
+    if isinstance(key, tuple):
+        parts = tuple(_integer_of(part) for part in key)
+        if all(part is None for part in parts):
+            return None
+        return tuple(own if part is None else part for own, part in zip(key, parts, strict=True))
+    is_number = isinstance(key, (float, np.floating, bool, np.bool_))
+    return int(key) if is_number and np.isfinite(key) and key == int(key) else None
 
 
 def read_indices(given: Any) -> Given:

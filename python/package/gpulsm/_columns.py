@@ -156,6 +156,11 @@ def _of_arrow(name: str, array: Any, dtype: DType | None) -> NDArray[Any]:
             raise _has_inner_nulls(name, nulls, array.type.list_size)
         items = _of_arrow(name, parts, None if dtype is None else dtype.base)
         return np.asarray(items.reshape(len(array), array.type.list_size, *items.shape[1:]))
+    if pyarrow.types.is_decimal(array.type):
+        # To Arrow, they are bytes.
+        cure = "`.cast('float64')` makes numbers of them, which may be rounded"
+        wanted = "numbers" if dtype is None else describe(dtype)
+        raise TypeError(f"{name}: expected {wanted}, got {array.type}; {cure}")
     if isinstance(array.type, pyarrow.FixedSizeBinaryType):
         width = array.type.byte_width
         as_bytes: DType = (

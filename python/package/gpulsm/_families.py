@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsm._native import address_of
+
 DType = np.dtype[Any]
 
 #: Where elements begin, and how many there are.
@@ -110,8 +112,7 @@ class NumPy:
         return array
 
     def address(self, array: Any) -> int:
-        address: int = array.__array_interface__["data"][0]
-        return address
+        return address_of(array)
 
     def stream(self) -> int | None:
         return None

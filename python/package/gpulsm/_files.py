@@ -156,7 +156,7 @@ def _found_type(argument: str, column: str, found: str | None) -> str:
     kind = argument.partition("[")[0]
     raise TypeError(
         f"{argument}: {column} has no type that dictionaries have: give one, such as {kind}_type='S12' for texts of "
-        "at most 12 bytes"
+        "at most 12 bytes, or 'float64' for decimals"
     )
 
 

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, get_args, overload
 
 from numpy.typing import DTypeLike
 
@@ -21,7 +21,43 @@ from gpulsm._settings import checked, checked_progress
 from gpulsm._stored import new_types, stored_key, stored_types, stored_value
 from gpulsm._types import Cleanup, Combine, Durability, FilePath, KeyLike, Progress
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+
+class Settings(TypedDict, total=False):
+    """The settings of `open`."""
+
+    durability: Durability
+    combine: Combine | None
+    device: str | Sequence[str]
+    log_limit: int | None
+    batch_size: int | None
+    threads: int | None
+    memory_limit: int | None
+    max_merge_per_batch: int | None
+    cleanup: Cleanup
+    create: bool
+    progress: Progress | None
+
+
+# Whoever gives the type of values gets a dictionary that has them.
+@overload
+def open(
+    path: FilePath, key: KeyLike | None, value: DTypeLike, **settings: Unpack[Settings]
+) -> Dictionary: ...
+@overload
+def open(
+    path: FilePath,
+    key: KeyLike | None = None,
+    *,
+    value: DTypeLike,
+    **settings: Unpack[Settings],
+) -> Dictionary: ...
+@overload
+def open(
+    path: FilePath, key: KeyLike | None = None, **settings: Unpack[Settings]
+) -> Dictionary | Set: ...
 def open(
     path: FilePath,
     key: KeyLike | None = None,

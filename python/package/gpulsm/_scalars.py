@@ -185,7 +185,7 @@ def _check_number(name: str, given: Any, dtype: DType) -> None:
         raise TypeError(f"{name}: expected {describe(dtype)}, got {kind} {given!r}{cure}")
     limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
     number = int(given) if integer else float(given)
-    if number != number or abs(number) == float("inf"):
+    if number != number or (abs(number) == float("inf") and given == number):
         return
     if not int(limits.min) <= number <= int(limits.max):
         raise OutOfRangeError(f"{name} is {given}: {_limits(dtype)}", above=number > 0)

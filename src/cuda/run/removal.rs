@@ -113,10 +113,18 @@ impl Run {
                 )
             }
         };
+        // The last node may end with padding: its fences are the last key.
+        let end_with_last = |section: Address, count: u64| {
+            let (to, last) = (section + (count - 1) * key_width, view.keys + (len - 1) * key_width);
+            // SAFETY: there are `count` fences, and `len` keys.
+            unsafe { memory::copy(to, last, key_width, stream, entered) }
+        };
         pad(view.keys, len, nodes * NODE)?;
         sample(view.inner, view.keys, nodes)?;
+        end_with_last(view.inner, nodes)?;
         pad(view.inner, nodes, groups * NODE)?;
         sample(view.outer, view.inner, groups)?;
+        end_with_last(view.outer, groups)?;
         let head = Head { len, sum: len.cast_signed(), tombstones: 0 };
         // SAFETY: the run has a head.
         unsafe { memory::write(view.head, &[head.len, len, 0], stream, entered)? };

@@ -141,6 +141,10 @@ impl RawDirectory for DiskDirectory {
         Ok(Box::new(Lock::acquire(open)?))
     }
 
+    fn place(&self) -> io::Result<Option<[u64; 2]>> {
+        Ok(Some(stamp(&fstat(&self.0)?).place()))
+    }
+
     fn stamp(&self, name: &OsStr) -> io::Result<Stamp> {
         Ok(stamp(&self.stat(name, AtFlags::SYMLINK_NOFOLLOW)?))
     }

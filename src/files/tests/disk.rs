@@ -210,13 +210,40 @@ fn a_handle_whose_folder_was_opened_again_writes_nothing_more() {
     other.append(&Update::Clear).unwrap();
     let before = contents(&path);
     is_lost(folder.begin_checkpoint().map(drop), "opened for updates again");
-    is_lost(folder.append(&Update::Clear), "opened for updates again");
     is_lost(folder.close(), "opened for updates again");
+    is_lost(folder.append(&Update::Clear), "opened for updates again");
+    folder.close().unwrap(); // An error has told it.
     drop(folder);
     assert_eq!(contents(&path), before);
     other.append(&Update::Clear).unwrap();
     other.close().unwrap();
     assert_eq!(updates_in(&path), 3);
+}
+
+#[test]
+fn folders_and_logs_that_were_replaced_are_noticed() {
+    for (what, reason) in [("log", "folder `log`"), ("runs", "folder `runs`"), ("file", "its log")]
+    {
+        let scratch = Scratch::new("subfolders");
+        let path = scratch.0.join("dictionary");
+        let folder = opened(&path);
+        folder.append(&Update::Clear).unwrap();
+        if what == "file" {
+            for log in fs::read_dir(path.join("log")).unwrap() {
+                fs::remove_file(log.unwrap().path()).unwrap();
+            }
+        } else {
+            fs::rename(path.join(what), scratch.0.join(what)).unwrap();
+            fs::create_dir(path.join(what)).unwrap();
+        }
+        let before = contents(&path);
+        if what != "file" {
+            is_lost(folder.begin_checkpoint().map(drop), reason);
+        }
+        is_lost(folder.close(), reason);
+        assert_eq!(contents(&path), before);
+        folder.close().unwrap();
+    }
 }
 
 #[test]

@@ -69,10 +69,11 @@ impl Kind {
 
     /// Returns the kind of a column of bytes or text.
     fn of_bytes(column: &ColumnDescriptor, len: usize) -> Result<Kind, String> {
-        let is_decimal = matches!(column.logical_type_ref(), Some(LogicalType::Decimal(_)))
+        let logical = column.logical_type_ref();
+        let are_numbers = matches!(logical, Some(LogicalType::Decimal(_) | LogicalType::Float16))
             || column.converted_type() == ConvertedType::DECIMAL;
         match column.physical_type() {
-            Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY if !is_decimal => {
+            Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY if !are_numbers => {
                 Ok(Kind::Bytes(len))
             }
             _ => Err("numbers".into()),
