@@ -323,7 +323,7 @@ def test_columns_say_where_a_dictionary_is(device: str, cupy: Any, torch: Any) -
     with pytest.raises(
         ValueError, match=r"keys\[0\] is on cuda:0 but the dictionary is on the CPU"
     ):
-        on_cpu.lookup(pairs_of(cupy, 5))
+        on_cpu.contains(pairs_of(cupy, 5))
     d = gpulsm.Set(("uint32", "int64"), device=device)
     by, on = pairs_of(cupy, 5)
     with pytest.raises(TypeError, match=r"keys\[1\] is of torch but keys\[0\] of CuPy"):

@@ -172,12 +172,12 @@ def ask(run: Run, first: list[Any], second: list[Any]) -> None:
     for asked in (run.dictionary, run.dictionary.snapshot()):
         assert len(asked) == len(oracle.pairs)
         there = family.read(asked.contains(run.keys(first)))
-        values, found = None, there
+        values = None
         if run.value is not None:
             values, found = asked.lookup(run.keys(first))
+            assert family.read(found).tolist() == there.tolist()
         answers = [v if f else None for v, f in zip(run.values(values, there), there, strict=True)]
         assert answers == oracle.lookup(first)
-        assert family.read(found).tolist() == there.tolist()
         for closed in CLOSED:
             counts = asked.count(run.keys(lo), run.keys(hi), closed=closed)
             assert family.read(counts).tolist() == oracle.count(lo, hi, closed)

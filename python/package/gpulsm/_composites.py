@@ -360,6 +360,11 @@ def _columns(name: str, given: Any, layout: Layout) -> list[_Column]:
         raise TypeError(
             f"{name}: expected a tuple of {count}, {layout}, got {len(given)} of them{cure}"
         )
+    if any(isinstance(column, tuple) for column in given):
+        raise TypeError(
+            f"{name}: expected columns, as lists or arrays, got tuples, which may be rows; "
+            "`tuple(map(list, zip(*…)))` makes columns of rows"
+        )
     parts = zip(given, layout.parts, strict=True)
     return [(f"{name}[{at}]", column, part) for at, (column, part) in enumerate(parts)]
 

@@ -9,6 +9,7 @@ __all__ = [
     "Column",
     "Layout",
     "Store",
+    "address_of",
     "after_fork",
     "at_exit",
     "check_files",
