@@ -41,7 +41,7 @@ class Settings(TypedDict, total=False):
     progress: Progress | None
 
 
-# Whoever gives the type of values gets a dictionary that has them.
+# With a type of values it is a dictionary; otherwise only the folder knows.
 @overload
 def open(
     path: FilePath, key: KeyLike | None, value: DTypeLike, **settings: Unpack[Settings]
