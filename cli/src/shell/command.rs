@@ -187,7 +187,6 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("show", "range"),
     ("size", "len"),
     ("strict_asof", "asof"),
-    ("write", "save"),
 ];
 
 /// Names of what the shell does elsewhere, and where.
