@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
@@ -406,7 +407,16 @@ fn a_forked_child_does_not_keep_the_lock() {
     let child: i32 = fs::read_to_string(scratch.0.join("child")).unwrap().parse().unwrap();
     // SAFETY: no memory is passed. The child is still there, since it only ends when it is killed.
     let is_alive = unsafe { libc::kill(child, 0) } == 0;
-    let opened_again = open(&scratch.0.join("dictionary")).map(drop);
+    // On a busy machine the child may begin after its parent has ended.
+    let start = Instant::now();
+    let opened_again = loop {
+        match open(&scratch.0.join("dictionary")).map(drop) {
+            Err(Error::Locked { .. }) if start.elapsed() < Duration::from_secs(10) => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            opened => break opened,
+        }
+    };
     // SAFETY: as above.
     unsafe { libc::kill(child, libc::SIGKILL) };
     assert!(status.success() && is_alive && scratch.0.join("was-locked").exists());
