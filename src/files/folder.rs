@@ -400,6 +400,7 @@ impl Folder {
         log.sync()?;
         log.check()?;
         if !log.is_in(self.directories.logs()?)? {
+            self.check_claim()?; // If the whole folder is lost, that is what is said.
             return Err(lost(&self.directories.root, LOST_LOG));
         }
         if state.is_checkpointing || state.manifest.synced == state.sequence {
