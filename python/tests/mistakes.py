@@ -44,6 +44,12 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         ValueError,
         "keys: 1 key but 2 values",
     ),
+    (
+        "ranges as pairs",
+        lambda d: d.count([(0, 24)]),
+        ValueError,
+        r"got one of shape \(1, 2\); the ends of ranges are two arrays, lo and hi$",
+    ),
     ("ends", lambda d: d.count([1, 2], [3]), ValueError, "lo has 2 elements but hi has 1 element:"),
     (
         "ends of ranges",

@@ -48,6 +48,7 @@ def test_mistakes_are_named_and_change_nothing(
             "; a tuple of types makes keys of several",
         ),
         ({"key": "nonsense"}, TypeError, "key: expected a type, such as .*, got 'nonsense'"),
+        ({"key": "u32"}, TypeError, "got 'u32'; NumPy's name of that is 'uint32'$"),
         (
             {"key": datetime.datetime},
             TypeError,
@@ -73,6 +74,11 @@ def test_mistakes_are_named_and_change_nothing(
         ({"batch_size": 1.5}, TypeError, "batch_size: expected an integer, got float"),
         ({"threads": -1}, ValueError, "threads: expected a number from 1 to 1,024, got -1"),
         ({"memory_limit": -1}, ValueError, "memory_limit: expected"),
+        (
+            {"memory_limit": "1GB"},
+            TypeError,
+            r"memory_limit: expected a number of bytes, such as 2\*\*30, got str",
+        ),
         (
             {"cleanup": "never"},
             ValueError,

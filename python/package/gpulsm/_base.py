@@ -248,7 +248,8 @@ def whole(name: str, number: Any, least: int, most: int = (1 << 63) - 1) -> int:
     """An integer between two others."""
     # NumPy counts its times among the integers.
     if not isinstance(number, (int, np.integer)) or isinstance(number, (bool, np.timedelta64)):
-        raise TypeError(f"{name}: expected an integer, got {type(number).__name__}")
+        wanted = "a number of bytes, such as 2**30" if name.endswith("_limit") else "an integer"
+        raise TypeError(f"{name}: expected {wanted}, got {type(number).__name__}")
     if not least <= number <= most:
         raise ValueError(f"{name}: expected a number from {least} to {most:,}, got {number:,}")
     return int(number)

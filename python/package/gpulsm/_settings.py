@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Sequence
 from typing import Any, cast, get_args
 
@@ -211,7 +212,10 @@ def _dtype(name: str, given: Any) -> DType:
     if dtype is not None and (dtype.kind != "O" or given is object or not isinstance(given, type)):
         return dtype
     cure = ""
-    if isinstance(given, list) and name.startswith("key"):
+    if isinstance(given, str) and (short := re.fullmatch(r"([uif])(32|64)", given)):
+        kind = {"u": "uint", "i": "int", "f": "float"}[short[1]]
+        cure = f"; NumPy's name of that is '{kind}{short[2]}'"
+    elif isinstance(given, list) and name.startswith("key"):
         cure = "; a tuple of types makes keys of several parts"
     elif isinstance(given, type) and issubclass(given, (datetime.date, datetime.timedelta)):
         cure = "; times have a type such as 'datetime64[us]' or 'timedelta64[us]'"
