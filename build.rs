@@ -25,7 +25,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 const OLDEST: u32 = 80;
 
 /// The source files of `kernels/`, the slowest to compile first.
-const KERNELS: [&str; 22] = [
+const KERNELS: [&str; 23] = [
     "update/sort",
     "query/range",
     "query/aggregate",
@@ -36,6 +36,7 @@ const KERNELS: [&str; 22] = [
     "query/lookup",
     "query/count",
     "update/fold",
+    "update/splitter_sort",
     "query/combine",
     "query/asof",
     "update/dedup",

@@ -65,6 +65,13 @@ inline unsigned blocks_for(uint64_t items, int threads) {
     return static_cast<unsigned>((items + threads - 1) / threads);
 }
 
+/// Allows a kernel this much dynamic shared memory; up to 48 KiB need no call.
+template <class Kernel>
+cudaError_t allow_shared(Kernel kernel, size_t bytes) {
+    if (bytes <= 48 << 10) return cudaSuccess;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+}
+
 /// Calls `body` with the number of threads per key, as a constant: one per search that the key needs, up to 16, as
 /// long as all threads can run at once. Wide keys have 1, 4 or 16 threads: that saves kernels.
 template <class Key, class Body>

@@ -24,6 +24,21 @@ constexpr int SORT_THREADS = 512;
 constexpr int SORT_ITEMS = 4;
 constexpr int SORTED_TILE = SORT_THREADS * SORT_ITEMS;
 
+/// Longer batches are cut into buckets at splitters: two to the power of so many buckets for up to `FEW_CUT` keys, and
+/// twice as many for up to `MANY_CUT`. For each bucket there are as many keys in the sample that splitters come from, and
+/// on average in each tile of the batch. A thread sorts up to `SPLIT_ITEMS` keys of a bucket: as many as fit in registers,
+/// and in the shared memory that a block may have on every GPU.
+constexpr int FEW_BUCKET_BITS = 8;
+constexpr uint64_t FEW_CUT = 1 << 18;
+template <class Key>
+constexpr uint64_t MANY_CUT = sizeof(Key) == 8 ? 1 << 20 : 1 << 19;
+template <class Key>
+constexpr int SAMPLES_PER_BUCKET = sizeof(Key) == 8 ? 10 : 8;
+constexpr int KEYS_PER_PART = 8;
+template <class Key>
+constexpr int SPLIT_ITEMS = sizeof(Key) <= 8 ? 10 : 8;
+constexpr int LEAST_SHARED = 99 << 10;
+
 /// Loads of 16 bytes per thread that searches for duplicates.
 constexpr int FENCE_ITEMS = 8;
 

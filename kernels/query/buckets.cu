@@ -194,12 +194,6 @@ inline unsigned blocks_for_tiles(uint64_t len, int tile, int blocks_per_multipro
     return blocks_at_once((len + tile - 1) / tile * THREADS, blocks_per_multiprocessor);
 }
 
-/// Allows a kernel this much shared memory.
-template <class Kernel>
-cudaError_t allow_shared(Kernel kernel, size_t bytes) {
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-}
-
 }  // namespace gpulsm
 
 using namespace gpulsm;

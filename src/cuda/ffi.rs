@@ -374,6 +374,21 @@ unsafe extern "C" {
         stream: CUstream,
     ) -> c_int;
 
+    pub(crate) fn gpulsm_splitter_sort_most(key_width: c_int) -> u64;
+    pub(crate) fn gpulsm_splitter_sort_scratch(key_width: c_int, len: u64) -> u64;
+    pub(crate) fn gpulsm_splitter_sort(
+        key_width: c_int,
+        value_width: c_int,
+        keys: Address,
+        values: Address,
+        len: u64,
+        salt: u32,
+        most: u32,
+        scratch: Address,
+        out: *const RunOutput,
+        stream: CUstream,
+    ) -> c_int;
+
     pub(crate) fn gpulsm_sorted_tile() -> u64;
     pub(crate) fn gpulsm_sort_tiles(
         key_width: c_int,

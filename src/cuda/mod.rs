@@ -50,3 +50,6 @@ pub use resident::slice::{DeviceSlice, DeviceSliceMut, DeviceVec};
 pub(crate) use resident::store::{insert_all, move_to_new_stream, move_to_stream};
 pub use resident::update::ResidentMut;
 pub use resident::view::View;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use update::splitters::sort_by_splitters;

@@ -50,6 +50,7 @@ mod readers;
 mod regressions;
 mod shards;
 mod small_limits;
+mod sorting;
 mod wide;
 
 /// Returns the path of what is kept in the checkout, or in the folder that `GPULSM_CHECKOUT` names.

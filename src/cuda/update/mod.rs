@@ -7,3 +7,4 @@ pub(super) mod plan;
 mod radix_sort;
 mod scratch;
 pub(super) mod sort;
+pub(super) mod splitters;

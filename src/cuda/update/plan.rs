@@ -7,7 +7,8 @@ use crate::cuda::run::unwritten::Unwritten;
 use crate::cuda::run::{MarkStorage, Run, resolve};
 use crate::cuda::update::batch::{Batch, BatchPart};
 use crate::cuda::update::scratch::{Scratch, ScratchLayout, Slot};
-use crate::cuda::update::sort::{self, InPlace, MergedTileSort, TileSort, WholeSort};
+use crate::cuda::update::sort::{self, InPlace, MergedTileSort, SplitterSort, TileSort, WholeSort};
+use crate::cuda::update::splitters;
 use crate::error::Error;
 
 /// The most entries that are merged directly with the tiles of a batch: the more tiles there are, the more
@@ -52,6 +53,8 @@ pub(super) struct MergePlan {
 /// A way to sort, and its scratch.
 enum Sort {
     Whole(WholeSort),
+    /// As a whole, in buckets between splitters.
+    Splitters(SplitterSort),
     /// In tiles, which are then merged like runs.
     Tiles(TileSort),
     /// In tiles, which are merged with each other before anything else.
@@ -92,6 +95,9 @@ impl Plan {
         }
         let mut plan_part = |part: BatchPart| {
             let sort = match method {
+                SortMethod::Whole if !is_sorted && splitters::are_used_for(&part) => {
+                    Sort::Splitters(SplitterSort::plan(&part, is_merged, layout))
+                }
                 SortMethod::Whole => {
                     Sort::Whole(WholeSort::plan(&part, is_sorted, is_merged, layout))
                 }
@@ -147,7 +153,7 @@ impl PartPlan {
         matches!(self.sort, Sort::Tiles(_))
     }
 
-    /// Sorts the part if that is done as a whole; `run` is where a batch by itself goes.
+    /// Sorts the part if that is a step of its own; `run` is where a batch by itself goes.
     pub fn sort_whole(
         &mut self,
         cuda: &EnteredCuda<'_>,
@@ -156,7 +162,7 @@ impl PartPlan {
     ) -> Result<(), Error> {
         match &self.sort {
             Sort::Whole(sort) => sort.sort(cuda, scratch, &mut self.part, run),
-            Sort::Tiles(_) | Sort::MergedTiles(_) | Sort::InPlace(_) => Ok(()),
+            _ => Ok(()), // They sort when they are launched.
         }
     }
 
@@ -165,6 +171,7 @@ impl PartPlan {
     pub fn launch(&self, cuda: &EnteredCuda<'_>, scratch: &Scratch) -> Result<Source, Error> {
         let source = match &self.sort {
             Sort::Whole(sort) => sort.launch(cuda, scratch, &self.part),
+            Sort::Splitters(sort) => sort.launch(cuda, scratch, &self.part),
             Sort::Tiles(sort) => sort.launch(cuda, scratch, &self.part),
             Sort::MergedTiles(sort) => sort.launch(cuda, scratch, &self.part),
             Sort::InPlace(part) => part.launch(cuda, scratch, &self.part),
@@ -190,6 +197,7 @@ impl PartPlan {
     ) -> Result<(), Error> {
         match &self.sort {
             Sort::Whole(sort) => sort.launch_into(cuda, scratch, &self.part, run),
+            Sort::Splitters(sort) => sort.launch_into(cuda, scratch, &self.part, run),
             _ => unreachable!("all others are merged"),
         }
     }

@@ -10,6 +10,7 @@ use crate::cuda::merge::{self, ALL_TILES, MergeInput, MergeSize, OlderRuns};
 use crate::cuda::update::batch::BatchPart;
 use crate::cuda::update::radix_sort::radix_sort;
 use crate::cuda::update::scratch::{Scratch, ScratchLayout, Slot};
+use crate::cuda::update::splitters;
 use crate::error::Error;
 
 /// Batches up to this length are sorted in tiles: a radix sort of all of it would take longer than sorting
@@ -18,7 +19,9 @@ pub(crate) const MAX_TILED: u64 = 1 << 17;
 
 /// Returns whether the part may be sorted in tiles.
 pub(super) fn can_be_tiled(part: &BatchPart) -> bool {
-    (2..=MAX_TILED).contains(&part.len) && tile_count(part) <= MAX_SOURCES as u64
+    (2..=MAX_TILED).contains(&part.len)
+        && tile_count(part) <= MAX_SOURCES as u64
+        && !splitters::are_used_for(part)
 }
 
 /// Returns how many tiles the part is sorted in, if it is.
@@ -50,6 +53,32 @@ impl PairSlots {
 
     fn addresses(self, scratch: &Scratch) -> (Address, Address) {
         (scratch.address(self.keys), scratch.address(self.values))
+    }
+}
+
+/// Where a sorted part without duplicates is, and its head: a source of a merge.
+#[derive(Clone, Copy)]
+struct SourceSlots {
+    pairs: PairSlots,
+    head: Slot,
+}
+
+impl SourceSlots {
+    fn plan(part: &BatchPart, layout: &mut ScratchLayout) -> Self {
+        let pairs = PairSlots::plan(part, layout);
+        SourceSlots { pairs, head: layout.reserve(size_of::<Head>() as u64) }
+    }
+
+    /// Returns what a kernel writes.
+    fn output(self, scratch: &Scratch) -> RunOutput {
+        let (keys, values) = self.pairs.addresses(scratch);
+        RunOutput { head: scratch.address(self.head), keys, values, ..RunOutput::default() }
+    }
+
+    /// Returns what has been written as a source of a merge.
+    fn source(self, scratch: &Scratch, part: &BatchPart) -> Source {
+        let (keys, values) = self.pairs.addresses(scratch);
+        part.source(keys, values, scratch.address(self.head))
     }
 }
 
@@ -97,8 +126,7 @@ impl TileSort {
 /// Sorts inserts in tiles, and merges these with each other: faster than a radix sort of all.
 pub(super) struct MergedTileSort {
     tiles: TileSort,
-    pairs: PairSlots,
-    head: Slot,
+    output: SourceSlots,
     size: MergeSize,
     merge: Slot,
 }
@@ -108,8 +136,7 @@ impl MergedTileSort {
         let size = MergeSize { sources: tile_count(part) as i32, bound: part.len };
         MergedTileSort {
             tiles: TileSort::plan(part, layout),
-            pairs: PairSlots::plan(part, layout),
-            head: layout.reserve(size_of::<Head>() as u64),
+            output: SourceSlots::plan(part, layout),
             size,
             merge: layout.reserve(size.scratch_bytes(cuda)),
         }
@@ -123,8 +150,6 @@ impl MergedTileSort {
     ) -> Result<Source, Error> {
         let mut sources = Sources::new();
         sources.push_tiles(self.tiles.launch(cuda, scratch, part)?, tile_count(part));
-        let (keys, values) = self.pairs.addresses(scratch);
-        let head = scratch.address(self.head);
         let input = MergeInput {
             size: self.size,
             sources: &sources,
@@ -133,9 +158,65 @@ impl MergedTileSort {
             combiner: part.combiner,
             is_cut: false,
         };
-        let out = RunOutput { head, keys, values, ..RunOutput::default() };
+        let out = self.output.output(scratch);
         merge::launch(cuda, &input, ALL_TILES, scratch.address(self.merge), &out)?;
-        Ok(part.source(keys, values, head))
+        Ok(self.output.source(scratch, part))
+    }
+}
+
+/// Cuts a part of medium length at splitters, and sorts the buckets: faster than a radix sort, which takes a dozen
+/// kernels.
+pub(super) struct SplitterSort {
+    cut: Slot,
+    /// Where the sorted part is; `None` if it goes straight into the run.
+    output: Option<SourceSlots>,
+}
+
+impl SplitterSort {
+    /// Plans a sort to a source of a merge if it `is_merged`, and straight into the run if not.
+    pub fn plan(part: &BatchPart, is_merged: bool, layout: &mut ScratchLayout) -> Self {
+        // SAFETY: no pointers.
+        let bytes = unsafe { ffi::gpulsm_splitter_sort_scratch(part.key_width, part.len) };
+        let output = is_merged.then(|| SourceSlots::plan(part, layout));
+        SplitterSort { cut: layout.reserve(bytes), output }
+    }
+
+    /// Sorts the part, without duplicates, to a source of a merge.
+    pub fn launch(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        part: &BatchPart,
+    ) -> Result<Source, Error> {
+        let output = self.output.expect("it was planned as a source");
+        self.launch_into(cuda, scratch, part, &output.output(scratch))?;
+        Ok(output.source(scratch, part))
+    }
+
+    /// Sorts the part, without duplicates, to this output.
+    pub fn launch_into(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        part: &BatchPart,
+        out: &RunOutput,
+    ) -> Result<(), Error> {
+        // SAFETY: keys and values have `len` elements of their widths, not too many, the output has room for as
+        // many, there is as much scratch as the kernels need, and all are used on this stream.
+        check("sorting a batch by splitters", unsafe {
+            ffi::gpulsm_splitter_sort(
+                part.key_width,
+                part.value_width,
+                part.keys,
+                part.values,
+                part.len,
+                splitters::salt(),
+                splitters::policy().max_window,
+                scratch.address(self.cut),
+                out,
+                cuda.raw_stream(),
+            )
+        })
     }
 }
 
@@ -166,7 +247,7 @@ pub(super) struct WholeSort {
     /// Scratch of the kernel that removes duplicates.
     zeros: Slot,
     /// Where the sorted part and its length are; `None` if it goes straight into the run.
-    output: Option<(PairSlots, Slot)>,
+    output: Option<SourceSlots>,
 }
 
 impl WholeSort {
@@ -184,10 +265,7 @@ impl WholeSort {
                 false => ffi::gpulsm_dedup_scratch(part.key_width, part.value_width, part.len),
             }
         };
-        let output = is_merged.then(|| {
-            let pairs = PairSlots::plan(part, layout);
-            (pairs, layout.reserve(size_of::<Head>() as u64))
-        });
+        let output = is_merged.then(|| SourceSlots::plan(part, layout));
         WholeSort { is_sorted, zeros: layout.reserve_zeroed(zeros), output }
     }
 
@@ -204,7 +282,7 @@ impl WholeSort {
             return Ok(());
         }
         let to = match self.output {
-            Some((pairs, _)) => pairs.addresses(scratch),
+            Some(output) => output.pairs.addresses(scratch),
             None => (run.keys, run.values),
         };
         radix_sort(cuda, part, to)?;
@@ -219,12 +297,9 @@ impl WholeSort {
         scratch: &Scratch,
         part: &BatchPart,
     ) -> Result<Source, Error> {
-        let (pairs, head) = self.output.expect("it was planned as a source");
-        let (keys, values) = pairs.addresses(scratch);
-        let head = scratch.address(head);
-        let out = RunOutput { head, keys, values, ..RunOutput::default() };
-        self.launch_into(cuda, scratch, part, &out)?;
-        Ok(part.source(keys, values, head))
+        let output = self.output.expect("it was planned as a source");
+        self.launch_into(cuda, scratch, part, &output.output(scratch))?;
+        Ok(output.source(scratch, part))
     }
 
     /// Removes duplicates on the way to this output.
