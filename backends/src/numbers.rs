@@ -62,6 +62,10 @@ impl Width {
         }
     }
 
+    pub fn bits(self) -> u32 {
+        64 - self.max().leading_zeros()
+    }
+
     /// Returns the low bits of a number.
     #[inline]
     pub fn truncate(self, number: u64) -> u64 {

@@ -11,6 +11,8 @@ pub enum Experiment {
     InsertTime,
     /// Streams of calls without waiting in between: inserts, deletes, with counts between, one long call
     Stream,
+    /// Every batch by itself: keys of many shapes, a window that slides, calls for single keys
+    Flushed,
     /// Fig. 4b: the effective rate against n
     Effective,
     /// Section IV-A: batches that are not full
@@ -67,6 +69,7 @@ impl Experiment {
             Experiment::Insert => "insert",
             Experiment::InsertTime => "insert-time",
             Experiment::Stream => "stream",
+            Experiment::Flushed => "flushed",
             Experiment::Effective => "effective",
             Experiment::Partial => "partial",
             Experiment::Build => "build",
@@ -110,6 +113,21 @@ const DELETE: &[(&str, &str)] = &[
         "window-",
         "a window over ascending keys slides a hundred times: the next ones are inserted, and the lowest go as a range",
     ),
+];
+const FLUSHED: &[(&str, &str)] = &[
+    ("op-insert", "2^n inserts in batches of 2^b, each applied before the next"),
+    (
+        "op-window",
+        "2^n keys are replaced batch by batch: one is inserted and the oldest deleted, and waited for",
+    ),
+    ("op-lookup-one", "calls that look up one key, from the host's memory"),
+    ("op-insert-lookup-one", "the same, each after a call that inserts one pair"),
+    ("keys-presorted", "each batch is sorted, but batches are not in order"),
+    ("keys-few", "64 different keys"),
+    ("keys-composite", "pairs of one of 64 symbols and a number of 20 bits"),
+    ("keys-40-bit", "random numbers of 40 bits (of 20, if keys have 32)"),
+    ("keys-times", "times that grow, but neighbours are out of order"),
+    ("keys-ends", "in turns close to the least and to the greatest key"),
 ];
 const AGGREGATE: &[(&str, &str)] = &[
     ("runsN", "all pairs in one run, or in 8: the first 8 levels are full"),
@@ -170,6 +188,7 @@ impl Experiment {
             Experiment::Delete => DELETE,
             Experiment::Dead => DEAD,
             Experiment::Aggregate => AGGREGATE,
+            Experiment::Flushed => FLUSHED,
             Experiment::Combine => COMBINE,
             Experiment::Files => FILES,
             Experiment::Shards => SHARDS,

@@ -250,6 +250,15 @@ impl<K: BenchKey + ScalarKey, V: BenchValue> Backend for Cuda<K, V> {
         Ok(dictionary.flush()?)
     }
 
+    fn insert_one(&self, any: &mut dyn AnyDictionary, (key, value): (u64, u64)) -> Outcome<()> {
+        Ok(dictionary_mut::<K, V>(any).insert_one(K::of_number(key), V::of_number(value))?)
+    }
+
+    fn lookup_one(&self, any: &dyn AnyDictionary, key: u64) -> Outcome<Option<u64>> {
+        let value = dictionary::<K, V>(any).lookup_one(K::of_number(key))?;
+        Ok(value.map(V::number))
+    }
+
     fn lookup(&self, any: &dyn AnyDictionary, keys: &Array, out: &mut LookupOut) -> Outcome<()> {
         let LookupOut { values, found } = out;
         let (values, found) = (vec_mut(values), flags(found));

@@ -198,6 +198,11 @@ pub trait Backend {
     /// Deletes the keys from that of one number to that of another, and applies it.
     fn delete_range(&self, dictionary: &mut dyn AnyDictionary, ends: (u64, u64)) -> Outcome<()>;
 
+    /// Inserts the keys and values of two numbers, from the host's memory.
+    fn insert_one(&self, dictionary: &mut dyn AnyDictionary, pair: (u64, u64)) -> Outcome<()>;
+    /// Looks up the key of a number, for the host.
+    fn lookup_one(&self, dictionary: &dyn AnyDictionary, key: u64) -> Outcome<Option<u64>>;
+
     fn lookup(
         &self,
         dictionary: &dyn AnyDictionary,

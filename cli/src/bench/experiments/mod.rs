@@ -10,6 +10,7 @@ mod delete;
 mod effective;
 mod files;
 mod filling;
+mod flushed;
 mod full;
 mod full_levels;
 mod growth;
@@ -37,6 +38,7 @@ pub fn cases(experiment: Experiment, scale: &Scale, backend: &dyn Backend) -> Ve
         Experiment::Insert => insert::cases(scale),
         Experiment::InsertTime => insert_time::cases(scale),
         Experiment::Stream => stream::cases(scale),
+        Experiment::Flushed => flushed::cases(scale),
         Experiment::Effective => effective::cases(scale),
         Experiment::Partial => partial::cases(scale),
         Experiment::Build => build::cases(scale),

@@ -57,6 +57,20 @@ pub fn shaped(key: Width, shape: &str, len: usize, seed: u64) -> Vec<u64> {
             scattered((len as f64).powf(uniform / f64::from(u32::MAX)) as u64)
         }),
         "equal" => all.map(&|_| scattered(7)),
+        "few" => all.map(&|number| scattered(scattered(number) % 64)),
+        "composite" => all.map(&|number| {
+            let random = scattered(number);
+            (random % 64) << (key.bits() - 8) | (random >> 6 & 0xf_ffff)
+        }),
+        "40-bit" => all.map(&|number| scattered(number) >> (3 * key.bits() / 8)),
+        "times" => all.map(&|number| {
+            let (step, random) = ((spacing / 4).max(1), scattered(number));
+            key.truncate(key.max() / 2 + (number + random % 16) * step + (random >> 4) % step)
+        }),
+        "ends" => all.map(&|number| {
+            let near = mixed(number);
+            if number % 2 == 0 { near } else { key.max() - near }
+        }),
         _ => all.map(&scattered),
     }
 }
@@ -157,6 +171,18 @@ mod tests {
         zipf.dedup();
         assert!(zipf.len() < 3 << 10, "some come often");
         assert!(keys("equal").iter().all(|key| *key == keys("equal")[0]));
+        let mut few = keys("few");
+        few.sort_unstable();
+        few.dedup();
+        assert_eq!(few.len(), 64);
+        assert!(keys("composite").iter().all(|key| key & 0xf0_0000 == 0));
+        assert!(keys("40-bit").iter().all(|key| *key < 1 << 20));
+        assert!(!keys("times").is_sorted() && keys("times")[0] < keys("times")[100]);
+        assert!(
+            keys("ends")
+                .chunks(2)
+                .all(|two| two[0] < 1 << 12 && two[1] > u64::from(u32::MAX - (1 << 12)))
+        );
         for shape in ["random", "zipf", "equal"] {
             assert_ne!(keys(shape), shaped(Width::U32, shape, 1 << 12, 2), "{shape}");
         }

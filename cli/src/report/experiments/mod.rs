@@ -9,6 +9,7 @@ mod dead;
 mod delete;
 mod effective;
 mod files;
+mod flushed;
 mod full;
 mod insert;
 mod insert_time;
@@ -39,6 +40,7 @@ fn section(experiment: Experiment, runs: &[Labelled]) -> Section {
         Experiment::Insert => insert::section(runs),
         Experiment::InsertTime => insert_time::section(runs),
         Experiment::Stream => stream::section(runs),
+        Experiment::Flushed => flushed::section(runs),
         Experiment::Effective => effective::section(runs),
         Experiment::Partial => partial::section(runs),
         Experiment::Build => build::section(runs),
