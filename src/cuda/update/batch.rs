@@ -57,20 +57,25 @@ impl Batch {
         updates: &Updates<'_, B>,
     ) -> Result<Self, Error> {
         cuda.refuse_capture()?;
-        let keys = cuda.upload(&updates.keys)?;
-        let values = cuda.upload(updates.values)?;
-        let deletes = cuda.upload(&updates.deletes)?;
+        let keys: &[u8] = bytemuck::cast_slice(&updates.keys);
+        let deletes: &[u8] = bytemuck::cast_slice(&updates.deletes);
+        let parts = [keys, updates.values, deletes];
+        let (addresses, memory) = match parts.map(<[u8]>::len).iter().sum::<usize>() {
+            ..=MAX_PACKED => upload_packed(cuda, parts)?,
+            _ => upload_apart(cuda, parts)?,
+        };
+        let [keys, values, delete_keys] = addresses;
         Ok(Batch {
-            keys: keys.address(),
-            values: values.address(),
+            keys,
+            values,
             inserts: updates.keys.len() as u64,
-            delete_keys: deletes.address(),
+            delete_keys,
             deletes: updates.deletes.len() as u64,
             combines: cuda.combiner.is_some(),
             assigned: updates.assigned as u64,
             numbers: 0,
             order: updates.order,
-            _memory: vec![keys, values, deletes],
+            _memory: memory,
         })
     }
 
@@ -128,6 +133,40 @@ impl Batch {
         let is_mixed = self.inserts > 0 && self.deletes > 0;
         is_mixed && !self.combines && self.numbers == 0 && self.len() < MAX_NUMBERED
     }
+}
+
+/// Batches of at most this many bytes are copied to the GPU at once: one allocation and one copy take less time than three.
+const MAX_PACKED: usize = 1 << 14;
+
+/// Copies parts of a batch to the GPU; parts without bytes have no address.
+fn upload_apart(
+    cuda: &EnteredCuda<'_>,
+    parts: [&[u8]; 3],
+) -> Result<([Address; 3], Vec<Buffer>), Error> {
+    let (mut addresses, mut memory) = ([0; 3], Vec::new());
+    for (address, part) in addresses.iter_mut().zip(parts) {
+        let buffer = cuda.upload(part)?;
+        *address = buffer.address();
+        memory.push(buffer);
+    }
+    Ok((addresses, memory))
+}
+
+/// Copies short parts of a batch to the GPU, one behind the other.
+fn upload_packed(
+    cuda: &EnteredCuda<'_>,
+    parts: [&[u8]; 3],
+) -> Result<([Address; 3], Vec<Buffer>), Error> {
+    let mut packed = Vec::with_capacity(MAX_PACKED + 3 * size_of::<u128>());
+    let offsets = parts.map(|part| {
+        packed.resize(packed.len().next_multiple_of(size_of::<u128>()), 0);
+        let offset = packed.len() as Address;
+        packed.extend_from_slice(part);
+        (!part.is_empty()).then_some(offset)
+    });
+    let buffer = cuda.upload(&packed)?;
+    let addresses = offsets.map(|offset| offset.map_or(0, |offset| buffer.address() + offset));
+    Ok((addresses, vec![buffer]))
 }
 
 /// A part of a batch that is sorted by itself: all inserts of one kind, all deletes, or, if updates are
