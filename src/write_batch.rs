@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 
 use crate::batch::Columns;
 use crate::combine::Combiner;
+use crate::cpu;
 use crate::error::{Error, try_with_capacity};
 use crate::key::{Key, OrderedKey};
 use crate::ranges::{KeyRange, RangeEnds};
@@ -155,6 +156,9 @@ impl<K: Key, V: Value> WriteBatch<K, V> {
         combiner: Option<Combiner>,
         live: &[K],
     ) -> Result<Columns<'static, K, V>, Error> {
+        if combiner.is_none() && self.deleted_ranges.is_empty() {
+            return self.last_of_each_key();
+        }
         // The operations on a key, after what a range does to it: that has the least number.
         let mut order = try_with_capacity(self.operations.len() + live.len())?;
         order.extend(live.iter().map(|key| (key.to_ordered(), None)));
@@ -192,6 +196,28 @@ impl<K: Key, V: Value> WriteBatch<K, V> {
         values.append(&mut set_values);
         let (keys, values) = (Cow::Owned(keys), Cow::Owned(values));
         Ok(Columns { keys, values, assigned, deletes: Cow::Owned(deletes) })
+    }
+
+    /// Returns the last operation on each key, as columns: nothing else counts if values replace each other and no range
+    /// is deleted.
+    fn last_of_each_key(&self) -> Result<Columns<'static, K, V>, Error> {
+        let mut ordered = try_with_capacity(self.operations.len())?;
+        ordered.extend(self.operations.iter().map(|(key, _)| key.to_ordered()));
+        let mut places = try_with_capacity(ordered.len())?;
+        places.extend(0..ordered.len() as u64);
+        let last = cpu::sorted_without_duplicates(&ordered, &places)?;
+        let (mut keys, mut values, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
+        for &place in last.values() {
+            match self.operations[place as usize] {
+                (key, Update::Insert(value) | Update::Set(value)) => {
+                    keys.push(key);
+                    values.push(value);
+                }
+                (key, Update::Delete) => deletes.push(key),
+            }
+        }
+        let (keys, values) = (Cow::Owned(keys), Cow::Owned(values));
+        Ok(Columns { keys, values, assigned: 0, deletes: Cow::Owned(deletes) })
     }
 }
 

@@ -13,7 +13,10 @@ use crate::error::Error;
 
 /// Calls with less work than this (entries or queries) stay on the caller's thread: waking another
 /// thread costs more than it saves.
-pub(crate) const MIN_SHARED_WORK: usize = 1 << 12;
+pub(crate) const MIN_SHARED_WORK: usize = 2 * MIN_PART;
+
+/// The least work that a thread is woken for.
+const MIN_PART: usize = 1 << 11;
 
 /// The most threads that a dictionary may have of its own.
 const MAX_THREADS: usize = 1024;
@@ -57,9 +60,10 @@ impl Workers {
         self.pool.as_ref().map_or(1, |pool| pool.current_num_threads())
     }
 
-    /// Returns the number of equal parts that this much work is best divided into.
+    /// Returns the number of equal parts that this much work is best divided into: more threads than it is worth to wake
+    /// would make a short call longer.
     pub fn parts(&self, work: usize) -> usize {
-        if work < MIN_SHARED_WORK { 1 } else { self.count() }
+        (work / MIN_PART).clamp(1, self.count())
     }
 
     /// Returns how many queries each task should have: several tasks for each thread, so that all
