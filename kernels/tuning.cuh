@@ -52,6 +52,11 @@ constexpr int FEW_CUTS = 1024;
 /// Threads that search one source of a merge for a cut.
 constexpr int CUT_LANES = 8;
 
+/// Passes in which a warp narrows down where a pivot is, each to a 32nd part; of more sources than this, keys are first
+/// thought to be spread alike.
+constexpr int PIVOT_PASSES = 2;
+constexpr int FEW_SOURCES = 16;
+
 /// Windows longer than this are first searched near the interpolated position.
 constexpr int FAR = 1024;
 

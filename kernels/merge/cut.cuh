@@ -8,6 +8,16 @@ namespace gpulsm {
 
 static_assert(SLACK >= MAX_SOURCES, "a key's entries must fit into the slack of a tile");
 
+/// The keys of a window, as if they were spread evenly.
+struct alignas(16) EvenKeys {
+    float slope, offset, count;
+
+    /// Returns how many of them are less than one at this distance.
+    __device__ __forceinline__ float below(float distance) const {
+        return fminf(fmaxf(__fmaf_rn(distance, slope, offset), 0), count);
+    }
+};
+
 /// The windows of a search for a cut: in every source, the cut lies between `start` and `end`.
 template <class Key>
 struct Windows {
@@ -16,6 +26,8 @@ struct Windows {
     // The lower bound of the pivot, and the first position after the pivot.
     uint64_t place[MAX_SOURCES], past[MAX_SOURCES];
     Key proposal[MAX_SOURCES];
+    EvenKeys even[MAX_SOURCES];  // by their distance from `base`
+    Key base, span, last[MAX_SOURCES];
     Key pivot;
 
     __device__ uint64_t width(int source) const { return end[source] - start[source]; }
@@ -72,10 +84,79 @@ __device__ __forceinline__ int cut_lanes(int count) {
     return lanes;
 }
 
-/// Returns a key such that about `share` of all entries in the windows are less. Every source proposes such a key
-/// of its own; the result is the median of the proposals, weighted by the widths of the windows.
+/// Returns the distance between keys as a number, and back.
+__device__ __forceinline__ float to_float(uint32_t distance) { return __uint2float_rn(distance); }
+__device__ __forceinline__ float to_float(uint64_t distance) { return __ull2float_rn(distance); }
+__device__ __forceinline__ float to_float(WideKey distance) {
+    return __ull2float_rn(static_cast<uint64_t>(distance >> 64)) * 0x1p64f + __ull2float_rn(static_cast<uint64_t>(distance));
+}
+template <class Key>
+__device__ __forceinline__ Key to_distance(float distance) {
+    if constexpr (sizeof(Key) == 16) {
+        auto high = static_cast<uint64_t>(distance * 0x1p-64f);
+        return static_cast<Key>(high) << 64 | static_cast<uint64_t>(distance - __ull2float_rz(high) * 0x1p64f);
+    } else {
+        return static_cast<Key>(distance);
+    }
+}
+
+template <class Key>
+__device__ __forceinline__ Key least(Key one, Key other) {
+    return other < one ? other : one;
+}
+
+/// Returns a key such that `ahead` entries in the windows are less, if they are spread evenly in each: whether the windows
+/// of sources overlap or follow each other.
 template <int GROUP, class Key>
-__device__ Key choose_pivot(Windows<Key>& windows, int count, float share, uint64_t entries) {
+__device__ Key interpolate_pivot(Windows<Key>& windows, int count, float ahead) {
+    int member = threadIdx.x % GROUP, lane = threadIdx.x % 32;
+    for (int source = member; source < count; source += GROUP) {
+        bool is_empty = windows.width(source) == 0;
+        windows.proposal[source] = is_empty ? HIGHEST<Key> : windows.keys[source][windows.start[source]];
+        windows.last[source] = is_empty ? Key(0) : windows.keys[source][windows.end[source] - 1];
+    }
+    wait_for_group<GROUP>();
+    Key base = HIGHEST<Key>, unreached = HIGHEST<Key>;  // the least key, and the complement of the greatest
+    for (int source = lane; source < count; source += 32) {
+        base = least(base, windows.proposal[source]);
+        unreached = least(unreached, static_cast<Key>(~windows.last[source]));
+    }
+    base = min_lanes(base);
+    Key span = static_cast<Key>(~min_lanes(unreached)) - base;
+    for (int source = member; source < count; source += GROUP) {
+        uint64_t width = windows.width(source);
+        Key first = width == 0 ? base : windows.proposal[source], own = width == 0 ? Key(0) : windows.last[source] - first;
+        float slope = static_cast<float>(width) / fmaxf(to_float(own), 0.5f);
+        windows.even[source] = {slope, -slope * to_float(static_cast<Key>(first - base)), static_cast<float>(width)};
+    }
+    if (member == 0) {
+        windows.base = base;
+        windows.span = span;
+    }
+    wait_for_group<GROUP>();
+    // The lanes of each warp try distances between those that are too short and too long.
+    float low = 0, high = to_float(span), less = 0, up_to = 0;
+#pragma unroll 1
+    for (int pass = 0; pass < PIVOT_PASSES; pass++) {
+        float step = (high - low) * (1.0f / 32), mine = low + step * (lane + 1), sum = 0;
+#pragma unroll 4
+        for (int source = 0; source < count; source++) sum += windows.even[source].below(mine);
+        int shorter = min(__popc(__ballot_sync(~0u, sum <= ahead)), 31);
+        float before = __shfl_sync(~0u, sum, max(shorter - 1, 0));
+        if (shorter > 0) less = before;
+        up_to = __shfl_sync(~0u, sum, shorter);
+        low += step * shorter;
+        high = low + step;
+    }
+    float rest = up_to > less ? __fdividef(ahead - less, up_to - less) : 0;
+    return windows.base + least(to_distance<Key>(low + (high - low) * fminf(fmaxf(rest, 0), 1)), windows.span);
+}
+
+/// Returns a key such that about `share` of all entries in the windows are less, if keys are spread in the same way in all
+/// windows. Every source proposes such a key of its own; the result is the median of the proposals, weighted by the widths
+/// of the windows.
+template <int GROUP, class Key>
+__device__ Key propose_pivot(Windows<Key>& windows, int count, float share, uint64_t entries) {
     int member = threadIdx.x % GROUP;
     for (int source = member; source < count; source += GROUP) {
         uint64_t width = windows.width(source);
@@ -102,8 +183,8 @@ __device__ Key choose_pivot(Windows<Key>& windows, int count, float share, uint6
     return windows.pivot;
 }
 
-/// Finds, in every source, the lower bound of the pivot and the first position after it. About `share` of all
-/// entries in the windows are less than the pivot.
+/// Finds, in every source, the lower bound of the pivot and the first position after it. About `share` of every window is
+/// less than the pivot; if that is 0, what was interpolated.
 template <int GROUP, class Key>
 __device__ void place_pivot(Windows<Key>& windows, int count, float share, Key pivot) {
     int lanes = cut_lanes<GROUP>(count), member = threadIdx.x % GROUP;
@@ -112,8 +193,10 @@ __device__ void place_pivot(Windows<Key>& windows, int count, float share, Key p
         bool mine = source < count;
         const Key* keys = mine ? windows.keys[source] : nullptr;
         uint64_t start = mine ? windows.start[source] : 0, end = mine ? windows.end[source] : 0;
-        float ahead = (end - start) * share, variance = max(ahead * (1 - share), 4.0f);
-        // Rounding can make the share of very many entries exceed their number.
+        float width = end - start, ahead = width * share;
+        if (mine && share == 0) ahead = windows.even[source].below(to_float(static_cast<Key>(pivot - windows.base)));
+        float variance = max(ahead * (1 - __fdividef(ahead, max(width, 1.0f))), 4.0f);
+        // Rounding can make it exceed the width.
         uint64_t guess = start + min(static_cast<uint64_t>(ahead), end - start);
         uint64_t spread = static_cast<uint64_t>(4 * variance * rsqrtf(variance));
         uint64_t place = search_by_lanes(keys, start, end, guess, spread, pivot, lanes);
@@ -141,11 +224,13 @@ __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows
     goal = min(goal, above);
     const uint64_t* cut = goal == above ? windows.end : windows.start;
     for (uint32_t round = 0; goal < above && goal - below > SLACK; round++) {
-        // Interpolates, as if keys were uniformly distributed. After a few rounds every other one bisects, which
-        // bounds the cost for skewed keys to twice that of bisection.
-        bool halve = round > 3 && round % 2 == 0;
-        float share = halve ? 0.5f : __fdividef(goal - below - SLACK / 2, above - below);
-        Key pivot = choose_pivot<GROUP>(windows, count, share, above - below);
+        // Interpolates, as if keys were spread evenly: at first, if there are many sources, in the same way in all. After
+        // a few rounds every other one bisects, which bounds the cost for skewed keys to twice that of bisection.
+        float rest = goal - below - SLACK / 2, share = 0;
+        if (round > 2 && round % 2 == 1) share = 0.5f;
+        else if (round < 2 && count > FEW_SOURCES) share = __fdividef(rest, above - below);
+        Key pivot = share > 0 ? propose_pivot<GROUP>(windows, count, share, above - below)
+                              : interpolate_pivot<GROUP>(windows, count, rest);
         place_pivot<GROUP>(windows, count, share, pivot);
         uint64_t less = sum_of(windows.place, count), up_to = sum_of(windows.past, count);
         if (less <= goal && up_to > goal) {  // The goal lies among the entries of the pivot itself.
