@@ -38,8 +38,6 @@ pub(super) struct Shared {
     pub wants_marks: AtomicBool,
     /// Memory that batches go through on their way from the GPU to a log.
     pub staging: Mutex<Option<Staging>>,
-    /// Memory for the keys of a short call and its answers.
-    pub short_call: Mutex<Option<Staging>>,
     stream: Stream,
 }
 
@@ -60,7 +58,6 @@ impl Cuda {
             sort_temp_bytes: Mutex::default(),
             wants_marks: AtomicBool::new(false),
             staging: Mutex::default(),
-            short_call: Mutex::default(),
             stream: stream.clone(),
         });
         let (key_width, value_width) = (key_width as i32, value_width as i32);

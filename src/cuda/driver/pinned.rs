@@ -1,9 +1,9 @@
-//! Heads of runs in pinned memory of the host: a kernel writes one there when it completes a run, and the
-//! host reads it without waiting for the GPU.
+//! Pinned memory of the host that kernels read and write, and that is never freed: heads of runs, which a kernel writes
+//! when it completes a run, and the host reads without waiting for the GPU; and keys of short calls with their answers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::result;
 
@@ -95,15 +95,75 @@ pub(crate) fn take_pinned_head(entered: &Entered) -> Result<PinnedHead, Error> {
     Ok(PinnedHead::new(RawHead(first)))
 }
 
-/// Allocates pinned heads, and returns the first of them.
-fn allocate(_entered: &Entered) -> Result<*mut ffi::PinnedHead, Error> {
+/// Allocates pinned heads, and returns the first of them. With the first ones, memory for short calls is allocated:
+/// allocating it later could invalidate a graph that another thread is capturing.
+fn allocate(entered: &Entered) -> Result<*mut ffi::PinnedHead, Error> {
+    let first = allocate_bytes(ALLOCATED_AT_A_TIME * size_of::<ffi::PinnedHead>(), entered)?;
+    if ALLOCATED.fetch_add(ALLOCATED_AT_A_TIME, Ordering::Relaxed) == 0
+        && let Ok(memory) = allocate_bytes(SHORT_CALLS * SHORT_CALL_BYTES, entered)
+    {
+        // SAFETY: as many bytes were allocated.
+        let parts =
+            (0..SHORT_CALLS).map(|at| ShortCall(unsafe { memory.add(at * SHORT_CALL_BYTES) }));
+        short_calls().extend(parts);
+    }
+    Ok(first.cast())
+}
+
+fn allocate_bytes(bytes: usize, _entered: &Entered) -> Result<*mut u8, Error> {
     const PORTABLE_AND_MAPPED: u32 = 1 | 2;
-    let bytes = ALLOCATED_AT_A_TIME * size_of::<ffi::PinnedHead>();
     // SAFETY: a context is current.
     let first =
         check("cuMemHostAlloc", unsafe { result::malloc_host(bytes, PORTABLE_AND_MAPPED) })?;
-    ALLOCATED.fetch_add(ALLOCATED_AT_A_TIME, Ordering::Relaxed);
     Ok(first.cast())
+}
+
+/// How many short calls can be made at the same time, each with this many bytes.
+const SHORT_CALLS: usize = 32;
+pub(crate) const SHORT_CALL_BYTES: usize = 9 << 10;
+
+/// Memory that no short call uses.
+static UNUSED_SHORT_CALLS: Mutex<Vec<ShortCall>> = Mutex::new(Vec::new());
+
+fn short_calls() -> MutexGuard<'static, Vec<ShortCall>> {
+    UNUSED_SHORT_CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Memory for the keys of a short call and its answers, which kernels read and write: `SHORT_CALL_BYTES` bytes.
+pub(crate) struct ShortCall(*mut u8);
+
+// SAFETY: it owns the memory, which any thread may use.
+unsafe impl Send for ShortCall {}
+
+impl ShortCall {
+    /// Takes memory that no other call uses, if there is some.
+    pub fn take() -> Option<Self> {
+        short_calls().pop()
+    }
+
+    /// Gives the memory back, which no kernel may use any more.
+    pub fn give_back(self) {
+        short_calls().push(self);
+    }
+
+    /// Returns where kernels find it: with unified addresses, at the host's pointer.
+    pub fn address(&self) -> Address {
+        self.0 as Address
+    }
+
+    /// Writes the first bytes.
+    pub fn write(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= SHORT_CALL_BYTES, "room for the bytes");
+        // SAFETY: there is as much room, and no kernel uses the memory before it is launched.
+        unsafe { self.0.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Reads bytes from this offset on, which were written; the kernels that wrote some are done.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) {
+        assert!(offset + bytes.len() <= SHORT_CALL_BYTES, "as many bytes");
+        // SAFETY: there are as many bytes, and no kernel writes them.
+        unsafe { self.0.add(offset).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+    }
 }
 
 impl PinnedHead {

@@ -1,4 +1,4 @@
-//! Pinned memory of the host: the GPU copies to it at the full speed of the bus, and kernels read and write it directly.
+//! Pinned memory of the host, to which the GPU copies at the full speed of the bus.
 
 use std::ptr;
 use std::slice;
@@ -7,7 +7,6 @@ use cudarc::driver::result;
 
 use crate::cuda::driver::error::check;
 use crate::cuda::driver::gpu::{Entered, Gpu};
-use crate::cuda::ffi::Address;
 use crate::error::Error;
 
 /// Bytes in pinned memory of the host.
@@ -24,19 +23,13 @@ impl Staging {
     /// Allocates `len` zeros; there is at least one.
     pub fn zeroed(len: usize, gpu: &'static Gpu, entered: &Entered) -> Result<Self, Error> {
         entered.assert_on(gpu);
-        const PORTABLE_AND_MAPPED: u32 = 1 | 2;
+        const PORTABLE: u32 = 1;
         // SAFETY: a context is current.
-        let first =
-            check("cuMemHostAlloc", unsafe { result::malloc_host(len, PORTABLE_AND_MAPPED) })?;
+        let first = check("cuMemHostAlloc", unsafe { result::malloc_host(len, PORTABLE) })?;
         let first: *mut u8 = first.cast();
         // SAFETY: there are `len` bytes, which nobody else knows of.
         unsafe { ptr::write_bytes(first, 0, len) };
         Ok(Staging { first, len, gpu })
-    }
-
-    /// Returns where kernels find it: with unified addresses, at the host's pointer.
-    pub fn address(&self) -> Address {
-        self.first as Address
     }
 
     pub fn bytes(&self) -> &[u8] {

@@ -3,7 +3,7 @@
 //! buckets first, if the dictionary is large.
 
 use crate::cuda::context::EnteredCuda;
-use crate::cuda::driver::staging::Staging;
+use crate::cuda::driver::pinned::{SHORT_CALL_BYTES, ShortCall};
 use crate::cuda::ffi::{self, Address, CombineQueries, Filters, View, check};
 use crate::cuda::query::buckets::{Buckets, Lookups};
 use crate::cuda::query::combine;
@@ -77,8 +77,7 @@ pub(crate) fn answer<B: OrderedKey>(
 ) -> Result<(), Error> {
     let len = keys.len();
     if len <= MAX_DIRECT
-        && let Ok(mut memory) = cuda.shared().short_call.try_lock()
-        && let Some(memory) = pinned(cuda, &mut memory)
+        && let Some(memory) = ShortCall::take()
     {
         return answer_directly(cuda, runs, keys, values, found, memory);
     }
@@ -98,15 +97,6 @@ pub(crate) fn answer<B: OrderedKey>(
     cuda.stream.synchronize().and(started)
 }
 
-/// Returns room in the host's pinned memory for the widest keys of a short call and their answers, unless there is none.
-fn pinned<'a>(cuda: &EnteredCuda<'_>, memory: &'a mut Option<Staging>) -> Option<&'a mut Staging> {
-    const WIDEST: usize = size_of::<[u128; 2]>() + size_of::<bool>();
-    if memory.is_none() {
-        *memory = Staging::zeroed(MAX_DIRECT * WIDEST, cuda.gpu(), cuda.entered()).ok();
-    }
-    memory.as_mut()
-}
-
 /// Looks up a few of the host's keys by way of memory that kernels read and write directly.
 fn answer_directly<B: OrderedKey>(
     cuda: &EnteredCuda<'_>,
@@ -114,23 +104,26 @@ fn answer_directly<B: OrderedKey>(
     keys: &[B],
     values: Option<&mut [u8]>,
     found: &mut [bool],
-    memory: &mut Staging,
+    mut memory: ShortCall,
 ) -> Result<(), Error> {
+    const { assert!(MAX_DIRECT * (size_of::<[u128; 2]>() + size_of::<bool>()) <= SHORT_CALL_BYTES) };
     let key_bytes: &[u8] = bytemuck::cast_slice(keys);
     let value_bytes = values.as_ref().map_or(0, |values| values.len());
     let values_at = key_bytes.len().next_multiple_of(size_of::<u128>());
     let found_at = values_at + value_bytes;
-    memory.bytes_mut()[..key_bytes.len()].copy_from_slice(key_bytes);
+    memory.write(key_bytes);
     let first = memory.address();
     let to_values = if value_bytes > 0 { first + values_at as Address } else { 0 };
     let to_found = first + found_at as Address;
     let launched = lookup(cuda, runs, first, keys.len() as u64, to_values, to_found);
-    // The memory is not used again before the kernels are done with it.
-    cuda.stream.synchronize().and(launched)?;
-    let answers = &memory.bytes()[values_at..];
-    if let Some(values) = values {
-        values.copy_from_slice(&answers[..value_bytes]);
+    // If this fails, kernels may still be using the memory: it is not given back.
+    cuda.stream.synchronize()?;
+    let mut flags = [0; MAX_DIRECT];
+    if launched.is_ok() {
+        memory.read(values_at, values.unwrap_or_default());
+        memory.read(found_at, &mut flags[..found.len()]);
+        found.iter_mut().zip(flags).for_each(|(found, flag)| *found = flag != 0);
     }
-    found.iter_mut().zip(&answers[value_bytes..]).for_each(|(found, byte)| *found = *byte != 0);
-    Ok(())
+    memory.give_back();
+    launched
 }

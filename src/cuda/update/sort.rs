@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// Batches up to this length are sorted in tiles: a radix sort of all of it would take longer than sorting
 /// tiles and merging them with what is carried.
-pub(crate) const MAX_TILED: u64 = 1 << 17;
+pub(crate) const MAX_TILED: u64 = splitters::MIN_LEN - 1;
 
 /// Returns whether the part may be sorted in tiles.
 pub(super) fn can_be_tiled(part: &BatchPart) -> bool {

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use crate::cuda::ffi;
 use crate::cuda::update::batch::BatchPart;
-use crate::cuda::update::sort::MAX_TILED;
 
 /// When a part of a batch is sorted by splitters, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +15,10 @@ pub(super) struct Policy {
     pub max_window: u32,
 }
 
-const USUAL: Policy = Policy { min_len: MAX_TILED + 1, max_window: 0 };
+/// Shorter batches are sorted in tiles.
+pub(super) const MIN_LEN: u64 = (1 << 17) + 1;
+
+const USUAL: Policy = Policy { min_len: MIN_LEN, max_window: 0 };
 
 /// Returns whether a part, which is not sorted, is sorted by splitters. (Where values combine, those of all equal keys
 /// count, not the last one's.)
