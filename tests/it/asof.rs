@@ -121,18 +121,26 @@ fn check_answers<K: AsOfKey>(
     questions: &[K],
     asked: Asked<K::Distance>,
 ) {
+    let expected = questions.iter().map(|&question| expected(pairs, &belong, question, asked));
+    compare_answers(d, questions, asked, expected);
+}
+
+/// Compares the answers to one query with what they should be.
+fn compare_answers<K: AsOfKey>(
+    d: &Dictionary<K, u32>,
+    questions: &[K],
+    asked: Asked<K::Distance>,
+    expected: impl Iterator<Item = Option<(K::Ordered, u32)>>,
+) {
     let Asked { direction, tolerance, is_strict } = asked;
     let answers = match is_strict {
         true => d.strict_asof(questions, direction, tolerance).unwrap(),
         false => d.asof(questions, direction, tolerance).unwrap(),
     };
     check_columns(d, questions, asked, &answers);
-    for (&question, answer) in questions.iter().zip(answers) {
-        assert_eq!(
-            answer.map(|(key, value)| (key.to_ordered(), value)),
-            expected(pairs, &belong, question, asked),
-            "{question:?}, {asked:?}"
-        );
+    for ((question, answer), expected) in questions.iter().zip(answers).zip(expected) {
+        let answer = answer.map(|(key, value)| (key.to_ordered(), value));
+        assert_eq!(answer, expected, "{question:?}, {asked:?}");
     }
 }
 
@@ -183,24 +191,31 @@ fn check_orders<K: AsOfKey>(
     let mut d = builder().batch_size(5000).bulk_build(&keys, &values).unwrap();
     let mut pairs: BTreeMap<K::Ordered, u32> =
         keys.iter().map(|key| key.to_ordered()).zip(values).collect();
-    let mut questions = draw_many(20_000);
-    questions.extend([K::LOWEST, K::HIGHEST]);
-    questions.extend_from_slice(&keys[..2000]);
-    let mut sorted = questions.clone();
+    let mut sorted = draw_many(20_000);
+    sorted.extend([K::LOWEST, K::HIGHEST]);
+    sorted.extend_from_slice(&keys[..2000]);
     sorted.sort_by_key(|key| key.to_ordered());
-    let reversed: Vec<K> = sorted.iter().rev().copied().collect();
+    let len = sorted.len();
+    let mut any: Vec<usize> = (0..len).collect();
+    let mut order = Random::new(5);
+    (1..len).rev().for_each(|at| any.swap(at, order.number() as usize % (at + 1)));
     // Of each of many keys in turn, as trades of symbols come, once in the order of time and once a little late.
-    let turns: Vec<K> = (0..sorted.len()).map(|at| sorted[at * 7919 % sorted.len()]).collect();
-    let strided: Vec<K> =
-        (0..160).flat_map(|from| sorted.iter().skip(from).step_by(160).copied()).collect();
-    let lists = [questions, sorted, reversed, turns, strided];
+    let turns = (0..len).map(|at| at * 7919 % len).collect();
+    let strided = (0..160).flat_map(|from| (from..len).step_by(160)).collect();
+    let orders: [Vec<usize>; 5] =
+        [any, (0..len).collect(), (0..len).rev().collect(), turns, strided];
+    let lists = orders.map(|order| {
+        let list: Vec<K> = order.iter().map(|&at| sorted[at]).collect();
+        (order, list)
+    });
     let check_all = |d: &Dictionary<K, u32>, pairs: &BTreeMap<K::Ordered, u32>| {
         d.validate().unwrap();
-        for (list, asked) in lists
-            .iter()
-            .flat_map(|list| Asked::all(&[tolerance]).into_iter().map(move |asked| (list, asked)))
-        {
-            check_answers(d, pairs, &belong, list, asked);
+        for asked in Asked::all(&[tolerance]) {
+            let answers: Vec<_> =
+                sorted.iter().map(|&question| expected(pairs, &belong, question, asked)).collect();
+            for (order, list) in &lists {
+                compare_answers(d, list, asked, order.iter().map(|&at| answers[at]));
+            }
         }
     };
     check_all(&d, &pairs);

@@ -68,7 +68,9 @@ def check_shape(name: str, array: Any, dtype: DType) -> Any:
     shape = tuple(array.shape)
     if len(shape) != 1 + len(dtype.shape) or shape[1:] != dtype.shape:
         wanted = ", ".join(["n", *map(str, dtype.shape)]) + ("" if dtype.shape else ",")
-        cure = "; the ends of ranges are two arrays, lo and hi" if name == "lo" and 2 in shape else ""
+        cure = (
+            "; the ends of ranges are two arrays, lo and hi" if name == "lo" and 2 in shape else ""
+        )
         raise ValueError(
             f"{name}: expected an array of shape ({wanted}), got one of shape {shape}{cure}"
         )
