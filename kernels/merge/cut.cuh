@@ -156,7 +156,7 @@ __device__ Key interpolate_pivot(Windows<Key>& windows, int count, float ahead) 
 /// windows. Every source proposes such a key of its own; the result is the median of the proposals, weighted by the widths
 /// of the windows.
 template <int GROUP, class Key>
-__device__ Key propose_pivot(Windows<Key>& windows, int count, float share, uint64_t entries) {
+__device__ Key choose_pivot(Windows<Key>& windows, int count, float share, uint64_t entries) {
     int member = threadIdx.x % GROUP;
     for (int source = member; source < count; source += GROUP) {
         uint64_t width = windows.width(source);
@@ -229,7 +229,7 @@ __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows
         float rest = goal - below - SLACK / 2, share = 0;
         if (round > 2 && round % 2 == 1) share = 0.5f;
         else if (round < 2 && count > FEW_SOURCES) share = __fdividef(rest, above - below);
-        Key pivot = share > 0 ? propose_pivot<GROUP>(windows, count, share, above - below)
+        Key pivot = share > 0 ? choose_pivot<GROUP>(windows, count, share, above - below)
                               : interpolate_pivot<GROUP>(windows, count, rest);
         place_pivot<GROUP>(windows, count, share, pivot);
         uint64_t less = sum_of(windows.place, count), up_to = sum_of(windows.past, count);
