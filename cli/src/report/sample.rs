@@ -266,6 +266,7 @@ impl Made {
                 );
             }
         }
+        self.flushed(n);
         for (history, bytes) in [
             ("built-at-once", 8.3),
             ("batches-of-new-keys", 8.9),
@@ -279,6 +280,24 @@ impl Made {
                 "",
                 vec![point],
             );
+        }
+    }
+
+    fn flushed(&mut self, n: u32) {
+        for (op, keys, b, len, rate) in [
+            ("insert", "random", n - 8, 1 << n, 2e9),
+            ("insert", "sorted", n - 8, 1 << n, 3e9),
+            ("window", "random", n - 8, 1 << n, 7e8),
+            ("lookup-one", "random", 0, 1 << 10, 6e4),
+        ] {
+            let params = [
+                ("b", b.to_string()),
+                ("keys", keys.to_string()),
+                ("n", n.to_string()),
+                ("op", op.to_string()),
+            ];
+            let point = self.point(0.0, len, len as f64 / rate);
+            self.add(("flushed", "gpulsm"), &params, "", vec![point]);
         }
     }
 

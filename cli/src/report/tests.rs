@@ -36,6 +36,7 @@ fn a_full_run_has_every_section_and_the_papers_figures() {
         "insert",
         "insert-time",
         "stream",
+        "flushed",
         "effective",
         "partial",
         "build",

@@ -57,6 +57,7 @@ fn every_experiment_is_measured_checked_and_kept() {
         "insert",
         "insert-time",
         "stream",
+        "flushed",
         "effective",
         "partial",
         "build",
