@@ -24,8 +24,8 @@ constexpr int SORT_THREADS = 512;
 constexpr int SORT_ITEMS = 4;
 constexpr int SORTED_TILE = SORT_THREADS * SORT_ITEMS;
 
-/// Longer batches are cut into buckets at splitters: two to the power of so many buckets for up to `FEW_CUT` keys, and
-/// twice as many for up to `MANY_CUT`. For each bucket there are as many keys in the sample that splitters come from, and
+/// Longer batches are cut into buckets at splitters: 2^`FEW_BUCKET_BITS` buckets for up to `FEW_CUT` keys, and twice
+/// as many for up to `MANY_CUT`. For each bucket there are as many keys in the sample that splitters come from, and
 /// on average in each tile of the batch. A thread sorts up to `SPLIT_ITEMS` keys of a bucket: as many as fit in registers,
 /// and in the shared memory that a block may have on every GPU.
 constexpr int FEW_BUCKET_BITS = 8;

@@ -2,7 +2,7 @@
 
 use gpulsm::testing::model::Model;
 use gpulsm::testing::script::Random;
-use gpulsm::{Batch, Device, Dictionary, ScalarKey, Value};
+use gpulsm::{Batch, Device, Dictionary, OrderedKey, ScalarKey, Value};
 
 use crate::each_device;
 
@@ -48,29 +48,15 @@ fn numbers(pattern: &str, bits: u32, len: usize, seed: u64) -> Vec<u128> {
     (0..count).map(|index| number(index) & max).collect()
 }
 
-/// A type of keys, made from numbers.
-trait OfNumber: ScalarKey + std::fmt::Debug {
-    fn of(number: u128) -> Self;
-}
-
-macro_rules! of_number {
-    ($($key:ty),*) => {
-        $(impl OfNumber for $key {
-            fn of(number: u128) -> Self {
-                number as $key
-            }
-        })*
-    };
-}
-
-of_number!(u32, u64, u128);
-
-fn keys<K: OfNumber>(pattern: &str, len: usize, seed: u64) -> Vec<K> {
-    numbers(pattern, K::BITS, len, seed).into_iter().map(K::of).collect()
+fn keys<K: ScalarKey>(pattern: &str, len: usize, seed: u64) -> Vec<K> {
+    numbers(pattern, K::BITS, len, seed)
+        .into_iter()
+        .map(|number| K::from_ordered(K::Ordered::narrow(number)))
+        .collect()
 }
 
 /// Makes a batch, deletes some keys of it, and makes another, and compares with the model.
-fn compare_with_model<K: OfNumber, V: Value + PartialEq + std::fmt::Debug>(
+fn compare_with_model<K: ScalarKey + std::fmt::Debug, V: Value + PartialEq + std::fmt::Debug>(
     device: Device,
     len: usize,
     value: impl Fn(usize) -> V,
@@ -120,7 +106,10 @@ mod splitters {
     }
 
     /// Compares what a GPU and a CPU make of the same batches.
-    fn compare_devices<K: OfNumber, V: Value + PartialEq>(lens: &[usize], value: fn(usize) -> V) {
+    fn compare_devices<K: ScalarKey + std::fmt::Debug, V: Value + PartialEq>(
+        lens: &[usize],
+        value: fn(usize) -> V,
+    ) {
         for (seed, &len) in (5..).zip(lens) {
             let values: Vec<V> = (0..len).map(value).collect();
             for pattern in PATTERNS {

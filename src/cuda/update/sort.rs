@@ -69,16 +69,17 @@ impl SourceSlots {
         SourceSlots { pairs, head: layout.reserve(size_of::<Head>() as u64) }
     }
 
-    /// Returns what a kernel writes.
-    fn output(self, scratch: &Scratch) -> RunOutput {
+    /// Calls `launch` with what a kernel is to write, and returns that as a source of a merge.
+    fn write(
+        self,
+        scratch: &Scratch,
+        part: &BatchPart,
+        launch: impl FnOnce(&RunOutput) -> Result<(), Error>,
+    ) -> Result<Source, Error> {
         let (keys, values) = self.pairs.addresses(scratch);
-        RunOutput { head: scratch.address(self.head), keys, values, ..RunOutput::default() }
-    }
-
-    /// Returns what has been written as a source of a merge.
-    fn source(self, scratch: &Scratch, part: &BatchPart) -> Source {
-        let (keys, values) = self.pairs.addresses(scratch);
-        part.source(keys, values, scratch.address(self.head))
+        let head = scratch.address(self.head);
+        launch(&RunOutput { head, keys, values, ..RunOutput::default() })?;
+        Ok(part.source(keys, values, head))
     }
 }
 
@@ -158,9 +159,9 @@ impl MergedTileSort {
             combiner: part.combiner,
             is_cut: false,
         };
-        let out = self.output.output(scratch);
-        merge::launch(cuda, &input, ALL_TILES, scratch.address(self.merge), &out)?;
-        Ok(self.output.source(scratch, part))
+        self.output.write(scratch, part, |out| {
+            merge::launch(cuda, &input, ALL_TILES, scratch.address(self.merge), out)
+        })
     }
 }
 
@@ -189,8 +190,7 @@ impl SplitterSort {
         part: &BatchPart,
     ) -> Result<Source, Error> {
         let output = self.output.expect("it was planned as a source");
-        self.launch_into(cuda, scratch, part, &output.output(scratch))?;
-        Ok(output.source(scratch, part))
+        output.write(scratch, part, |out| self.launch_into(cuda, scratch, part, out))
     }
 
     /// Sorts the part, without duplicates, to this output.
@@ -298,8 +298,7 @@ impl WholeSort {
         part: &BatchPart,
     ) -> Result<Source, Error> {
         let output = self.output.expect("it was planned as a source");
-        self.launch_into(cuda, scratch, part, &output.output(scratch))?;
-        Ok(output.source(scratch, part))
+        output.write(scratch, part, |out| self.launch_into(cuda, scratch, part, out))
     }
 
     /// Removes duplicates on the way to this output.

@@ -1,5 +1,5 @@
 //! Every batch by itself: applied before the next is inserted, as in the paper's own experiments; with keys of many
-//! shapes, with counts after each batch, and in a window that slides. And calls for single keys.
+//! shapes, and in a window that slides. And calls for single keys.
 
 use std::fmt::Display;
 
@@ -46,12 +46,13 @@ fn shape_case(scale: &Scale, shape: &'static str, less: &'static [u32]) -> Case 
     let each = (scale.repeats as u64 + 1) * (8 << n);
     let job = move |harness: &Harness| {
         let mut keys = shaped(harness.key, shape, 1 << n, harness.seed);
-        let mut points = Vec::new();
+        let (mut inserts, mut points) = (Inserts::new(harness, &keys)?, Vec::new());
         for b in sizes() {
             if shape == "presorted" {
                 keys.chunks_mut(1 << b).for_each(<[u64]>::sort_unstable);
+                inserts = Inserts::new(harness, &keys)?;
             }
-            points.push(Point::alone(1 << n, inserts(harness, &keys, 1 << b)?));
+            points.push(Point::alone(1 << n, inserts.measure(harness, 1 << b)?));
             harness.done(each)?;
         }
         Ok(points)
@@ -59,30 +60,44 @@ fn shape_case(scale: &Scale, shape: &'static str, less: &'static [u32]) -> Case 
     Case { rows, work: each * less.len() as u64, job: Box::new(job) }
 }
 
-/// Inserts pairs in batches, each of which is applied before the next.
-fn inserts(harness: &Harness, keys: &[u64], size: usize) -> Outcome<Vec<f64>> {
-    let (len, backend) = (keys.len(), &harness.backend);
-    let values = backend.array(Kind::Value, len, &|i| i as u64)?;
-    let pairs = Pairs { keys: harness.array(Kind::Key, keys)?, values };
-    // The last of equal keys counts.
-    let mut last: Vec<(u64, u64)> = (0..).zip(keys).map(|(index, &key)| (key, index)).collect();
-    last.sort_unstable();
-    last.dedup_by(|later, earlier| {
-        let is_same = later.0 == earlier.0;
-        if is_same {
-            earlier.1 = later.1;
-        }
-        is_same
-    });
-    let (samples, _) = harness.repeat_anew(
-        || backend.dictionary(size, Upkeep::Manual),
-        |dictionary| {
-            let mut rounds = 1..=len / size;
-            rounds.try_for_each(|r| backend.apply(&mut **dictionary, &pairs, batch(r, size)))
-        },
-        |dictionary| check(harness, &**dictionary, &last),
-    )?;
-    Ok(samples)
+/// Pairs to insert, whose values are their places.
+struct Inserts {
+    pairs: Pairs,
+    len: usize,
+    /// Distinct keys in order, with their last places.
+    last: Vec<(u64, u64)>,
+}
+
+impl Inserts {
+    fn new(harness: &Harness, keys: &[u64]) -> Outcome<Self> {
+        let values = harness.backend.array(Kind::Value, keys.len(), &|i| i as u64)?;
+        let pairs = Pairs { keys: harness.array(Kind::Key, keys)?, values };
+        let mut last: Vec<(u64, u64)> = (0..).zip(keys).map(|(index, &key)| (key, index)).collect();
+        last.sort_unstable();
+        last.dedup_by(|later, earlier| {
+            let is_same = later.0 == earlier.0;
+            if is_same {
+                earlier.1 = later.1;
+            }
+            is_same
+        });
+        Ok(Inserts { pairs, len: keys.len(), last })
+    }
+
+    /// Inserts them in batches, each of which is applied before the next.
+    fn measure(&self, harness: &Harness, size: usize) -> Outcome<Vec<f64>> {
+        let backend = &harness.backend;
+        let (samples, _) = harness.repeat_anew(
+            || backend.dictionary(size, Upkeep::Manual),
+            |dictionary| {
+                let mut rounds = 1..=self.len / size;
+                rounds
+                    .try_for_each(|r| backend.apply(&mut **dictionary, &self.pairs, batch(r, size)))
+            },
+            |dictionary| check(harness, &**dictionary, &self.last),
+        )?;
+        Ok(samples)
+    }
 }
 
 /// Checks that a dictionary holds these pairs and nothing else.
