@@ -16,7 +16,7 @@ enum Step {
     Query,
 }
 
-fn history(scale: u32) -> Vec<Step> {
+fn history(scale: u32) -> History {
     let mut steps = Vec::new();
     for round in 0..9 {
         let deleted = if round % 2 == 0 { 10 * scale } else { 0 };
@@ -32,7 +32,7 @@ fn history(scale: u32) -> Vec<Step> {
     steps.push(Step::DeleteRange(10 * scale, 30 * scale));
     steps.push(Step::Cleanup);
     steps.push(Step::Query);
-    steps
+    History::new(steps)
 }
 
 fn take(dictionary: &mut Dictionary<u32, u64>, step: &Step) -> Result<(), Error> {
@@ -55,11 +55,38 @@ fn take(dictionary: &mut Dictionary<u32, u64>, step: &Step) -> Result<(), Error>
     }
 }
 
-fn take_in_model(model: &mut Model<u32, u64>, step: &Step) {
-    match step {
-        Step::Update { keys, values, deletes } => model.update(&pairs(keys, values), deletes),
-        Step::DeleteRange(lo, hi) => model.delete_range(*lo, *hi),
-        Step::Cleanup | Step::Query => {}
+type Pairs = (Vec<u32>, Vec<u64>);
+
+struct History {
+    steps: Vec<Step>,
+    /// The pairs before the first step, and after each.
+    contents: Vec<Pairs>,
+}
+
+impl History {
+    fn new(steps: Vec<Step>) -> History {
+        let mut model = Model::default();
+        let mut contents = vec![Pairs::default()];
+        for step in &steps {
+            match step {
+                Step::Update { keys, values, deletes } => {
+                    model.update(&pairs(keys, values), deletes)
+                }
+                Step::DeleteRange(lo, hi) => model.delete_range(*lo, *hi),
+                Step::Cleanup | Step::Query => {}
+            }
+            contents.push(model.iter().unzip());
+        }
+        History { steps, contents }
+    }
+
+    /// Each step, and the pairs before it.
+    fn iter(&self) -> impl Iterator<Item = (&Step, &Pairs)> {
+        self.steps.iter().zip(&self.contents)
+    }
+
+    fn end(&self) -> &Pairs {
+        &self.contents[self.steps.len()]
     }
 }
 
@@ -79,17 +106,21 @@ fn entries(snapshot: &Dictionary<u32, u64>) -> Vec<(usize, u64, u64)> {
     levels.iter().map(|level| (level.level, level.entries, level.tombstones)).collect()
 }
 
+fn assert_holds(dictionary: &Dictionary<u32, u64>, pairs: &Pairs) {
+    dictionary.validate().unwrap();
+    assert!(dictionary.to_vecs().unwrap() == *pairs);
+}
+
 /// Goes through the history with the fault that `arm` sets at its start; whether it struck.
 fn survives(
     mut dictionary: Dictionary<u32, u64>,
-    history: &[Step],
+    history: &History,
     arm: impl FnOnce(&Dictionary<u32, u64>),
     disarm: impl Fn(&Dictionary<u32, u64>),
 ) -> bool {
-    let mut model = Model::default();
     let mut struck = false;
     arm(&dictionary);
-    for step in history {
+    for (step, pairs) in history.iter() {
         let before = dictionary.snapshot();
         IN_CALL.set(true);
         let outcome = take(&mut dictionary, step);
@@ -100,13 +131,12 @@ fn survives(
             struck = true;
             disarm(&dictionary);
             assert_eq!(entries(&dictionary), entries(&before.thaw()));
-            assert_means(&dictionary, &model);
+            assert_holds(&dictionary, pairs);
             take(&mut dictionary, step).expect("the next call is fine");
         }
-        take_in_model(&mut model, step);
     }
     disarm(&dictionary);
-    assert_means(&dictionary, &model);
+    assert_holds(&dictionary, history.end());
     struck
 }
 
@@ -276,7 +306,7 @@ each_device! {
 
 /// More and more pairs, and some deletes.
 #[cfg(target_os = "linux")]
-fn growing_history() -> Vec<Step> {
+fn growing_history() -> History {
     let mut steps = Vec::new();
     for round in 0..24 {
         let deleted = if round % 3 == 2 { 1000 } else { 0 };
@@ -290,7 +320,7 @@ fn growing_history() -> Vec<Step> {
         }
     }
     steps.push(Step::Cleanup);
-    steps
+    History::new(steps)
 }
 
 #[cfg(target_os = "linux")]
@@ -322,21 +352,19 @@ fn allocations_fail_during_merges_in_place(device: gpulsm::Device, step: usize) 
         let mut dictionary =
             Dictionary::builder().device(device).batch_size(2000).threads(2).build().unwrap();
         dictionary.fail_allocation_after(n);
-        let mut model = Model::default();
         let mut hit = false;
-        for step in &history {
+        for (step, pairs) in history.iter() {
             if let Err(error) = take(&mut dictionary, step) {
                 assert!(matches!(error, Error::OutOfMemory { wanted: 1.., .. }), "{error}");
                 assert!(!hit, "the fault strikes once");
                 hit = true;
                 dictionary.fail_allocation_after(u64::MAX);
-                assert_means(&dictionary, &model);
+                assert_holds(&dictionary, pairs);
                 take(&mut dictionary, step).expect("the next call is fine");
             }
-            take_in_model(&mut model, step);
         }
         dictionary.fail_allocation_after(u64::MAX);
-        assert_means(&dictionary, &model);
+        assert_holds(&dictionary, history.end());
         in_place += dictionary.merges_in_place();
         struck += usize::from(hit);
         silent = if hit { 0 } else { silent + 1 };
