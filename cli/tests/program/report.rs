@@ -135,8 +135,8 @@ fn the_page_is_laid_out_in_a_browser() {
         folder(temp.path(), name, &results)
     });
     for (folders, page, drawings) in [
-        (vec![&*old], format!("{old}/report.html"), 22),
-        (vec![&*old, &*new], format!("{new}/comparison.html"), 30),
+        (vec![&*old], format!("{old}/report.html"), 23),
+        (vec![&*old, &*new], format!("{new}/comparison.html"), 31),
     ] {
         printed(&[vec!["report"], folders].concat(), "");
         let page = fs::read_to_string(page).expect("a page");
