@@ -95,9 +95,7 @@ fn pairs(keys: &[u32], values: &[u64]) -> Vec<(u32, u64)> {
 }
 
 fn assert_means(dictionary: &Dictionary<u32, u64>, model: &Model<u32, u64>) {
-    dictionary.validate().unwrap();
-    let (keys, values) = dictionary.to_vecs().unwrap();
-    assert!(keys.into_iter().zip(values).eq(model.iter()));
+    assert_holds(dictionary, &model.iter().unzip());
 }
 
 /// What every level holds. (In how much memory may change at any time.)
