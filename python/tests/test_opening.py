@@ -184,7 +184,7 @@ def test_info_speaks_as_the_program_does(path: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do anything")
 def test_no_permission(path: str) -> None:
-    gpulsm.open(path, "uint32").close()
+    gpulsm.open(path, "uint32", "uint32").close()
     os.chmod(path, 0)
     try:
         with pytest.raises(PermissionError) as error:
