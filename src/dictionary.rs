@@ -368,7 +368,8 @@ impl<K: Key, V: Value> Dictionary<K, V> {
             0 => Vec::new(),
             _ => self.store.range(&change::union(&deleted.lo, &deleted.hi))?.keys,
         };
-        self.apply(&Change::Batch(&batch.columns(combiner, &live)?.updates()?))
+        let columns = batch.columns(combiner, &live, &self.store.any().workers()?)?;
+        self.apply(&Change::Batch(&columns.updates()?))
     }
 
     /// Inserts every pair of another dictionary's snapshot, as one batch: its values win, or combine with

@@ -14,6 +14,7 @@ use crate::mark::Mark;
 use crate::query::Query;
 use crate::ranges::RangeEnds;
 use crate::stats::{Bytes, DeviceMemory, RunStats};
+use crate::workers::Workers;
 
 /// What a device does with runs.
 ///
@@ -156,6 +157,9 @@ pub(crate) trait Engine: Clone + Send + Sync + Sized + 'static {
 
     /// Returns how the values of equal keys combine; `None` if the newer one wins.
     fn combiner(&self) -> Option<Combiner>;
+
+    /// Returns the threads that share work which is done before a batch is brought to the device.
+    fn workers(&self) -> Result<Workers, Error>;
 
     /// Counts the live keys.
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error>;

@@ -83,6 +83,7 @@ mod store;
 pub mod testing;
 mod typed;
 mod value;
+mod workers;
 mod write_batch;
 
 pub use aggregate::{Aggregate, Max, Min, Number, Sum};

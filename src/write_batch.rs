@@ -11,6 +11,7 @@ use crate::error::{Error, try_with_capacity};
 use crate::key::{Key, OrderedKey};
 use crate::ranges::{KeyRange, RangeEnds};
 use crate::value::Value;
+use crate::workers::Workers;
 
 /// An owned list of inserts and deletes, in which the last operation on a key counts; applied as one batch by
 /// [`Dictionary::write`](crate::Dictionary::write). In a dictionary that combines values
@@ -150,14 +151,15 @@ impl<K: Key, V: Value> WriteBatch<K, V> {
     }
 
     /// Returns what the operations on each key amount to, as columns. `live` are the keys that the dictionary has in
-    /// the ranges that are deleted.
+    /// the ranges that are deleted. The workers share the work, if there is enough.
     pub(crate) fn columns(
         &self,
         combiner: Option<Combiner>,
         live: &[K],
+        workers: &Workers,
     ) -> Result<Columns<'static, K, V>, Error> {
         if combiner.is_none() && self.deleted_ranges.is_empty() {
-            return self.last_of_each_key();
+            return self.last_of_each_key(workers);
         }
         // The operations on a key, after what a range does to it: that has the least number.
         let mut order = try_with_capacity(self.operations.len() + live.len())?;
@@ -200,21 +202,31 @@ impl<K: Key, V: Value> WriteBatch<K, V> {
 
     /// Returns the last operation on each key, as columns: nothing else counts if values replace each other and no range
     /// is deleted.
-    fn last_of_each_key(&self) -> Result<Columns<'static, K, V>, Error> {
+    fn last_of_each_key(&self, workers: &Workers) -> Result<Columns<'static, K, V>, Error> {
         let mut ordered = try_with_capacity(self.operations.len())?;
         ordered.extend(self.operations.iter().map(|(key, _)| key.to_ordered()));
         let mut places = try_with_capacity(ordered.len())?;
         places.extend(0..ordered.len() as u64);
-        let last = cpu::sorted_without_duplicates(&ordered, &places)?;
-        let (mut keys, mut values, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
-        for &place in last.values() {
-            match self.operations[place as usize] {
-                (key, Update::Insert(value) | Update::Set(value)) => {
-                    keys.push(key);
-                    values.push(value);
+        let last = cpu::sorted_without_duplicates(workers, &ordered, &places)?;
+        let parts = last.values().chunks(last.len.div_ceil(workers.parts(last.len)).max(1));
+        let parts = workers.map(parts, |places| {
+            let (mut keys, mut values, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
+            for &place in places {
+                match self.operations[place as usize] {
+                    (key, Update::Insert(value) | Update::Set(value)) => {
+                        keys.push(key);
+                        values.push(value);
+                    }
+                    (key, Update::Delete) => deletes.push(key),
                 }
-                (key, Update::Delete) => deletes.push(key),
             }
+            Ok((keys, values, deletes))
+        })?;
+        let (mut keys, mut values, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
+        for (mut some_keys, mut some_values, mut some_deletes) in parts {
+            keys.append(&mut some_keys);
+            values.append(&mut some_values);
+            deletes.append(&mut some_deletes);
         }
         let (keys, values) = (Cow::Owned(keys), Cow::Owned(values));
         Ok(Columns { keys, values, assigned: 0, deletes: Cow::Owned(deletes) })

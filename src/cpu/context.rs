@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::budget::{Account, Allowance};
 use crate::combine::{CombineFn, Combiner};
 use crate::cpu::memory::Memory;
-use crate::cpu::workers::Workers;
 use crate::error::Error;
 use crate::value::Value;
+use crate::workers::Workers;
 
 /// Where buffers are allocated, the threads that share the work, and how values combine.
 #[derive(Clone, Debug)]
@@ -29,7 +29,12 @@ impl Cpu {
     /// Creates a context whose memory is counted in an account, and with `threads` threads of its own or
     /// the shared ones.
     pub fn with_account(account: Account, threads: Option<usize>) -> Result<Self, Error> {
-        Ok(Cpu { memory: Memory::new(account), workers: Workers::new(threads)?, combiner: None })
+        Ok(Self::on_workers(Workers::new(threads)?, account))
+    }
+
+    /// Creates a context with these threads, whose memory is counted in an account.
+    pub fn on_workers(workers: Workers, account: Account) -> Self {
+        Cpu { memory: Memory::new(account), workers, combiner: None }
     }
 
     /// Returns the same context, in which values combine, if there is a combiner.

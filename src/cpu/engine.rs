@@ -26,6 +26,7 @@ use crate::query::Query;
 use crate::ranges::RangeEnds;
 use crate::stats::{Bytes, RunStats};
 use crate::value::{of_bytes_mut, to_bytes_mut};
+use crate::workers::Workers;
 
 /// Merging this many entries takes a few times as long as the rest of a batch of 2^16 updates.
 const MAX_MERGE_PER_BATCH: usize = 1 << 20;
@@ -201,6 +202,10 @@ impl<B: OrderedKey> Engine for CpuEngine<B> {
 
     fn combiner(&self) -> Option<Combiner> {
         self.cpu.combiner()
+    }
+
+    fn workers(&self) -> Result<Workers, Error> {
+        Ok(self.cpu.workers.clone())
     }
 
     fn len(&self, runs: &[Self::Run]) -> Result<u64, Error> {

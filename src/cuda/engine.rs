@@ -32,6 +32,7 @@ use crate::mark::Mark;
 use crate::query::Query;
 use crate::ranges::RangeEnds;
 use crate::stats::{Bytes, DeviceMemory, RunStats};
+use crate::workers::Workers;
 
 /// Merging this many bytes takes about as long as the rest of a batch of 2^16 updates, on an H200.
 const MAX_MERGE_BYTES_PER_BATCH: u64 = 32 << 20;
@@ -178,6 +179,10 @@ impl<B: OrderedKey> Engine for CudaEngine<B> {
 
     fn budget(&self) -> &Arc<Budget> {
         self.cuda.budget()
+    }
+
+    fn workers(&self) -> Result<Workers, Error> {
+        Workers::new(None)
     }
 
     fn len(&self, runs: &[Run]) -> Result<u64, Error> {

@@ -2,11 +2,11 @@
 //! own: what is divided stays in the caches, and no thread waits until another is done with its shard.
 
 use super::store::{Shards, are_on_cpu};
-use crate::cpu::{MIN_SHARED_WORK, cut};
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::query::{PairsOut, Query};
 use crate::store::AnyStore;
+use crate::workers::{MIN_SHARED_WORK, cut};
 
 /// How many keys a chunk has: so few that one thread divides them and answers for every shard.
 const CHUNK: usize = MIN_SHARED_WORK - 1;

@@ -1,6 +1,6 @@
 //! Shards that work at the same time.
 
-use crate::cpu::Workers;
+use crate::workers::Workers;
 
 /// Less work than this (updates or queries) is done by one thread: waking others takes longer.
 pub(super) const MIN_WORK: usize = 1 << 13;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::cpu::{Workers, cut};
 use crate::error::{Error, try_zeroed};
+use crate::workers::{Workers, cut};
 
 /// Returns the shard of a key: the number of splitters that are not greater.
 pub(super) fn shard_of<T: Ord>(splitters: &[T], key: &T) -> usize {

@@ -1,9 +1,9 @@
 //! Ranges of keys, cut at the splitters.
 
 use super::partition::shard_of;
-use crate::cpu::{Workers, cut};
 use crate::error::{Error, try_zeroed};
 use crate::key::OrderedKey;
+use crate::workers::{Workers, cut};
 
 /// The pieces of ranges that one shard answers, in the order of the ranges.
 pub(super) struct Pieces<B> {

@@ -9,12 +9,12 @@ use super::partition::{Partition, shard_of};
 use super::pieces::{Pieces, cut_ranges};
 use super::store::{Shard, Shards};
 use crate::aggregate::Fold;
-use crate::cpu::cut;
 use crate::error::{Error, try_with_capacity, try_zeroed};
 use crate::key::OrderedKey;
 use crate::query::{AsOf, KeyColumns, PairsOut, Query, Side};
 use crate::store::{AnyStore, select_two};
 use crate::value::ValueBuffer;
+use crate::workers::cut;
 
 /// A pair at the end of a shard.
 struct EndPair<B> {

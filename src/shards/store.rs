@@ -6,7 +6,6 @@ use super::balance::Balance;
 use super::parallel::at_once;
 use crate::batch::Updates;
 use crate::combine::Combiner;
-use crate::cpu::Workers;
 use crate::device::Device;
 use crate::engine::WritePairs;
 use crate::error::Error;
@@ -16,6 +15,7 @@ use crate::query::Query;
 use crate::ranges::RangeEnds;
 use crate::stats::{Bytes, QuickStats, Stats};
 use crate::store::{AnyStore, CleanupPolicy, PreparedChange, Settings};
+use crate::workers::Workers;
 
 /// A store whose keys are divided among several.
 pub(crate) struct Shards<B: OrderedKey> {
@@ -178,6 +178,10 @@ impl<B: OrderedKey> AnyStore<B> for Shards<B> {
 
     fn combiner(&self) -> Option<Combiner> {
         self.shards[0].store.combiner()
+    }
+
+    fn workers(&self) -> Result<Workers, Error> {
+        Ok(self.workers.clone())
     }
 
     fn len(&self) -> Result<u64, Error> {

@@ -15,6 +15,7 @@ use crate::query::{PairsOut, Query};
 use crate::ranges::RangeEnds;
 use crate::stats::{Bytes, QuickStats, Stats};
 use crate::value::ValueBuffer;
+use crate::workers::Workers;
 
 /// A change that a store has prepared: nothing of it can fail any more.
 pub type PreparedChange = Box<dyn Any + Send>;
@@ -39,6 +40,9 @@ pub trait AnyStore<B: OrderedKey>: Any + Send + Sync {
 
     /// Returns how the values of equal keys combine; `None` if the newer one wins.
     fn combiner(&self) -> Option<Combiner>;
+
+    /// Returns the threads that share work which is done before a batch is brought to its device.
+    fn workers(&self) -> Result<Workers, Error>;
 
     fn len(&self) -> Result<u64, Error>;
 
@@ -170,6 +174,10 @@ impl<E: Engine> AnyStore<E::Key> for Store<E> {
 
     fn combiner(&self) -> Option<Combiner> {
         self.engine.combiner()
+    }
+
+    fn workers(&self) -> Result<Workers, Error> {
+        self.engine.workers()
     }
 
     fn len(&self) -> Result<u64, Error> {

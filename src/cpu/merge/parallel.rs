@@ -9,11 +9,11 @@ use crate::cpu::merge::merger::Merger;
 use crate::cpu::merge::source::{Source, key_lists, slices, total_len};
 use crate::cpu::merge::split::split;
 use crate::cpu::run::{Run, key_capacity};
-use crate::cpu::workers::cut;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::mark::Mark;
 use crate::value::Value;
+use crate::workers::cut;
 
 /// Entries in a block where memory is short: each takes a little longer to find.
 pub(crate) const SMALL_BLOCK: usize = 1 << 7;

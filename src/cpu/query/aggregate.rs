@@ -11,10 +11,10 @@ use crate::cpu::query::range_merge::{RangeMerger, fit_memory};
 use crate::cpu::query::range_plan::{Task, plan};
 use crate::cpu::query::windows::{Windows, parts_with_windows};
 use crate::cpu::run::Run;
-use crate::cpu::workers::cut;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
+use crate::workers::cut;
 
 /// Counts the live keys of each closed range, and folds their values.
 pub(crate) fn aggregate<B: OrderedKey, V: Value>(

@@ -10,10 +10,10 @@ use crate::cpu::query::range_merge::{RangeMerger, fit_memory};
 use crate::cpu::query::range_plan::{Task, plan};
 use crate::cpu::query::windows::{Windows, parts_with_counts, parts_with_windows};
 use crate::cpu::run::Run;
-use crate::cpu::workers::cut;
 use crate::error::{Error, append_zeros};
 use crate::key::OrderedKey;
 use crate::value::Value;
+use crate::workers::cut;
 
 /// Finds where each answer begins if all are laid end to end, and where the last one ends.
 pub(crate) fn range_offsets<B: OrderedKey>(

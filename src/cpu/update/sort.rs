@@ -9,10 +9,10 @@ use crate::cpu::context::Cpu;
 use crate::cpu::memory::Buffer;
 use crate::cpu::run::key_capacity;
 use crate::cpu::update::radix::{self, Buckets, Record, radix_sort, span_of};
-use crate::cpu::workers::cut;
 use crate::error::Error;
 use crate::key::OrderedKey;
 use crate::value::Value;
+use crate::workers::cut;
 
 /// The mean number of records in a bucket that one thread sorts: few enough to fit into its cache.
 const RECORDS_PER_SHARED_BUCKET: usize = 1 << 13;
@@ -72,8 +72,8 @@ impl<B: OrderedKey, V: Value> SortedBatch<B, V> {
     }
 }
 
-/// Sorts by key, unless the keys are sorted already. Of equal keys the last one remains or, if there is a
-/// function for that, one with the combined values of all.
+/// Sorts by key, unless the keys are in order already: strictly ascending. Of equal keys the last one remains or, if there
+/// is a function for that, one with the combined values of all.
 pub(crate) fn sort<B: OrderedKey, V: Value>(
     cpu: &Cpu,
     keys: &[B],
@@ -81,7 +81,7 @@ pub(crate) fn sort<B: OrderedKey, V: Value>(
     order: Order,
     combine: Option<CombineFn<V>>,
 ) -> Result<SortedBatch<B, V>, Error> {
-    if order.is_sorted() {
+    if order.is_sorted() || keys.is_sorted_by(|a, b| a < b) {
         return SortedBatch::from_sorted(cpu, keys, values);
     }
     if cpu.workers.parts(keys.len()) > 1 {

@@ -24,7 +24,7 @@ const MAX_THREADS: usize = 1024;
 /// Worker threads: those that all dictionaries of the process share, or some that belong to one
 /// dictionary and its clones.
 #[derive(Clone)]
-pub(crate) struct Workers {
+pub struct Workers {
     /// `None` if the caller's thread does all the work.
     pool: Option<Arc<ThreadPool>>,
 }
