@@ -9,6 +9,7 @@
 #include <gpulsm/marks.cuh>
 #include <gpulsm/view.cuh>
 
+#include "dispatch.cuh"
 #include "merge/sources.cuh"
 #include "query/aggregate_output.cuh"
 #include "query/asof_query.cuh"
@@ -192,6 +193,9 @@ constexpr gpulsm::AbiEntry ENTRIES[] = {
     GPULSM_ABI_MEMBER(SourceKind, Deletes),
     GPULSM_ABI_MEMBER(SourceKind, Mixed),
     GPULSM_ABI_MEMBER(SourceKind, Assigned),
+    GPULSM_ABI_MEMBER(CutBy, Kernel),
+    GPULSM_ABI_MEMBER(CutBy, Call),
+    GPULSM_ABI_MEMBER(CutBy, Tiles),
     GPULSM_ABI_MEMBER(Combine, Replace),
     GPULSM_ABI_MEMBER(Combine, Add),
     GPULSM_ABI_MEMBER(Combine, Min),
@@ -216,6 +220,13 @@ __global__ void probe_kernel() {}
 extern "C" uint64_t gpulsm_abi(const gpulsm::AbiEntry** entries) {
     *entries = ENTRIES;
     return sizeof(ENTRIES) / sizeof(ENTRIES[0]);
+}
+
+bool gpulsm::can_launch_early() {
+    int device = 0, major = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    return major >= 9;
 }
 
 /// Returns an error unless there is code for the current device.

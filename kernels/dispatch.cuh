@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <type_traits>
+#include <utility>
 
 #include <gpulsm/view.cuh>
 #include <gpulsm/wide.cuh>
@@ -70,6 +71,35 @@ template <class Kernel>
 cudaError_t allow_shared(Kernel kernel, size_t bytes) {
     if (bytes <= 48 << 10) return cudaSuccess;
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+}
+
+/// Returns whether kernels can be launched before the one ahead of them on the stream has ended.
+bool can_launch_early();
+
+/// Launches a kernel that first of all calls `wait_for_predecessor`: where that is possible it is launched while the last
+/// blocks of the kernel ahead of it on the stream end, which saves a microsecond.
+template <class... Params, class... Args>
+cudaError_t launch_early(void (*kernel)(Params...), uint64_t blocks, int threads, size_t shared, cudaStream_t stream,
+                         Args&&... args) {
+    cudaLaunchAttribute early;
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(blocks));
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = can_launch_early() ? 1 : 0;
+    return cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
+}
+
+/// Waits until the kernel ahead of this on the stream has ended and all that it wrote can be read. All threads call it before
+/// anything else.
+__device__ __forceinline__ void wait_for_predecessor() {
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
 }
 
 /// Calls `body` with the number of threads per key, as a constant: one per search that the key needs, up to 16, as

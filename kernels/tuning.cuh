@@ -24,20 +24,25 @@ constexpr int SORT_THREADS = 512;
 constexpr int SORT_ITEMS = 4;
 constexpr int SORTED_TILE = SORT_THREADS * SORT_ITEMS;
 
-/// Longer batches are cut into buckets at splitters: 2^`FEW_BUCKET_BITS` buckets for up to `FEW_CUT` keys, and twice
-/// as many for up to `MANY_CUT`. For each bucket there are as many keys in the sample that splitters come from, and
-/// on average in each tile of the batch. A thread sorts up to `SPLIT_ITEMS` keys of a bucket: as many as fit in registers,
-/// and in the shared memory that a block may have on every GPU.
+/// Longer batches are cut into buckets at splitters: 2^`FEW_BUCKET_BITS` buckets for up to `FEW_CUT` keys, and twice as many
+/// where buckets would not fit, for up to `MANY_CUT`; each of at most `CUT_TILES` tiles of the batch by itself. For each bucket
+/// there are as many keys in the sample that splitters come from. A thread sorts up to `SPLIT_ITEMS` keys of a bucket: as many
+/// as fit in registers, and in the shared memory that a block may have on every GPU.
 constexpr int FEW_BUCKET_BITS = 8;
 constexpr uint64_t FEW_CUT = 1 << 18;
 template <class Key>
-constexpr uint64_t MANY_CUT = sizeof(Key) == 8 ? 1 << 20 : 1 << 19;
+constexpr uint64_t MANY_CUT = (sizeof(Key) <= 8 ? 4 : 2) * FEW_CUT;
+constexpr uint32_t CUT_TILES = 128;
 template <class Key>
-constexpr int SAMPLES_PER_BUCKET = sizeof(Key) == 8 ? 10 : 8;
-constexpr int KEYS_PER_PART = 8;
+constexpr int SAMPLES_PER_BUCKET = sizeof(Key) <= 8 ? 10 : 8;
 template <class Key>
 constexpr int SPLIT_ITEMS = sizeof(Key) <= 8 ? 10 : 8;
 constexpr int LEAST_SHARED = 99 << 10;
+
+/// Splitters of another run are taken if no bucket has more than `MOST_CHECKS` keys of a sample of `CHECKS_PER_BUCKET` times
+/// as many as there are buckets.
+constexpr int CHECKS_PER_BUCKET = 4;
+constexpr uint32_t MOST_CHECKS = 13;
 
 /// Loads of 16 bytes per thread that searches for duplicates.
 constexpr int FENCE_ITEMS = 8;
@@ -46,8 +51,10 @@ constexpr int FENCE_ITEMS = 8;
 /// found sooner. At least `MAX_SOURCES`.
 constexpr int SLACK = 128;
 
-/// With fewer tiles than this a block searches for each cut, with more a warp.
+/// With fewer tiles than this a block searches for each cut, with more a warp. Tiles of short merges of up to
+/// `MAX_CUT_SOURCES` sources are cut by the blocks that merge them.
 constexpr int FEW_CUTS = 1024;
+constexpr int MAX_CUT_SOURCES = 24;
 
 /// Threads that search one source of a merge for a cut.
 constexpr int CUT_LANES = 8;
@@ -148,9 +155,9 @@ constexpr int merge_items(int key_width, int value_width) {
     return width <= 16 ? ITEMS : width <= 24 ? LESS_ITEMS : FEW_ITEMS;
 }
 
-/// Blocks per multiprocessor of a merge, such that no register spills.
-constexpr int merge_blocks(bool combines, bool marks, int width) {
-    return width <= 8 && !combines ? (marks ? 4 : 5) : width <= 16 ? 3 : 2;
+/// Blocks per multiprocessor of a merge, such that no register spills. More tiles than four at a time are not few.
+constexpr int merge_blocks(bool combines, bool marks, int per_thread, int width) {
+    return width <= 8 && !combines ? (marks || per_thread == FEW_ITEMS ? 4 : 5) : width <= 16 ? 3 : 2;
 }
 
 }  // namespace gpulsm

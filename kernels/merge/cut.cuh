@@ -69,17 +69,40 @@ __device__ uint64_t search_by_lanes(const Key* keys, uint64_t start, uint64_t en
     return start + __popc(of_lanes(start + lane < end && keys[start + lane] < pivot));
 }
 
-/// Synchronizes a group of threads: a warp or the block.
+/// Narrows down where the first position from `start` to `end` is whose key is not less than `pivot`: to where it likely is,
+/// within `spread` of `guess`, and there to a part, by one comparison of each of `lanes` neighbouring threads, a power of
+/// two. To be called as `search_by_lanes`.
+template <class Key>
+__device__ __forceinline__ void narrow_by_lanes(const Key* keys, uint64_t& start, uint64_t& end, uint64_t guess,
+                                                uint64_t spread, Key pivot, unsigned lanes) {
+    unsigned lane = threadIdx.x % lanes, shift = threadIdx.x % 32 - lane;
+    uint64_t low = max(start, guess - min(guess, spread)), span = min(end, guess + spread) - low + 1;
+    bool narrows = lanes > 1 && span * 2 < end - start;
+    float step = __fdividef(static_cast<float>(span), static_cast<float>(lanes - 1));
+    // The position behind the key that a lane compares: the first lane one ahead of the likely part, the last one behind it.
+    auto behind = [&](unsigned lane) {
+        return low + (lane + 1 == lanes ? span : min(static_cast<uint64_t>(step * lane), span));
+    };
+    uint64_t own = behind(lane);
+    bool less = narrows && (own == start || (own <= end && keys[own - 1] < pivot));
+    unsigned before = __popc(__ballot_sync(~0u, less) >> shift & (~0u >> (32 - lanes)));
+    if (narrows && before > 0) start = behind(before - 1);
+    if (narrows && before < lanes) end = behind(before) - 1;
+}
+
+/// Synchronizes a group of threads: a warp, some neighbouring warps or the block.
 template <int GROUP>
 __device__ __forceinline__ void wait_for_group() {
     if constexpr (GROUP == 32) __syncwarp();
-    else __syncthreads();
+    else if constexpr (GROUP == THREADS) __syncthreads();
+    else asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x / GROUP), "n"(GROUP) : "memory");
 }
 
-/// Returns how many threads of a group search each of `count` sources: as many as there are, up to `CUT_LANES`.
+/// Returns how many threads of a group search each of `count` sources: as many as there are. More than `CUT_LANES` of a warp
+/// would not pay: all its searches are made at once.
 template <int GROUP>
 __device__ __forceinline__ int cut_lanes(int count) {
-    int lanes = CUT_LANES;
+    int lanes = GROUP == 32 ? CUT_LANES : 32;
     while (lanes > 1 && lanes * count > GROUP) lanes /= 2;
     return lanes;
 }
@@ -199,17 +222,18 @@ __device__ void place_pivot(Windows<Key>& windows, int count, float share, Key p
         // Rounding can make it exceed the width.
         uint64_t guess = start + min(static_cast<uint64_t>(ahead), end - start);
         uint64_t spread = static_cast<uint64_t>(4 * variance * rsqrtf(variance));
+        narrow_by_lanes(keys, start, end, guess, spread, pivot, lanes);
         uint64_t place = search_by_lanes(keys, start, end, guess, spread, pivot, lanes);
         if (mine && member % lanes == 0) {
             windows.place[source] = place;
-            windows.past[source] = place + (place < end && keys[place] == pivot);
+            windows.past[source] = place + (place < windows.end[source] && keys[place] == pivot);
         }
     }
     wait_for_group<GROUP>();
 }
 
 /// Finds where a tile begins in every source: at a key such that at most `goal` entries are less, and at least
-/// `goal - SLACK`. For a warp or a whole block, whose threads all call it with the same arguments.
+/// `goal - SLACK`. For a group of threads, which all call it with the same arguments. `cuts` may be `windows.past`.
 template <int GROUP, class Key>
 __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows<Key>& windows, uint64_t* cuts) {
     int count = sources.count, member = threadIdx.x % GROUP;
@@ -245,6 +269,7 @@ __device__ void cut(const Sources<Key, Nothing>& sources, uint64_t goal, Windows
         }
         wait_for_group<GROUP>();
     }
+    wait_for_group<GROUP>();  // Other warps may still be adding up what `cuts` is.
     for (int source = member; source < count; source += GROUP) cuts[source] = cut[source];
 }
 

@@ -63,23 +63,59 @@ __device__ __forceinline__ void write_entries(const Key (&keys)[PER_THREAD], con
     }
 }
 
+/// Where the tiles of a merge begin: what was cut before, or, if that is null, after how many entries each tile begins.
+struct TileStarts {
+    const uint64_t* cuts;
+    uint64_t step;
+};
+
+/// Returns whether a kernel can cut its tiles itself: those of short merges, which take as long to launch as to execute.
+template <bool COMBINES, bool MARKS, int PER_THREAD>
+constexpr bool CAN_CUT = !COMBINES && !MARKS && PER_THREAD == FEW_ITEMS;
+
 /// Merges a tile. Without marks (the oldest run, or one whose marks are computed later) only live entries are kept.
 /// If values combine, whether there are marks is known only at run time: that saves kernels.
 template <bool COMBINES, bool MARKS, int PER_THREAD, class Key, class Value>
-__global__ void __launch_bounds__(THREADS, merge_blocks(COMBINES, MARKS, sizeof(Key) + sizeof(Value)))
-merge_kernel(const __grid_constant__ Sources<Key, Value> sources, const uint64_t* cuts, Chain<Key> chain,
+__global__ void __launch_bounds__(THREADS, merge_blocks(COMBINES, MARKS, PER_THREAD, sizeof(Key) + sizeof(Value)))
+merge_kernel(const __grid_constant__ Sources<Key, Value> sources, TileStarts starts, Chain<Key> chain,
              RunOutput<Key, Value> out, Combiner combiner) {
     static_assert(MARKS || !COMBINES);
-    __shared__ MergeTile<MARKS, THREADS, PER_THREAD, Key, Value> tile;
+    wait_for_predecessor();
+    constexpr bool CUTS = CAN_CUT<COMBINES, MARKS, PER_THREAD>;
+    // Cutting and merging take turns.
+    __shared__ union {
+        MergeTile<MARKS, THREADS, PER_THREAD, Key, Value> tile;
+        Windows<Key> windows[CUTS ? 2 : 1];
+    } shared;
+    auto& tile = shared.tile;
     uint64_t index = chain.tile();
     int count = sources.count;
 
     // Find the part of every source, newest first.
+    uint64_t begin = 0, end = 0;
+    if (CUTS && starts.cuts == nullptr) {
+        if constexpr (CUTS) {
+            // One half of the block cuts where the tile begins, the other one where it ends.
+            int half = threadIdx.x / (THREADS / 2);
+            const auto& keys = reinterpret_cast<const Sources<Key, Nothing>&>(sources);
+            auto& windows = shared.windows[half];
+            cut<THREADS / 2>(keys, (index + half) * starts.step, windows, windows.past);
+            __syncthreads();
+            if (threadIdx.x < count) {
+                begin = shared.windows[0].past[threadIdx.x];
+                end = shared.windows[1].past[threadIdx.x];
+            }
+            __syncthreads();
+        }
+    } else if (threadIdx.x < count) {
+        const uint64_t* cut = starts.cuts + index * count + threadIdx.x;
+        begin = cut[0];
+        end = cut[count];
+    }
     if (threadIdx.x < count) {
-        const uint64_t* cut = cuts + index * count + threadIdx.x;
         tile.parts[threadIdx.x].source = sources[threadIdx.x];
-        tile.parts[threadIdx.x].ahead = cut[0];
-        tile.offset[threadIdx.x + 1] = static_cast<uint32_t>(cut[count] - cut[0]);
+        tile.parts[threadIdx.x].ahead = begin;
+        tile.offset[threadIdx.x + 1] = static_cast<uint32_t>(end - begin);
     }
     __syncthreads();
 
@@ -141,6 +177,13 @@ struct MergeTiling {
 
 using namespace gpulsm;
 
+/// Returns the bytes of a merge's chain, with which its scratch begins, if its tiles may be cut by the kernel that merges
+/// them (`CutBy::Tiles`), and 0 if not. There must be no marks, and no values that combine.
+extern "C" uint64_t gpulsm_merge_chain(int key_width, int value_width, int sources, uint64_t bound) {
+    MergeTiling tiling(key_width, value_width, sources, bound);
+    return tiling.few && sources <= MAX_CUT_SOURCES ? chain_bytes(key_width, tiling.tiles) : 0;
+}
+
 /// Returns the bytes of scratch memory that `gpulsm_merge` needs: its chain and its cuts.
 extern "C" uint64_t gpulsm_merge_scratch(int key_width, int value_width, int sources, uint64_t bound) {
     uint64_t tiles = MergeTiling(key_width, value_width, sources, bound).tiles;
@@ -175,9 +218,9 @@ GPULSM_EXPORT gpulsm_merge_cut(int key_width, int value_width, const Sources<cha
 ///
 /// Merges `tiles` tiles from tile `first`, or as many as there are; earlier calls with the same arguments merged
 /// the tiles before. The run is complete after the last tile. If the tiles are cut (`gpulsm_merge_cut`), there is no
-/// batch, and the caller has zeroed the marks.
+/// batch, and the caller has zeroed the marks. If they cut themselves, the caller has zeroed the chain.
 GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, char>* sources, uint64_t bound,
-                           uint64_t first, uint64_t tiles, bool is_cut, const ShadowQueries<char>* queries,
+                           uint64_t first, uint64_t tiles, CutBy cut_by, const ShadowQueries<char>* queries,
                            const View<char, char>* older, const Filters* filters, char* scratch,
                            const RunOutput<char, char>* out, const Combiner* combiner, cudaStream_t stream) {
     MergeTiling tiling(key_width, value_width, sources->count, bound);
@@ -192,7 +235,7 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
                            {Zeros(out->marks, begins ? out->sectors * sizeof(Sector) : 0),
                             Zeros(out->filter, begins ? out->filter_len * sizeof(uint64_t) : 0),
                             Zeros(scratch, begins ? bytes_of_chain : 0)}};
-        if (!is_cut) {
+        if (cut_by == CutBy::Kernel) {
             int error = prepare(reinterpret_cast<const Sources<Key, Nothing>&>(*sources), to_cut,
                                 reinterpret_cast<const ShadowQueries<Key>*>(queries),
                                 typed<Key, Nothing>(*older), *filters, stream);
@@ -209,9 +252,9 @@ GPULSM_EXPORT gpulsm_merge(int key_width, int value_width, const Sources<char, c
         if constexpr (sizeof(Value) > 1) {
             if (combiner->combines()) merge = choose(yes, yes);
         }
-        merge<<<static_cast<unsigned>(tiles), THREADS, 0, stream>>>(
-            reinterpret_cast<const Sources<Key, Value>&>(*sources), cuts, Chain<Key>(scratch, tiling.tiles, first),
-            reinterpret_cast<const RunOutput<Key, Value>&>(*out), *combiner);
-        return cudaGetLastError();
+        TileStarts starts = {cut_by == CutBy::Tiles ? nullptr : cuts, tiling.step};
+        return launch_early(merge, tiles, THREADS, 0, stream, reinterpret_cast<const Sources<Key, Value>&>(*sources), starts,
+                            Chain<Key>(scratch, tiling.tiles, first),
+                            reinterpret_cast<const RunOutput<Key, Value>&>(*out), *combiner);
     });
 }

@@ -4,17 +4,10 @@
 
 #include "dispatch.cuh"
 #include "merge/cut.cuh"
+#include "run/zeros.cuh"
 #include "update/shadows.cuh"
 
 namespace gpulsm {
-
-/// Memory to be zeroed before a merge, in units of 16 bytes.
-struct Zeros {
-    uint4* first;
-    uint64_t len;
-
-    Zeros(void* first, uint64_t bytes) : first(static_cast<uint4*>(first)), len(bytes / sizeof(uint4)) {}
-};
 
 /// The tiles to cut: tile i begins after about `i * step` entries.
 struct TileCuts {
@@ -43,6 +36,7 @@ __global__ void __launch_bounds__(THREADS, 4)
 prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, TileCuts tiles, unsigned cut_blocks,
                const __grid_constant__ BatchParts<Key> parts, const __grid_constant__ View<Key, Nothing> older,
                const __grid_constant__ Filters filters) {
+    wait_for_predecessor();
     if (blockIdx.x >= cut_blocks) {
         unsigned block = blockIdx.x - cut_blocks, part = 0;
         for (; block >= parts.blocks[part]; part++) block -= parts.blocks[part];
@@ -52,7 +46,7 @@ prepare_kernel(const __grid_constant__ Sources<Key, Nothing> sources, TileCuts t
     // Zero what the merge needs zeroed, then cut.
     uint64_t first = blockIdx.x * static_cast<uint64_t>(THREADS) + threadIdx.x, all = cut_blocks * THREADS;
     for (const Zeros& zeros : tiles.zeros) {
-        for (uint64_t i = first; i < zeros.len; i += all) zeros.first[i] = make_uint4(0, 0, 0, 0);
+        zeros.write(first, all);
     }
     __shared__ Windows<Key> windows[THREADS / GROUP];
     uint64_t tile = tiles.first + first / GROUP;
@@ -75,8 +69,7 @@ int prepare(const Sources<Key, Nothing>& sources, const TileCuts& tiles, const S
             blocks += parts.blocks[part];
         }
         auto kernel = tiles.group() == 32 ? prepare_kernel<lanes, 32, Key> : prepare_kernel<lanes, THREADS, Key>;
-        kernel<<<blocks, THREADS, 0, stream>>>(sources, tiles, tiles.blocks(), parts, older, filters);
-        return cudaGetLastError();
+        return launch_early(kernel, blocks, THREADS, 0, stream, sources, tiles, tiles.blocks(), parts, older, filters);
     }, SHADOW_THREADS);
 }
 

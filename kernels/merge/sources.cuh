@@ -16,6 +16,9 @@ constexpr int MAX_SOURCES = MAX_RUNS + MAX_PARTS;
 
 enum class SourceKind : int { Run, Inserts, Deletes, Mixed, Assigned };
 
+/// Who cuts the tiles of a merge: a kernel that runs before it, an earlier call, or each tile itself.
+enum class CutBy : int { Kernel, Call, Tiles };
+
 /// Entries with unique keys, in key order.
 template <class Key, class Value>
 struct Source {

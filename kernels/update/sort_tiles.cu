@@ -5,6 +5,7 @@
 #include <gpulsm/queries.cuh>
 
 #include "dispatch.cuh"
+#include "run/zeros.cuh"
 #include "tuning.cuh"
 #include "update/block_sort.cuh"
 #include "update/fold.cuh"
@@ -31,13 +32,16 @@ struct TileShared {
 template <bool COMBINES, class Key, class Value>
 __global__ void __launch_bounds__(SORT_THREADS, COMBINES ? 2 : 0)
 sort_tile_kernel(const Key* keys, const Value* values, uint64_t len, Combiner combiner, Key* out_keys, Value* out_values,
-                 uint64_t* lens) {
+                 uint64_t* lens, Zeros zeros) {
     using Shared = TileShared<Key, Value>;
     extern __shared__ __align__(16) unsigned char memory[];
     auto& shared = *reinterpret_cast<Shared*>(memory);
     uint64_t first = blockIdx.x * static_cast<uint64_t>(SORTED_TILE);
     unsigned tile_len = static_cast<unsigned>(min(static_cast<uint64_t>(SORTED_TILE), len - first));
     auto value_of = [&](unsigned place) { return Shared::STAGES ? shared.values[place] : value_at(values, first + place); };
+
+    wait_for_predecessor();
+    zeros.write(blockIdx.x * SORT_THREADS + threadIdx.x, gridDim.x * SORT_THREADS);
 
     // Load the tile, and sort it.
 #pragma unroll
@@ -106,10 +110,10 @@ using namespace gpulsm;
 extern "C" uint64_t gpulsm_sorted_tile() { return SORTED_TILE; }
 
 /// Sorts a batch in tiles, each at its position in the batch, and writes the length of each without duplicates, whose
-/// values are combined, or replaced by the last.
+/// values are combined, or replaced by the last. Zeroes `zero_bytes` bytes besides, a multiple of 16.
 GPULSM_EXPORT gpulsm_sort_tiles(int key_width, int value_width, const void* keys, const void* values, uint64_t len,
                                 const Combiner* combiner, void* out_keys, void* out_values, uint64_t* lens,
-                                cudaStream_t stream) {
+                                void* zeros, uint64_t zero_bytes, cudaStream_t stream) {
     return with_pair(key_width, value_width, [&](auto key, auto value) -> int {
         using Key = typename decltype(key)::type;
         using Value = typename decltype(value)::type;
@@ -120,9 +124,8 @@ GPULSM_EXPORT gpulsm_sort_tiles(int key_width, int value_width, const void* keys
         constexpr size_t BYTES = sizeof(TileShared<Key, Value>);
         static_assert(BYTES <= LEAST_SHARED);
         if (cudaError_t error = allow_shared(kernel, BYTES); error != cudaSuccess) return error;
-        kernel<<<blocks_for(len, SORTED_TILE), SORT_THREADS, BYTES, stream>>>(
-            static_cast<const Key*>(keys), static_cast<const Value*>(values), len, *combiner,
-            static_cast<Key*>(out_keys), static_cast<Value*>(out_values), lens);
-        return cudaGetLastError();
+        return launch_early(kernel, blocks_for(len, SORTED_TILE), SORT_THREADS, BYTES, stream, static_cast<const Key*>(keys),
+                            static_cast<const Value*>(values), len, *combiner, static_cast<Key*>(out_keys),
+                            static_cast<Value*>(out_values), lens, Zeros(zeros, zero_bytes));
     });
 }

@@ -1,7 +1,8 @@
 // Sorts a batch of medium length in two kernels, and keeps the last of equal keys. CUB's sort takes a dozen, whatever the
 // length.
 //
-// 1 cut:  splitters come from a sample of the batch. Every block divides a tile of the batch at them, so that the keys of
+// 1 cut:  splitters are keys at equal distances in the longest run, if they divide a sample of the batch well, and otherwise
+//         in a larger sample. Every block divides a tile of the batch at them, so that the keys of
 //         a bucket lie side by side in each tile, in the order they came.
 // 2 sort: every block collects a bucket from all tiles, sorts it in shared memory, and writes what it keeps behind what
 //         the buckets before it keep.
@@ -20,18 +21,30 @@
 
 namespace gpulsm {
 
-/// How a batch is cut into two to the power of `bits` buckets.
+/// How a batch is cut: into tiles of so many keys, and two to the power of `bits` buckets.
 struct Cut {
     int bits;
+    uint32_t tile;
 
     __host__ __device__ constexpr int buckets() const { return 1 << bits; }
-    /// Keys of a tile.
-    __host__ __device__ constexpr int tile() const { return KEYS_PER_PART << bits; }
     /// Keys between two splitters are in parts of even numbers, those equal to one in parts of odd ones.
     __host__ __device__ constexpr int parts() const { return 2 << bits; }
     /// Offsets of the parts of a tile: one more for the end, and one for alignment.
     __host__ __device__ constexpr int offsets() const { return parts() + 2; }
 };
+
+/// Returns the longest batch that is cut like one of so many keys.
+__host__ __device__ constexpr uint64_t longest_alike(uint64_t len) {
+    return len <= FEW_CUT ? FEW_CUT : len <= 2 * FEW_CUT ? 2 * FEW_CUT : 4 * FEW_CUT;
+}
+
+/// Returns how a batch is cut: into at most `CUT_TILES` tiles, and into more buckets where few would not fit.
+template <class Key>
+__host__ __device__ constexpr Cut cut_of(uint64_t len) {
+    uint64_t longest = longest_alike(len);
+    bool few = longest <= (sizeof(Key) <= 8 ? 2 : 1) * FEW_CUT;
+    return {few ? FEW_BUCKET_BITS : FEW_BUCKET_BITS + 1, static_cast<uint32_t>(longest / CUT_TILES)};
+}
 
 /// Memory between the two kernels.
 template <class Key>
@@ -57,15 +70,17 @@ __device__ __forceinline__ uint32_t mixed(uint32_t x) {
 }
 
 /// What a block that cuts a tile has in shared memory.
-template <class Key, int BUCKET_BITS>
+template <class Key, uint64_t LONGEST>
 struct CutShared {
-    static constexpr int BUCKETS = Cut{BUCKET_BITS}.buckets(), TILE = Cut{BUCKET_BITS}.tile();
+    static constexpr Cut CUT = cut_of<Key>(LONGEST);
+    static constexpr int BUCKETS = CUT.buckets(), PARTS = CUT.parts(), TILE = CUT.tile;
     static constexpr int SAMPLES = SAMPLES_PER_BUCKET<Key> * BUCKETS;
     using Sort = BlockSort<Key, SORT_THREADS, SAMPLES / SORT_THREADS>;
-    using Rank = cub::BlockRadixRankMatchEarlyCounts<SORT_THREADS, BUCKET_BITS + 1, false>;
+    using Rank = cub::BlockRadixRankMatchEarlyCounts<SORT_THREADS, CUT.bits + 1, false>;
 
     Key splitters[BUCKETS];
     union {
+        uint32_t counts[BUCKETS];
         struct {
             Key keys[SAMPLES];
             typename Sort::Shared sort;
@@ -78,18 +93,70 @@ struct CutShared {
     };
 };
 
+/// A run whose keys are likely spread as those of the batch; none if `keys` is null.
+template <class Key>
+struct Guide {
+    const Key* keys;
+    const uint64_t* len;
+};
+
+/// Returns one of `samples` random keys of a batch, the same in every block.
+template <class Key>
+__device__ __forceinline__ Key sample_key(const Key* keys, uint32_t len, uint32_t index, uint32_t samples, uint32_t salt) {
+    auto share = [&](uint64_t index) { return static_cast<uint32_t>(index * len / samples); };
+    uint32_t begin = share(index), count = max(share(index + 1) - begin, 1);
+    return keys[begin + mixed(index ^ salt) % count];
+}
+
+/// Returns how many splitters are less than a key.
+template <int BUCKETS, class Key>
+__device__ __forceinline__ uint32_t bucket_of(const Key (&splitters)[BUCKETS], Key key) {
+    uint32_t bucket = 0;
+#pragma unroll
+    for (int step = BUCKETS / 2; step > 0; step /= 2) {
+        if (splitters[bucket + step - 1] < key) bucket += step;
+    }
+    return bucket;
+}
+
+/// Leaves keys at equal distances in another run in shared memory, as splitters; returns whether they divide the batch well,
+/// which all blocks find in the same way.
+template <uint64_t LONGEST, class Key>
+__device__ __forceinline__ bool take_splitters(CutShared<Key, LONGEST>& shared, const Key* keys, uint32_t len,
+                                               uint32_t salt, const Guide<Key>& guide) {
+    constexpr int BUCKETS = CutShared<Key, LONGEST>::BUCKETS, SAMPLES = CHECKS_PER_BUCKET * BUCKETS;
+    uint64_t guide_len = guide.keys == nullptr ? 0 : *guide.len;
+    if (guide_len == 0) return false;
+    Key samples[SAMPLES / SORT_THREADS];
+#pragma unroll
+    for (int i = 0; i < SAMPLES / SORT_THREADS; i++) {
+        samples[i] = sample_key(keys, len, i * SORT_THREADS + threadIdx.x, SAMPLES, salt);
+    }
+    for (int i = threadIdx.x; i < BUCKETS; i += SORT_THREADS) {
+        shared.splitters[i] = i + 1 < BUCKETS ? guide.keys[(i + 1) * guide_len / BUCKETS] : HIGHEST<Key>;
+        shared.counts[i] = 0;
+    }
+    __syncthreads();
+    bool is_full = false;
+#pragma unroll
+    for (int i = 0; i < SAMPLES / SORT_THREADS; i++) {
+        uint32_t bucket = bucket_of(shared.splitters, samples[i]);
+        if (shared.splitters[bucket] == samples[i]) continue;
+        is_full |= atomicAdd(shared.counts + bucket, 1) >= MOST_CHECKS;
+    }
+    return !__syncthreads_or(is_full);
+}
+
 /// Leaves splitters in shared memory: keys at equal distances in a random sample of the batch, the same in every block.
-template <int BUCKET_BITS, class Key>
-__device__ __forceinline__ void find_splitters(CutShared<Key, BUCKET_BITS>& shared, const Key* keys, uint32_t len,
+template <uint64_t LONGEST, class Key>
+__device__ __forceinline__ void find_splitters(CutShared<Key, LONGEST>& shared, const Key* keys, uint32_t len,
                                                uint32_t salt) {
-    using Sort = typename CutShared<Key, BUCKET_BITS>::Sort;
-    constexpr int BUCKETS = CutShared<Key, BUCKET_BITS>::BUCKETS, SAMPLES = CutShared<Key, BUCKET_BITS>::SAMPLES;
+    using Sort = typename CutShared<Key, LONGEST>::Sort;
+    constexpr int BUCKETS = CutShared<Key, LONGEST>::BUCKETS, SAMPLES = CutShared<Key, LONGEST>::SAMPLES;
 #pragma unroll
     for (int i = 0; i < SAMPLES / SORT_THREADS; i++) {
         uint32_t index = i * SORT_THREADS + threadIdx.x;
-        auto share = [&](uint64_t index) { return static_cast<uint32_t>(index * len / SAMPLES); };
-        uint32_t begin = share(index), count = max(share(index + 1) - begin, 1);
-        shared.sample.keys[index] = keys[begin + mixed(index ^ salt) % count];
+        shared.sample.keys[index] = sample_key(keys, len, index, SAMPLES, salt);
     }
     __syncthreads();
     Sort::sort(shared.sample.sort, shared.sample.keys, SAMPLES);
@@ -103,14 +170,14 @@ __device__ __forceinline__ void find_splitters(CutShared<Key, BUCKET_BITS>& shar
 
 /// Divides a tile of a batch at the splitters: writes its keys part after part, with their places in the tile, and where
 /// each part begins.
-template <int BUCKET_BITS, class Key>
-__global__ void __launch_bounds__(SORT_THREADS)
-cut_kernel(const Key* keys, uint32_t len, uint32_t salt, CutBatch<Key> out) {
-    using Shared = CutShared<Key, BUCKET_BITS>;
+template <uint64_t LONGEST, class Key>
+__global__ void __launch_bounds__(SORT_THREADS, 1)
+cut_kernel(const Key* keys, uint32_t len, uint32_t salt, Guide<Key> guide, CutBatch<Key> out) {
+    using Shared = CutShared<Key, LONGEST>;
     using Rank = typename Shared::Rank;
-    constexpr Cut CUT = {BUCKET_BITS};
-    constexpr int BUCKETS = CUT.buckets(), PARTS = CUT.parts(), TILE = CUT.tile();
+    constexpr int BUCKETS = Shared::BUCKETS, PARTS = Shared::PARTS, TILE = Shared::TILE;
     constexpr int ITEMS = TILE / SORT_THREADS, BINS = Rank::BINS_TRACKED_PER_THREAD;
+    wait_for_predecessor();
     extern __shared__ __align__(16) unsigned char memory[];
     auto& shared = *reinterpret_cast<Shared*>(memory);
     uint32_t first = blockIdx.x * TILE, tile_len = min(static_cast<uint32_t>(TILE), len - first);
@@ -122,7 +189,9 @@ cut_kernel(const Key* keys, uint32_t len, uint32_t salt, CutBatch<Key> out) {
         unsigned index = start + i * 32;
         mine[i] = index < tile_len ? keys[first + index] : Key(0);
     }
-    find_splitters<BUCKET_BITS>(shared, keys, len, salt);
+    if (!take_splitters<LONGEST>(shared, keys, len, salt, guide)) {
+        find_splitters<LONGEST>(shared, keys, len, salt);
+    }
     for (int i = threadIdx.x; blockIdx.x == 0 && i < BUCKETS; i += SORT_THREADS) {
         out.splitters[i] = shared.splitters[i];
         out.kept[i] = 0;
@@ -132,18 +201,14 @@ cut_kernel(const Key* keys, uint32_t len, uint32_t salt, CutBatch<Key> out) {
     int ranks[ITEMS], offsets[BINS];
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
-        uint32_t bucket = 0;  // how many splitters are less
-#pragma unroll
-        for (int step = BUCKETS / 2; step > 0; step /= 2) {
-            if (shared.splitters[bucket + step - 1] < mine[i]) bucket += step;
-        }
+        uint32_t bucket = bucket_of(shared.splitters, mine[i]);
         // What is not there goes behind the rest of the last part.
         parts[i] = start + i * 32 < tile_len ? 2 * bucket + (shared.splitters[bucket] == mine[i]) : PARTS - 1;
     }
     __syncthreads();
-    Rank(shared.rank).RankKeys(parts, ranks, cub::BFEDigitExtractor<uint32_t>(0, BUCKET_BITS + 1), offsets);
+    Rank(shared.rank).RankKeys(parts, ranks, cub::BFEDigitExtractor<uint32_t>(0, Shared::CUT.bits + 1), offsets);
     __syncthreads();
-    uint16_t* of_tile = out.offsets + static_cast<size_t>(blockIdx.x) * CUT.offsets();
+    uint16_t* of_tile = out.offsets + static_cast<size_t>(blockIdx.x) * Shared::CUT.offsets();
 #pragma unroll
     for (int i = 0; i < BINS; i++) {
         int part = threadIdx.x * BINS + i;
@@ -162,9 +227,6 @@ cut_kernel(const Key* keys, uint32_t len, uint32_t salt, CutBatch<Key> out) {
     }
 }
 
-/// Returns how a batch is cut: the longer, the finer.
-__host__ __device__ constexpr Cut cut_of(uint64_t len) { return {len <= FEW_CUT ? FEW_BUCKET_BITS : FEW_BUCKET_BITS + 1}; }
-
 /// Some keys of a bucket: those from `least` to `greatest`. If they do not fit, they are all the same.
 template <class Key>
 struct Window {
@@ -179,8 +241,6 @@ struct BucketShared {
     using Whole = BlockSort<Key, SORT_THREADS, ITEMS>;
     using Half = BlockSort<Key, SORT_THREADS, (ITEMS + 1) / 2>;
     using Quarter = BlockSort<Key, SORT_THREADS, (ITEMS + 3) / 4>;
-    static constexpr uint32_t MAX_TILES = MANY_CUT<Key> / cut_of(MANY_CUT<Key>).tile();
-    static_assert(FEW_CUT / cut_of(FEW_CUT).tile() <= MAX_TILES);
     using Scan = cub::BlockScan<uint32_t, SORT_THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
     union {
         typename Whole::Shared whole;
@@ -190,8 +250,8 @@ struct BucketShared {
     };
     Key keys[CAPACITY];
     uint32_t from[CAPACITY];             // where in the batch they were
-    uint32_t starts[MAX_TILES + 1];  // where the keys of each tile begin in the bucket
-    uint16_t offsets[MAX_TILES];     // and in the tile
+    uint32_t starts[CUT_TILES + 1];  // where the keys of each tile begin in the bucket
+    uint16_t offsets[CUT_TILES];     // and in the tile
     typename Scan::TempStorage scan;
     Window<Key> window;    // that is sorted
     uint32_t len;          // how many keys the bucket has, without those that equal the splitter
@@ -217,7 +277,7 @@ public:
             if (tile < batch.tiles) {
                 const uint16_t* offsets = batch.offsets + static_cast<size_t>(tile) * batch.cut.offsets() + 2 * blockIdx.x;
                 uint32_t pair = *reinterpret_cast<const uint32_t*>(offsets), end = offsets[2];
-                uint32_t begin = pair & PLACES, middle = pair >> 16, first = tile * batch.cut.tile();
+                uint32_t begin = pair & PLACES, middle = pair >> 16, first = tile * batch.cut.tile;
                 own = middle - begin;
                 shared.offsets[tile] = static_cast<uint16_t>(begin);
                 if (end > middle) last_equal = first + batch.places[first + end - 1] + 1;
@@ -295,10 +355,10 @@ private:
     __device__ __forceinline__ uint32_t locate(uint32_t index, uint32_t& tile) const {
         tile = 0;  // the last one that begins at or before it
 #pragma unroll
-        for (uint32_t step = Shared::MAX_TILES / 2; step > 0; step /= 2) {
+        for (uint32_t step = CUT_TILES / 2; step > 0; step /= 2) {
             if (tile + step < batch_.tiles && shared_.starts[tile + step] <= index) tile += step;
         }
-        return tile * batch_.cut.tile() + shared_.offsets[tile] + index - shared_.starts[tile];
+        return tile * batch_.cut.tile + shared_.offsets[tile] + index - shared_.starts[tile];
     }
 
     __device__ __forceinline__ Key key_in_bucket(uint32_t index) const {
@@ -309,7 +369,7 @@ private:
     __device__ __forceinline__ void load(uint32_t index, uint32_t to) {
         uint32_t tile, at = locate(index, tile);
         shared_.keys[to] = batch_.keys[at];
-        shared_.from[to] = tile * batch_.cut.tile() + batch_.places[at];
+        shared_.from[to] = tile * batch_.cut.tile + batch_.places[at];
     }
 
     /// Sorts what is loaded, removes duplicates, and returns how many keys are left.
@@ -436,6 +496,7 @@ __device__ __forceinline__ void wait_for_others(BucketShared<Key>& shared, const
 template <class Key>
 __global__ void __launch_bounds__(SORT_THREADS)
 sort_bucket_kernel(CutBatch<Key> batch, const void* values, int value_width, uint32_t most, RunOutput<Key, char> out) {
+    wait_for_predecessor();
     extern __shared__ __align__(16) unsigned char memory[];
     auto& shared = *reinterpret_cast<BucketShared<Key>*>(memory);
     Bucket<Key> bucket(shared, batch);
@@ -495,8 +556,8 @@ size_t divide(char* memory, uint64_t len, CutBatch<Key>& batch) {
         part = reinterpret_cast<T*>(memory + used);
         used += (count * sizeof(T) + 15) / 16 * 16;
     };
-    batch.cut = cut_of(len);
-    batch.tiles = blocks_for(len, batch.cut.tile());
+    batch.cut = cut_of<Key>(len);
+    batch.tiles = blocks_for(len, batch.cut.tile);
     take(batch.keys, len);
     take(batch.splitters, batch.cut.buckets());
     take(batch.last, batch.cut.buckets());
@@ -507,14 +568,14 @@ size_t divide(char* memory, uint64_t len, CutBatch<Key>& batch) {
 }
 
 /// Cuts a batch.
-template <int BUCKET_BITS, class Key>
-cudaError_t cut(const Key* keys, uint64_t len, uint32_t salt, const CutBatch<Key>& batch, cudaStream_t stream) {
-    using Shared = CutShared<Key, BUCKET_BITS>;
+template <uint64_t LONGEST, class Key>
+cudaError_t cut(const Key* keys, uint64_t len, uint32_t salt, const Guide<Key>& guide, const CutBatch<Key>& batch,
+                cudaStream_t stream) {
+    using Shared = CutShared<Key, LONGEST>;
     static_assert(sizeof(Shared) <= LEAST_SHARED);
-    auto kernel = cut_kernel<BUCKET_BITS, Key>;
+    auto kernel = cut_kernel<LONGEST, Key>;
     if (cudaError_t error = allow_shared(kernel, sizeof(Shared)); error != cudaSuccess) return error;
-    kernel<<<batch.tiles, SORT_THREADS, sizeof(Shared), stream>>>(keys, static_cast<uint32_t>(len), salt, batch);
-    return cudaGetLastError();
+    return launch_early(kernel, batch.tiles, SORT_THREADS, sizeof(Shared), stream, keys, static_cast<uint32_t>(len), salt, guide, batch);
 }
 
 }  // namespace gpulsm
@@ -523,7 +584,7 @@ using namespace gpulsm;
 
 /// Returns the most keys that can be sorted by splitters.
 extern "C" uint64_t gpulsm_splitter_sort_most(int key_width) {
-    return key_width == 8 ? MANY_CUT<uint64_t> : MANY_CUT<uint32_t>;
+    return key_width <= 8 ? MANY_CUT<uint64_t> : MANY_CUT<WideKey>;
 }
 
 /// Returns the bytes of memory that sorting by splitters takes besides its output.
@@ -538,9 +599,10 @@ extern "C" uint64_t gpulsm_splitter_sort_scratch(int key_width, uint64_t len) {
 }
 
 /// Sorts a batch of at least one key, and at most as many as is possible, and keeps the last of equal ones. `salt` is any
-/// number, `most` the most keys of a bucket that are sorted at a time, 0 for as many as there is room for.
+/// number, `most` the most keys of a bucket that are sorted at a time, 0 for as many as there is room for. `guide_keys` are keys
+/// of a run, in whose head `guide_len` is, or null.
 GPULSM_EXPORT gpulsm_splitter_sort(int key_width, int value_width, const void* keys, const void* values, uint64_t len,
-                                   uint32_t salt, uint32_t most, void* scratch, const RunOutput<char, char>* out,
+                                   uint32_t salt, uint32_t most, const void* guide_keys, const uint64_t* guide_len, void* scratch, const RunOutput<char, char>* out,
                                    cudaStream_t stream) {
     return with_key(key_width, [&](auto key) -> int {
         using Key = typename decltype(key)::type;
@@ -549,16 +611,20 @@ GPULSM_EXPORT gpulsm_splitter_sort(int key_width, int value_width, const void* k
         CutBatch<Key> batch;
         divide(static_cast<char*>(scratch), len, batch);
         auto* typed_keys = static_cast<const Key*>(keys);
-        cudaError_t error = batch.cut.bits == FEW_BUCKET_BITS
-                                ? cut<FEW_BUCKET_BITS>(typed_keys, len, salt, batch, stream)
-                                : cut<FEW_BUCKET_BITS + 1>(typed_keys, len, salt, batch, stream);
+        Guide<Key> guide = {static_cast<const Key*>(guide_keys), guide_len};
+        uint64_t longest = longest_alike(len);
+        cudaError_t error = longest == FEW_CUT       ? cut<FEW_CUT>(typed_keys, len, salt, guide, batch, stream)
+                            : longest == 2 * FEW_CUT ? cut<2 * FEW_CUT>(typed_keys, len, salt, guide, batch, stream)
+                                                     : cudaErrorInvalidValue;
+        if constexpr (MANY_CUT<Key> > 2 * FEW_CUT) {
+            if (longest > 2 * FEW_CUT) error = cut<4 * FEW_CUT>(typed_keys, len, salt, guide, batch, stream);
+        }
         if (error != cudaSuccess) return error;
         auto kernel = sort_bucket_kernel<Key>;
         error = allow_shared(kernel, sizeof(Shared));
         if (error != cudaSuccess) return error;
         uint32_t at_a_time = most == 0 ? Shared::CAPACITY : std::min<uint32_t>(most, Shared::CAPACITY);
-        kernel<<<batch.cut.buckets(), SORT_THREADS, sizeof(Shared), stream>>>(
-            batch, values, value_width, at_a_time, reinterpret_cast<const RunOutput<Key, char>&>(*out));
-        return cudaGetLastError();
+        return launch_early(kernel, batch.cut.buckets(), SORT_THREADS, sizeof(Shared), stream, batch, values, value_width,
+                            at_a_time, reinterpret_cast<const RunOutput<Key, char>&>(*out));
     });
 }

@@ -12,8 +12,8 @@ use std::mem::offset_of;
 use crate::aggregate::Operation;
 use crate::combine::Combine;
 use crate::cuda::ffi::{
-    AggregateOutput, AsOfQuery, BYTES, CombineQueries, Combiner, DELETE_FLAG, Filters, Fold, Head,
-    KeyColumn, KeyColumns, MAX_COLUMNS, MAX_PARTS, MAX_RUNS, MAX_SOURCES, NODE, PairsOutput,
+    AggregateOutput, AsOfQuery, BYTES, CombineQueries, Combiner, CutBy, DELETE_FLAG, Filters, Fold,
+    Head, KeyColumn, KeyColumns, MAX_COLUMNS, MAX_PARTS, MAX_RUNS, MAX_SOURCES, NODE, PairsOutput,
     PinnedHead, RangeOutput, RunOutput, RunView, SECTOR, Sector, ShadowQueries, Source, SourceKind,
     Sources, View,
 };
@@ -147,6 +147,7 @@ fn rust_entries() -> Entries {
     constants!(entries, MAX_RUNS, MAX_PARTS, MAX_SOURCES, NODE, SECTOR, DELETE_FLAG);
     constants!(entries, MAX_COLUMNS, BYTES);
     constants!(entries, Mark::{ LIVE, SHADOW });
+    constants!(entries, CutBy::{ Kernel, Call, Tiles });
     constants!(entries, SourceKind::{ Run, Inserts, Deletes, Mixed, Assigned });
     constants!(entries, Combine::{ Replace, Add, Min, Max, Or, And, Xor });
     constants!(entries, Encoding::{ Unsigned, Signed, Float });

@@ -170,6 +170,18 @@ pub(crate) enum SourceKind {
     Assigned,
 }
 
+/// Who cuts the tiles of a merge; see `kernels/merge/merge.cu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum CutBy {
+    /// A kernel that runs before the merge.
+    Kernel,
+    /// An earlier call, after which the caller has zeroed the marks.
+    Call,
+    /// Each tile itself, since the merge is short. The caller has zeroed its chain.
+    Tiles,
+}
+
 /// Sorted entries to be merged; see `kernels/merge/sources.cuh`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -384,6 +396,8 @@ unsafe extern "C" {
         len: u64,
         salt: u32,
         most: u32,
+        guide_keys: Address,
+        guide_len: Address,
         scratch: Address,
         out: *const RunOutput,
         stream: CUstream,
@@ -400,6 +414,8 @@ unsafe extern "C" {
         out_keys: Address,
         out_values: Address,
         lens: Address,
+        zeros: Address,
+        zero_bytes: u64,
         stream: CUstream,
     ) -> c_int;
 
@@ -446,6 +462,12 @@ unsafe extern "C" {
         sources: c_int,
         bound: u64,
     ) -> u64;
+    pub(crate) fn gpulsm_merge_chain(
+        key_width: c_int,
+        value_width: c_int,
+        sources: c_int,
+        bound: u64,
+    ) -> u64;
     pub(crate) fn gpulsm_merge_tiles(
         key_width: c_int,
         value_width: c_int,
@@ -467,7 +489,7 @@ unsafe extern "C" {
         bound: u64,
         first: u64,
         tiles: u64,
-        is_cut: bool,
+        cut_by: CutBy,
         queries: *const [ShadowQueries; MAX_PARTS],
         older: *const View,
         filters: *const Filters,

@@ -113,11 +113,14 @@ mod splitters {
         for (seed, &len) in (5..).zip(lens) {
             let values: Vec<V> = (0..len).map(value).collect();
             for pattern in PATTERNS {
+                // Splitters of a run are tried first: of one like the batch, or unlike it.
+                let before = if seed % 2 == 0 { "random" } else { pattern };
+                let before = keys::<K>(before, len / 5, seed + 100);
                 let keys = keys::<K>(pattern, len, seed);
                 let [cpu, gpu] = [Device::cpu(), cuda()].map(|device| {
                     let mut d =
                         Dictionary::builder().device(device).batch_size(len / 4).build().unwrap();
-                    d.insert(&keys[..len / 5], &values[..len / 5]).unwrap();
+                    d.insert(&before, &values[..len / 5]).unwrap();
                     d.flush().unwrap();
                     let batch = Batch::new().insert(&keys, &values);
                     d.update(batch.delete(&keys[..len / 7])).unwrap();
@@ -142,6 +145,8 @@ mod splitters {
                 (1 << 18) + 1,
                 1 << 19,
                 (1 << 19) + 1,
+                1 << 20,
+                (1 << 20) + 1,
             ],
             |i| i as u32,
         );

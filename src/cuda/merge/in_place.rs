@@ -8,7 +8,7 @@
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::driver::mapped::{Mapped, OwnedBlock};
 use crate::cuda::driver::memory::{self, Buffer};
-use crate::cuda::ffi::{Address, MAX_PARTS, RunOutput, ShadowQueries, Sources};
+use crate::cuda::ffi::{Address, CutBy, MAX_PARTS, RunOutput, ShadowQueries, Sources};
 use crate::cuda::merge::plan::{Origin, Slices, SourceBlock};
 use crate::cuda::merge::{
     MergeInput, MergeSize, OlderRuns, cut, launch, marks_of_merge, sources_of,
@@ -134,7 +134,7 @@ impl SlicedMerge {
             shadows: &[ShadowQueries::default(); MAX_PARTS],
             older: &OlderRuns::none(),
             combiner: cuda.raw_combiner(),
-            is_cut: true,
+            cut_by: CutBy::Call,
         };
         let mut zeroed = 0;
         for number in 0..slices.cuts.len() - 1 {

@@ -3,7 +3,7 @@
 
 use crate::cuda::context::EnteredCuda;
 use crate::cuda::driver::memory::Buffer;
-use crate::cuda::ffi::{MAX_PARTS, RunOutput, ShadowQueries, Sources};
+use crate::cuda::ffi::{CutBy, MAX_PARTS, RunOutput, ShadowQueries, Sources};
 use crate::cuda::merge::{MergeInput, MergeSize, OlderRuns, launch, marks_of_merge, sources_of};
 use crate::cuda::run::Run;
 use crate::cuda::run::reading::Reading;
@@ -62,7 +62,7 @@ impl Merge {
             shadows: &[ShadowQueries::default(); MAX_PARTS],
             older: &OlderRuns::none(),
             combiner: cuda.raw_combiner(),
-            is_cut: false,
+            cut_by: CutBy::Kernel,
         };
         let write = |out: &RunOutput| launch(cuda, &input, tiles.clone(), scratch.address(), out);
         // The last tile writes the head of the run.

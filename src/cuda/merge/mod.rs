@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::ffi::{
-    self, Address, Combiner, Filters, MAX_PARTS, MAX_SOURCES, RunOutput, ShadowQueries, Sources,
-    View, check,
+    self, Address, Combiner, CutBy, Filters, MAX_PARTS, MAX_SOURCES, RunOutput, ShadowQueries,
+    Sources, View, check,
 };
 use crate::cuda::run::resolve::compute_missing;
 use crate::cuda::run::{MarkStorage, Run};
@@ -99,12 +99,32 @@ impl MergeSize {
         MergeSize { sources: MAX_SOURCES as i32, bound }.scratch_bytes(cuda)
     }
 
+    /// Returns the chain of the merge, at the beginning of its scratch, if its tiles may cut themselves once that is
+    /// zeroed: the merge is short, and computes neither marks nor values.
+    pub fn chain_to_zero(self, cuda: &Cuda, scratch: Address, has_marks: bool) -> Option<Chain> {
+        if has_marks || cuda.combiner.is_some() {
+            return None;
+        }
+        let MergeSize { sources, bound } = self;
+        // SAFETY: no pointers.
+        let bytes =
+            unsafe { ffi::gpulsm_merge_chain(cuda.key_width, cuda.value_width, sources, bound) };
+        (bytes > 0).then_some(Chain { address: scratch, bytes })
+    }
+
     /// Returns the number of tiles of the merge.
     pub fn tiles(self, cuda: &Cuda) -> u64 {
         let MergeSize { sources, bound } = self;
         // SAFETY: no pointers.
         unsafe { ffi::gpulsm_merge_tiles(cuda.key_width, cuda.value_width, sources, bound) }
     }
+}
+
+/// Where the tiles of a merge publish how many entries they keep: zeros, before the first one is merged.
+#[derive(Clone, Copy)]
+pub(super) struct Chain {
+    pub address: Address,
+    pub bytes: u64,
 }
 
 /// What a merge reads.
@@ -117,8 +137,8 @@ pub(super) struct MergeInput<'a> {
     pub older: &'a OlderRuns,
     /// How the values of equal keys combine.
     pub combiner: Combiner,
-    /// Whether its tiles are cut already, and its marks zeroed.
-    pub is_cut: bool,
+    /// Who cuts its tiles.
+    pub cut_by: CutBy,
 }
 
 /// Cuts all tiles of a merge and prepares its scratch, so that its tiles need not be cut when they are merged. The stream
@@ -151,7 +171,7 @@ pub(super) fn launch(
     scratch: Address,
     out: &RunOutput,
 ) -> Result<(), Error> {
-    let MergeInput { size, sources, shadows, older, combiner, is_cut } = input;
+    let MergeInput { size, sources, shadows, older, combiner, cut_by } = input;
     debug_assert_eq!(size.sources, sources.count, "scratch is sized for the sources");
     // SAFETY: the sources have at most `bound` entries, and the keys whose shadows are looked for are among
     // them; they and the older runs are alive, and written before what this stream does now; the output has
@@ -165,7 +185,7 @@ pub(super) fn launch(
             size.bound,
             tiles.start,
             tiles.end - tiles.start,
-            *is_cut,
+            *cut_by,
             *shadows,
             &older.view,
             &older.filters,

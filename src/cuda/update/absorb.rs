@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 
 use crate::batch::Order;
 use crate::cuda::context::EnteredCuda;
-use crate::cuda::ffi::{Combiner, Filters, MAX_PARTS, RunOutput, ShadowQueries, Sources, View};
+use crate::cuda::ffi::{
+    Combiner, CutBy, Filters, MAX_PARTS, RunOutput, ShadowQueries, Sources, View,
+};
 use crate::cuda::merge::{self, ALL_TILES, MergeInput, OlderRuns, output_marks};
 use crate::cuda::run::filter_policy::run_filters;
 use crate::cuda::run::reading::Reading;
@@ -67,7 +69,7 @@ pub(crate) fn absorb(
         true if batch.order == Order::LiveDeletes && carried.is_empty() => Shadows::All,
         true => Shadows::Searched,
     };
-    let mut plan = Plan::new(cuda, batch, carried.len(), entries, shadows, &mut layout);
+    let mut plan = Plan::new(cuda, batch, carried, older, entries, shadows, &mut layout);
     let scratch = layout.allocate(cuda)?;
     let mut run = Unwritten::new(cuda, bound, marks)?;
     if finds_shadows && is_short && batch.len() > MAX_UNFILTERED {
@@ -124,10 +126,17 @@ fn write(
     let Some(merge) = &plan.merge else {
         return plan.parts[0].launch_into(cuda, scratch, output);
     };
+    let merge_scratch = scratch.address(merge.scratch);
+    let is_tiled = matches!(&plan.parts[..], [part] if part.is_tiled());
+    // (Shadows are looked for only where there are marks.)
+    let chain = match is_tiled {
+        true => merge.size.chain_to_zero(cuda, merge_scratch, output.marks != 0),
+        false => None,
+    };
     let mut sources = Sources::new();
     let mut shadows = [ShadowQueries::default(); MAX_PARTS];
     for (part, queries) in plan.parts.iter().zip(&mut shadows) {
-        let source = part.launch(cuda, scratch)?;
+        let source = part.launch(cuda, scratch, chain)?;
         let len = if part.is_tiled() {
             sources.push_tiles(source, part.sources());
             0
@@ -147,7 +156,7 @@ fn write(
         shadows: &shadows,
         older,
         combiner: cuda.raw_combiner(),
-        is_cut: false,
+        cut_by: if chain.is_some() { CutBy::Tiles } else { CutBy::Kernel },
     };
-    merge::launch(cuda, &input, ALL_TILES, scratch.address(merge.scratch), output)
+    merge::launch(cuda, &input, ALL_TILES, merge_scratch, output)
 }

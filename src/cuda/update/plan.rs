@@ -2,12 +2,14 @@
 
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::ffi::{MAX_SOURCES, RunOutput, Source, SourceKind};
-use crate::cuda::merge::MergeSize;
+use crate::cuda::merge::{Chain, MergeSize};
 use crate::cuda::run::unwritten::Unwritten;
 use crate::cuda::run::{MarkStorage, Run, resolve};
 use crate::cuda::update::batch::{Batch, BatchPart};
 use crate::cuda::update::scratch::{Scratch, ScratchLayout, Slot};
-use crate::cuda::update::sort::{self, InPlace, MergedTileSort, SplitterSort, TileSort, WholeSort};
+use crate::cuda::update::sort::{
+    self, Guide, InPlace, MergedTileSort, SplitterSort, TileSort, WholeSort,
+};
 use crate::cuda::update::splitters;
 use crate::error::Error;
 
@@ -73,17 +75,20 @@ enum SortMethod {
 }
 
 impl Plan {
-    /// Plans how a batch is applied with this many carried runs, at most `entries` entries in all, and
-    /// reserves the scratch for it.
+    /// Plans how a batch is applied on top of the older runs and merged with the carried ones, at most `entries` entries in
+    /// all, and reserves the scratch for it.
     pub fn new(
         cuda: &Cuda,
         batch: &Batch,
-        carried: usize,
+        carried: &[Run],
+        older: &[Run],
         entries: u64,
         shadows: Shadows,
         layout: &mut ScratchLayout,
     ) -> Self {
         let parts = BatchPart::of(cuda, batch);
+        let guide = Guide::longest(carried.iter().chain(older));
+        let carried = carried.len();
         let is_sorted = batch.order.is_sorted();
         let mut method = SortMethod::choose(is_sorted, &parts, carried, entries);
         let is_whole = method == SortMethod::Whole;
@@ -96,7 +101,7 @@ impl Plan {
         let mut plan_part = |part: BatchPart| {
             let sort = match method {
                 SortMethod::Whole if !is_sorted && splitters::are_used_for(&part) => {
-                    Sort::Splitters(SplitterSort::plan(&part, is_merged, layout))
+                    Sort::Splitters(SplitterSort::plan(&part, guide, is_merged, layout))
                 }
                 SortMethod::Whole => {
                     Sort::Whole(WholeSort::plan(&part, is_sorted, is_merged, layout))
@@ -167,12 +172,17 @@ impl PartPlan {
     }
 
     /// Makes the part, which is sorted if that is done as a whole, a source of a merge, or, if it becomes
-    /// tiles, the oldest of them.
-    pub fn launch(&self, cuda: &EnteredCuda<'_>, scratch: &Scratch) -> Result<Source, Error> {
+    /// tiles, the oldest of them: then it zeroes the chain of the merge, too, if there is one.
+    pub fn launch(
+        &self,
+        cuda: &EnteredCuda<'_>,
+        scratch: &Scratch,
+        chain: Option<Chain>,
+    ) -> Result<Source, Error> {
         let source = match &self.sort {
             Sort::Whole(sort) => sort.launch(cuda, scratch, &self.part),
             Sort::Splitters(sort) => sort.launch(cuda, scratch, &self.part),
-            Sort::Tiles(sort) => sort.launch(cuda, scratch, &self.part),
+            Sort::Tiles(sort) => sort.launch(cuda, scratch, &self.part, chain),
             Sort::MergedTiles(sort) => sort.launch(cuda, scratch, &self.part),
             Sort::InPlace(part) => part.launch(cuda, scratch, &self.part),
         }?;

@@ -4,9 +4,11 @@
 
 use crate::cuda::context::{Cuda, EnteredCuda};
 use crate::cuda::ffi::{
-    self, Address, Head, MAX_PARTS, MAX_SOURCES, RunOutput, ShadowQueries, Source, Sources, check,
+    self, Address, CutBy, Head, MAX_PARTS, MAX_SOURCES, RunOutput, ShadowQueries, Source, Sources,
+    check,
 };
-use crate::cuda::merge::{self, ALL_TILES, MergeInput, MergeSize, OlderRuns};
+use crate::cuda::merge::{self, ALL_TILES, Chain, MergeInput, MergeSize, OlderRuns};
+use crate::cuda::run::Run;
 use crate::cuda::update::batch::BatchPart;
 use crate::cuda::update::radix_sort::radix_sort;
 use crate::cuda::update::scratch::{Scratch, ScratchLayout, Slot};
@@ -95,17 +97,20 @@ impl TileSort {
         TileSort { pairs: PairSlots::plan(part, layout), lens }
     }
 
-    /// Returns the oldest tile as a source; the others follow it in memory.
+    /// Returns the oldest tile as a source; the others follow it in memory. Zeroes the chain of their merge, too, if
+    /// there is one.
     pub fn launch(
         &self,
         cuda: &EnteredCuda<'_>,
         scratch: &Scratch,
         part: &BatchPart,
+        chain: Option<Chain>,
     ) -> Result<Source, Error> {
         let (keys, values) = self.pairs.addresses(scratch);
         let lens = scratch.address(self.lens);
+        let (zeros, zero_bytes) = chain.map_or((0, 0), |chain| (chain.address, chain.bytes));
         // SAFETY: inputs and outputs have `len` elements of the widths given, and there is a length for
-        // each tile; all are used in the order of this stream.
+        // each tile; the chain is in the scratch of a merge; all are used in the order of this stream.
         check("sorting a short batch", unsafe {
             ffi::gpulsm_sort_tiles(
                 part.key_width,
@@ -117,6 +122,8 @@ impl TileSort {
                 keys,
                 values,
                 lens,
+                zeros,
+                zero_bytes,
                 cuda.raw_stream(),
             )
         })?;
@@ -149,19 +156,34 @@ impl MergedTileSort {
         scratch: &Scratch,
         part: &BatchPart,
     ) -> Result<Source, Error> {
+        let merge = scratch.address(self.merge);
+        let chain = self.size.chain_to_zero(cuda, merge, false);
         let mut sources = Sources::new();
-        sources.push_tiles(self.tiles.launch(cuda, scratch, part)?, tile_count(part));
+        sources.push_tiles(self.tiles.launch(cuda, scratch, part, chain)?, tile_count(part));
         let input = MergeInput {
             size: self.size,
             sources: &sources,
             shadows: &[ShadowQueries::default(); MAX_PARTS],
             older: &OlderRuns::none(),
             combiner: part.combiner,
-            is_cut: false,
+            cut_by: if chain.is_some() { CutBy::Tiles } else { CutBy::Kernel },
         };
-        self.output.write(scratch, part, |out| {
-            merge::launch(cuda, &input, ALL_TILES, scratch.address(self.merge), out)
-        })
+        self.output.write(scratch, part, |out| merge::launch(cuda, &input, ALL_TILES, merge, out))
+    }
+}
+
+/// The keys of a run that are likely spread as those of a batch, and where the run's length is; nothing if there is no run.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Guide {
+    keys: Address,
+    len: Address,
+}
+
+impl Guide {
+    /// Returns the longest of these runs.
+    pub fn longest<'a>(runs: impl Iterator<Item = &'a Run>) -> Self {
+        let longest = runs.max_by_key(|run| run.bound()).map(Run::view);
+        longest.map_or_else(Guide::default, |run| Guide { keys: run.keys, len: run.head })
     }
 }
 
@@ -169,17 +191,23 @@ impl MergedTileSort {
 /// kernels.
 pub(super) struct SplitterSort {
     cut: Slot,
+    guide: Guide,
     /// Where the sorted part is; `None` if it goes straight into the run.
     output: Option<SourceSlots>,
 }
 
 impl SplitterSort {
     /// Plans a sort to a source of a merge if it `is_merged`, and straight into the run if not.
-    pub fn plan(part: &BatchPart, is_merged: bool, layout: &mut ScratchLayout) -> Self {
+    pub fn plan(
+        part: &BatchPart,
+        guide: Guide,
+        is_merged: bool,
+        layout: &mut ScratchLayout,
+    ) -> Self {
         // SAFETY: no pointers.
         let bytes = unsafe { ffi::gpulsm_splitter_sort_scratch(part.key_width, part.len) };
         let output = is_merged.then(|| SourceSlots::plan(part, layout));
-        SplitterSort { cut: layout.reserve(bytes), output }
+        SplitterSort { cut: layout.reserve(bytes), guide, output }
     }
 
     /// Sorts the part, without duplicates, to a source of a merge.
@@ -201,8 +229,8 @@ impl SplitterSort {
         part: &BatchPart,
         out: &RunOutput,
     ) -> Result<(), Error> {
-        // SAFETY: keys and values have `len` elements of their widths, not too many, the output has room for as
-        // many, there is as much scratch as the kernels need, and all are used on this stream.
+        // SAFETY: keys and values have `len` elements of their widths, not too many, the guide is a run that this stream
+        // has waited for, the output has room for as many, there is as much scratch as the kernels need, and all are used on this stream.
         check("sorting a batch by splitters", unsafe {
             ffi::gpulsm_splitter_sort(
                 part.key_width,
@@ -212,6 +240,8 @@ impl SplitterSort {
                 part.len,
                 splitters::salt(),
                 splitters::policy().max_window,
+                self.guide.keys,
+                self.guide.len,
                 scratch.address(self.cut),
                 out,
                 cuda.raw_stream(),
