@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
+
 #include <gpulsm/combine.cuh>
 #include <gpulsm/keys.cuh>
 #include <gpulsm/marks.cuh>
@@ -223,10 +225,18 @@ extern "C" uint64_t gpulsm_abi(const gpulsm::AbiEntry** entries) {
 }
 
 bool gpulsm::can_launch_early() {
-    int device = 0, major = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    return major >= 9;
+    // For each of the first devices: what is known of it.
+    enum { UNKNOWN, LATE, EARLY };
+    static std::atomic<int> known[64];
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= 64) return false;
+    if (known[device] == UNKNOWN) {
+        // Code for older GPUs, which a later one can execute too, does not wait.
+        cudaFuncAttributes attributes;
+        bool found = cudaFuncGetAttributes(&attributes, probe_kernel) == cudaSuccess;
+        known[device] = found && attributes.ptxVersion >= 90 ? EARLY : LATE;
+    }
+    return known[device] == EARLY;
 }
 
 /// Returns an error unless there is code for the current device.

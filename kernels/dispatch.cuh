@@ -73,7 +73,8 @@ cudaError_t allow_shared(Kernel kernel, size_t bytes) {
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
 }
 
-/// Returns whether kernels can be launched before the one ahead of them on the stream has ended.
+/// Returns whether kernels can be launched before the one ahead of them on the stream has ended: whether `wait_for_predecessor`
+/// waits in the code that the current device executes.
 bool can_launch_early();
 
 /// Launches a kernel that first of all calls `wait_for_predecessor`: where that is possible it is launched while the last

@@ -21,7 +21,7 @@
 
 namespace gpulsm {
 
-/// How a batch is cut: into tiles of so many keys, and two to the power of `bits` buckets.
+/// How a batch is cut: into tiles of `tile` keys, and two to the power of `bits` buckets.
 struct Cut {
     int bits;
     uint32_t tile;
@@ -33,7 +33,7 @@ struct Cut {
     __host__ __device__ constexpr int offsets() const { return parts() + 2; }
 };
 
-/// Returns the longest batch that is cut like one of so many keys.
+/// Returns the length of the longest batch that is cut like one of `len` keys.
 __host__ __device__ constexpr uint64_t longest_alike(uint64_t len) {
     return len <= FEW_CUT ? FEW_CUT : len <= 2 * FEW_CUT ? 2 * FEW_CUT : 4 * FEW_CUT;
 }

@@ -471,7 +471,8 @@ fn what_could_not_be_allocated_is_no_peak() {
     let builder = Dictionary::<u32, u64>::builder().device(gpulsm::Device::cpu()).threads(1);
     let mut d = builder.bulk_build(&[1, 2], &[1, 2]).unwrap();
     let before = d.stats().unwrap().bytes_peak;
-    let keys: Vec<u32> = (0..100_000).collect();
+    // In ascending order they would not be sorted.
+    let keys: Vec<u32> = (0..100_000).rev().collect();
     let values = vec![7; 100_000];
     IN_CALL.set(true);
     LEFT.set(0);
